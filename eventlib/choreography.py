@@ -1,0 +1,159 @@
+"""A choreography: the services that react to each other's events, and what follows from their types."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from eventlib.decider import Decider
+from eventlib.errors import WiringError
+from eventlib.event import Event, contract_of
+from eventlib.service import Service
+from eventlib.topic import Topic
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in the choreography that a person should look at."""
+
+    severity: Literal["error", "warning"]
+    rule: str
+    subject: str
+    sentence: str
+
+
+class Choreography:
+    """The set of services that make up an application; graph, checks and topics derive from it.
+
+    `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
+    Raises: WiringError when two services, deciders, event types or topics contradict each other.
+    """
+
+    def __init__(self, name: str, services: Sequence[Service], *, facts: Iterable[type[Event]] = ()) -> None:
+        self.name = name
+        self.services = tuple(services)
+        self.facts = tuple(facts)
+        _refuse_twice("services", (service.name for service in services))
+        _refuse_twice("deciders", (decider.name for decider in self.deciders))
+        _refuse_twice("event types", (contract_of(event).type for event in self.events))
+        self.topics = self._topics()
+
+    @property
+    def deciders(self) -> tuple[Decider[Any], ...]:
+        """Every decider of every service."""
+        return tuple(decider for service in self.services for decider in service.deciders)
+
+    @property
+    def events(self) -> tuple[type[Event], ...]:
+        """Every event that is handled or said, or published from outside."""
+        found = [event for service in self.services for event in (*service.handles, *service.says)]
+        return tuple(dict.fromkeys([*found, *self.facts]))
+
+    def service(self, name: str) -> Service:
+        """Return a service by name. Raises: WiringError when there is none."""
+        return _named(name, {service.name: service for service in self.services}, "service")
+
+    def decider(self, name: str) -> Decider[Any]:
+        """Return a decider by name. Raises: WiringError when there is none."""
+        return _named(name, {decider.name: decider for decider in self.deciders}, "decider")
+
+    def event(self, name: str) -> type[Event]:
+        """Return an event class by its type's name. Raises: WiringError when there is none."""
+        return _named(name, {contract_of(event).type: event for event in self.events}, "event")
+
+    def service_of(self, decider: Decider[Any]) -> Service:
+        """Return the service that a decider belongs to."""
+        return next(service for service in self.services if decider in service.deciders)
+
+    def _topics(self) -> tuple[Topic, ...]:
+        found: dict[str, Topic] = {}
+        for event in self.events:
+            topic = contract_of(event).topic
+            declared = found.setdefault(topic.name, topic)
+            if declared != topic:
+                raise WiringError(
+                    f"topic {topic.name!r} is declared in two ways ({declared} and {topic}, by {event.__name__}): "
+                    "declare it once as a Topic and use that on every event"
+                )
+        for topic in [*found.values()]:
+            if topic.latest:
+                found[topic.latest_topic.name] = topic.latest_topic
+        for service in self.services:
+            for topic in service.own_topics:
+                if topic.name in found:
+                    raise WiringError(
+                        f"topic {topic.name!r} belongs to service {service.name}; give events another one"
+                    )
+                found[topic.name] = topic
+        return tuple(found.values())
+
+    def check(self) -> list[Finding]:
+        """Return the choreography's faults, as far as types show them; an empty list is a clean one."""
+        handled = {event for service in self.services for event in service.handles}
+        said = {event for service in self.services for event in service.says}
+        requested = {event for decider in self.deciders for event in decider.effects}
+        return [
+            *self._handled_but_never_said(handled - said),
+            *self._said_but_never_handled(said - handled - requested),
+            *self._effects_never_requested(),
+            *self._deadlines_without_handler(),
+        ]
+
+    def _handled_but_never_said(self, events: Iterable[type[Event]]) -> Iterable[Finding]:
+        for event in sorted(events, key=lambda e: e.__name__):
+            contract = contract_of(event)
+            if contract.request or event in self.facts:
+                continue
+            yield Finding(
+                "error",
+                "handler-without-source",
+                event.__name__,
+                f"{event.__name__} is handled, but nobody says it: say it somewhere, drop the handler, or declare "
+                "request=True if it comes from outside",
+            )
+
+    def _said_but_never_handled(self, events: Iterable[type[Event]]) -> Iterable[Finding]:
+        for event in sorted(events, key=lambda e: e.__name__):
+            if not contract_of(event).final:
+                yield Finding(
+                    "error",
+                    "event-without-handler",
+                    event.__name__,
+                    f"{event.__name__} is said, but nobody handles it: handle it, or declare final=True if it ends a story",
+                )
+
+    def _effects_never_requested(self) -> Iterable[Finding]:
+        for decider in self.deciders:
+            for request in decider.effects:
+                if not any(request in handler.says for handler in decider.handlers.values()):
+                    yield Finding(
+                        "error",
+                        "effect-never-requested",
+                        request.__name__,
+                        f"decider {decider.name} has an effect for {request.__name__}, but none of its handlers says it",
+                    )
+
+    def _deadlines_without_handler(self) -> Iterable[Finding]:
+        for decider in self.deciders:
+            for deadline in decider.deadlines.values():
+                if deadline.handler is None:
+                    yield Finding(
+                        "error",
+                        "deadline-without-handler",
+                        f"{decider.name}.{deadline.name}",
+                        f"nothing happens when {deadline.name} has passed: write `@{deadline.name}.passed` on a handler",
+                    )
+
+
+def _refuse_twice(what: str, names: Iterable[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise WiringError(f"two {what} are named {', '.join(twice)}: names are unique in a choreography")
+
+
+def _named(name: str, found: dict[str, T], what: str) -> T:
+    if name not in found:
+        raise WiringError(f"there is no {what} {name!r}; known are {', '.join(sorted(found))}")
+    return found[name]

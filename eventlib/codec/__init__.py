@@ -1,0 +1,1 @@
+"""Codecs: how events and states become bytes, and bytes become events again."""

@@ -1,0 +1,39 @@
+"""The port to a codec: framed bytes for events and states, and back."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from eventlib.errors import Retryable
+
+T = TypeVar("T")
+
+
+class UnknownSchema(Retryable):
+    """Bytes were written with a schema that this process has not seen yet: refresh, and decode again."""
+
+
+class Codec(ABC):
+    """Turns events and states into bytes with their schema's id in front, and reads what any version has written.
+
+    Guarantee: bytes carry the writer's schema id, so that they can be read for ever; encode and decode do no I/O.
+    """
+
+    @abstractmethod
+    async def prepare(self, types: Iterable[tuple[str, type[Any]]]) -> None:
+        """Register the schemas of (topic, class) pairs, before the first encode of each class."""
+
+    @abstractmethod
+    async def refresh(self) -> None:
+        """Learn the schemas that others have registered since."""
+
+    @abstractmethod
+    def encode(self, value: object) -> bytes:
+        """Return a prepared class's value as framed bytes. Raises: ContractError when it does not fit its schema."""
+
+    @abstractmethod
+    def decode(self, expected: type[T], data: bytes) -> T:
+        """Return framed bytes as a value of a class, resolved from the writer's schema to the class's own.
+
+        Raises: UnknownSchema for an id not seen yet; ContractError for bytes that cannot be read.
+        """

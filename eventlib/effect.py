@@ -1,0 +1,106 @@
+"""Effects: the only way from a decider to the outside world."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from eventlib import signatures
+from eventlib.errors import WiringError
+from eventlib.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often an effect is tried, and how long it waits in between.
+
+    `attempts` counts the first try; None never gives up. Pauses double from `first_pause_s` up to `longest_pause_s`,
+    with up to `jitter_s` added at random, so that many effects do not come back at the same moment.
+    """
+
+    attempts: int | None = 5
+    first_pause_s: float = 0.1
+    longest_pause_s: float = 30.0
+    jitter_s: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse a policy that could never try."""
+        if self.attempts is not None and self.attempts < 1:
+            raise WiringError(f"Retry(attempts={self.attempts}): give at least 1, or None to never give up")
+
+
+FOREVER = Retry(attempts=None, longest_pause_s=60.0)
+"""For compensations: they do not give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An async function that asks the outside world, what it may answer, and which port it speaks to."""
+
+    call: Callable[..., Awaitable[Event]]
+    answers: tuple[type[Event], ...]
+    port: str | None
+    wants_meta: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What happens outside when `request` is said: tried by `retry`, each try for at most `timeout_s` seconds.
+
+    Guarantee: runs at least once, under the request's id as idempotency key; its answer enters the log exactly once.
+    When the retries are used up `otherwise` says the event that follows, or asks another question until it is
+    answered; without it the effect is parked, alone.
+    """
+
+    request: type[Event]
+    ask: Asking
+    retry: Retry
+    timeout_s: float
+    otherwise: Callable[[Event], Event] | Asking | None
+    otherwise_says: tuple[type[Event], ...]
+
+    @property
+    def says(self) -> tuple[type[Event], ...]:
+        """Every event that this effect can put on the log."""
+        return tuple(dict.fromkeys(self.ask.answers + self.otherwise_says))
+
+    @property
+    def ports(self) -> set[str]:
+        """The names of the ports that have to be given when the service is started."""
+        asked = [self.ask, self.otherwise] if isinstance(self.otherwise, Asking) else [self.ask]
+        return {asking.port for asking in asked if asking.port is not None}
+
+
+def effect_of(
+    request: type[Event],
+    function: Callable[..., Any],
+    retry: Retry,
+    timeout_s: float,
+    otherwise: Callable[..., Any] | None,
+) -> Effect:
+    """Read an effect off its function. Raises: WiringError when it says nothing or is not async."""
+    where = f"effect {signatures.name_of(function)}"
+    if not inspect.iscoroutinefunction(function):
+        raise WiringError(f"{where} is not async: an effect waits for the outside world, so write `async def`")
+    ask = _asking(function, where)
+    if otherwise is None:
+        return Effect(request, ask, retry, timeout_s, None, ())
+    where = f"{where}, otherwise={signatures.name_of(otherwise)}"
+    if inspect.iscoroutinefunction(otherwise):
+        then = _asking(otherwise, where)
+        return Effect(request, ask, retry, timeout_s, then, then.answers)
+    return Effect(request, ask, retry, timeout_s, otherwise, signatures.answers(otherwise, where, depth=3))
+
+
+def _asking(function: Callable[..., Any], where: str) -> Asking:
+    parameters = signatures.positional(function)
+    match len(parameters):
+        case 1:
+            port = None
+        case 2 | 3:
+            port = parameters[1].name
+        case count:
+            raise WiringError(
+                f"{where} takes {count} arguments; expected (event), (event, port) or (event, port, meta)"
+            )
+    return Asking(function, signatures.answers(function, where, depth=4), port, wants_meta=len(parameters) == 3)  # noqa: PLR2004

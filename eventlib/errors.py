@@ -1,0 +1,84 @@
+"""What can go wrong, and whether trying again can help.
+
+EventlibError
+├── Retryable                 the same attempt may succeed later
+│   ├── LogUnavailable        the log is busy or out of reach
+│   ├── LogFull               no space left; nothing was half-written
+│   ├── OwnershipLost         another owner has this task now: start over
+│   └── OutcomeUnknown        the outside world did not say whether it acted
+└── Terminal                  no retry helps: a person or a deployment has to act
+    ├── WiringError           the choreography is wrong; found at import or at start
+    ├── ContractError         an event or record does not fit its contract
+    │   └── UndecodableRecord bytes on a topic that cannot be read as an event
+    ├── LogCorrupt            the log's file is damaged, or is not a log at all
+    ├── LogVersionMismatch    the log was written by a newer version of this library
+    ├── LogReadOnly           the log cannot be written to
+    └── TopicMismatch         a topic on the log differs from its declaration
+"""
+
+from dataclasses import dataclass
+
+
+class EventlibError(Exception):
+    """The root of every error that this library raises on purpose."""
+
+
+class Retryable(EventlibError):
+    """The same attempt may succeed later."""
+
+
+class Terminal(EventlibError):
+    """No retry helps: a person or a deployment has to act."""
+
+
+class LogUnavailable(Retryable):
+    """The log is busy or out of reach."""
+
+
+class LogFull(Retryable):
+    """No space is left for the log; nothing of the failed append is on it."""
+
+
+class OwnershipLost(Retryable):
+    """Another owner has taken this task over; nothing of the failed append is on the log."""
+
+
+class OutcomeUnknown(Retryable):
+    """The outside world did not say whether it acted: ask again under the same idempotency key."""
+
+
+class WiringError(Terminal):
+    """The choreography is wrong; the sentence says what to change."""
+
+
+class ContractError(Terminal):
+    """An event does not fit its contract."""
+
+
+@dataclass
+class UndecodableRecord(ContractError):
+    """A record that cannot be read as an event of its topic."""
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.reason} (at {self.topic}/{self.partition}/{self.offset})"
+
+
+class LogCorrupt(Terminal):
+    """The log's file is damaged, or is not a log at all."""
+
+
+class LogVersionMismatch(Terminal):
+    """The log was written by a newer version of this library."""
+
+
+class LogReadOnly(Terminal):
+    """The log cannot be written to."""
+
+
+class TopicMismatch(Terminal):
+    """A topic on the log differs from its declaration."""

@@ -1,0 +1,167 @@
+"""The log as applications see it: typed events in, typed events out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from secrets import token_hex
+from types import TracebackType
+from typing import Self
+
+from eventlib.choreography import Choreography
+from eventlib.codec.port import Codec, UnknownSchema
+from eventlib.errors import ContractError, EventlibError, UndecodableRecord
+from eventlib.event import Event, Position, contract_of, key_of
+from eventlib.identity import request_id, root_traceparent
+from eventlib.log.port import Log, Record
+from eventlib.times import from_ms, now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """An event to publish, and what goes with it.
+
+    The same `idempotency_key` gives the same event id; a request is handled once for each id, however often it is
+    published. `partition` overrides where the key belongs; `headers` go on the log beside the event's own.
+    """
+
+    event: Event
+    idempotency_key: str | None = None
+    partition: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class EventLog:
+    """A log with a choreography's events on it: open it with `open_log`, close it with `async with`."""
+
+    def __init__(self, port: Log, codec: Codec, choreography: Choreography, source: str = "outside") -> None:
+        self.port = port
+        self.codec = codec
+        self.choreography = choreography
+        self._source = source
+        self._types = {contract_of(event).type: event for event in choreography.events}
+        self._topics = {topic.name: topic for topic in choreography.topics}
+        self._turn = 0
+
+    async def __aenter__(self) -> Self:
+        """Create the choreography's topics and register its events' schemas."""
+        await self.port.create_topics(self.choreography.topics)
+        await self.codec.prepare((contract_of(event).topic.name, event) for event in self.choreography.events)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the log."""
+        await self.port.close()
+
+    async def publish(
+        self,
+        event: Event,
+        *,
+        headers: Mapping[str, str] | None = None,
+        partition: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Position:
+        """Put one event on the log, from outside the services, and return where it stands.
+
+        Guarantee: durable when it returns. Raises: ContractError for an event that does not fit its contract.
+        """
+        publication = Publication(event, idempotency_key, partition, headers or {})
+        return (await self.publish_many([publication]))[0]
+
+    async def publish_many(self, publications: Sequence[Publication]) -> list[Position]:
+        """Put events on the log in order, all or none of them, and return where they stand."""
+        now = now_ms()
+        records = list[Record]()
+        places = list[int]()
+        for publication in publications:
+            places.append(len(records))
+            records += self.records_of(publication, now)
+        offsets = await self.port.append(records)
+        return [Position(records[i].topic, records[i].partition, offsets[i], from_ms(now)) for i in places]
+
+    def decode(self, record: Record) -> Event | None:
+        """Return the event in a record; None when its type is not one of the choreography's.
+
+        Raises: UnknownSchema when the codec has to be refreshed; UndecodableRecord when it cannot be read.
+        """
+        if record.type is None:
+            raise _undecodable(record, "the record has no ce_type header, so it is not an event of this choreography")
+        event_type = self._types.get(record.type)
+        if event_type is None:
+            return None
+        if record.value is None:
+            raise _undecodable(record, f"{record.type} has no value")
+        try:
+            return self.codec.decode(event_type, record.value)
+        except UnknownSchema:
+            raise
+        except EventlibError as error:
+            raise _undecodable(record, str(error)) from error
+
+    async def decode_many(self, records: Iterable[Record]) -> list[tuple[Record, Event | UndecodableRecord | None]]:
+        """Return each record with its event, for readers that want to see what cannot be read as well."""
+        found = list[tuple[Record, Event | UndecodableRecord | None]]()
+        for record in records:
+            try:
+                found.append((record, await self.decode_now(record)))
+            except UndecodableRecord as error:
+                found.append((record, error))
+        return found
+
+    async def decode_now(self, record: Record) -> Event | None:
+        """Decode a record, after learning its schema if it is new. Raises: UndecodableRecord."""
+        try:
+            return self.decode(record)
+        except UnknownSchema:
+            await self.codec.refresh()
+        try:
+            return self.decode(record)
+        except UnknownSchema as error:
+            raise _undecodable(record, str(error)) from error
+
+    def records_of(self, publication: Publication, now: int) -> list[Record]:
+        """Return the records of one publication: the event, and its copy in a topic that is held twice."""
+        event = publication.event
+        contract = contract_of(type(event))
+        topic = self._topics.get(contract.topic.name)
+        if topic is None:
+            raise ContractError(f"{contract.type} is not an event of {self.choreography.name}")
+        text = key_of(event)
+        key = None if text is None else text.encode()
+        if publication.partition is not None:
+            partition = publication.partition
+        elif key is None:
+            self._turn += 1
+            partition = self._turn % topic.partitions
+        else:
+            partition = topic.partition_of(key)
+        event_id = (
+            token_hex(16)
+            if publication.idempotency_key is None
+            else request_id(topic.name, publication.idempotency_key)
+        )
+        record = Record(
+            topic=topic.name,
+            partition=partition,
+            offset=-1,
+            timestamp_ms=now,
+            key=key,
+            value=self.codec.encode(event),
+            id=event_id,
+            type=contract.type,
+            source=self._source,
+            subject=text,
+            correlation_id=event_id,
+            traceparent=root_traceparent(event_id),
+            headers=tuple((name, value.encode()) for name, value in publication.headers.items()),
+        )
+        return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]
+
+
+def latest_copy(record: Record, *, tombstone: bool) -> Record:
+    """Return the copy of a record in the compacted `<topic>.latest`."""
+    return record._replace(topic=f"{record.topic}.latest", value=None if tombstone else record.value)
+
+
+def _undecodable(record: Record, reason: str) -> UndecodableRecord:
+    return UndecodableRecord(reason, record.topic, record.partition, record.offset)

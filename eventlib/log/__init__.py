@@ -1,0 +1,1 @@
+"""Logs: the port, and the adapters behind it."""

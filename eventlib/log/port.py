@@ -1,0 +1,186 @@
+"""The port to a log: what every log has to promise, whoever writes it.
+
+Partitions of a topic are numbered from 0, offsets of a partition grow and are never given twice (they may have
+gaps). Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contract` holds every adapter to this.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from eventlib.event import Meta
+from eventlib.times import from_ms
+from eventlib.topic import Topic
+
+
+class Record(NamedTuple):
+    """What stands on the log: bytes under a key, and the CloudEvents attributes of the event in them.
+
+    A log that has only headers (Kafka) writes the attributes as `ce_…` headers and `traceparent`; `headers` holds all
+    others. An `offset` of -1 is given by the log on append. A `value` of None is a tombstone.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    id: str | None = None
+    type: str | None = None
+    source: str | None = None
+    subject: str | None = None
+    sequence: int | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    traceparent: str | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def event_id(self) -> str:
+        """The event's id; a record from somebody else has its place on the log as its id."""
+        return self.id or f"{self.topic}/{self.partition}/{self.offset}"
+
+    def meta(self) -> Meta:
+        """Return what the log knows of the event in this record."""
+        return Meta(
+            id=self.event_id,
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            recorded_at=from_ms(self.timestamp_ms),
+            correlation_id=self.correlation_id or self.event_id,
+            causation_id=self.causation_id,
+            source=self.source or "",
+            subject=self.subject or "",
+            sequence=self.sequence,
+            traceparent=self.traceparent,
+            headers=dict(self.headers),
+        )
+
+
+TopicPartition = tuple[str, int]
+
+
+class Claim(NamedTuple):
+    """The right to write as the one owner of a service's partition; a higher epoch ends the lower ones."""
+
+    service: str
+    partition: int
+    epoch: int
+
+
+class Reader(ABC):
+    """Reads several partitions, each from a position of its own, and waits for what is appended later."""
+
+    @abstractmethod
+    async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
+        """Return up to `limit` records, at once when there are any; else wait for one, the timeout, or `wake()`.
+
+        Guarantee: the records of a partition come in offset order, each once; only committed ones; every partition
+        gets its turn. Returns an empty list after the timeout or a `wake()`.
+        """
+
+    @abstractmethod
+    def wake(self) -> None:
+        """End the poll that is waiting now, or the next one, with what there is."""
+
+    @abstractmethod
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read this partition from `offset` on from now."""
+
+    @abstractmethod
+    def position(self, partition: TopicPartition) -> int:
+        """Return the next offset that `poll` will look at; past gaps, so that it reaches the end."""
+
+    @abstractmethod
+    async def ends(self) -> Mapping[TopicPartition, int]:
+        """Return the next offset to be written of each partition, as of now."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give back what the reader holds."""
+
+
+class Membership(ABC):
+    """One process's part in running a service: which of its partitions it owns."""
+
+    @abstractmethod
+    async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
+        """Wait until what this process should own differs from `held`, and return it.
+
+        Guarantee: at any time at most one claim of a partition can append; a dead owner's partition is claimed
+        within seconds by a member that still lives.
+        """
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Give every claim back, so that another member can have them at once."""
+
+
+class Log(ABC):
+    """A durable, partitioned log.
+
+    `url` is how it was opened, for messages; `log_id` is its own for ever, so that a cache of one log is never
+    taken for that of another.
+    """
+
+    url: str
+    log_id: str
+
+    @abstractmethod
+    async def create_topics(self, topics: Iterable[Topic]) -> None:
+        """Create the topics that are not there yet.
+
+        Raises: TopicMismatch when one is there with another partition count or partitioner.
+        """
+
+    @abstractmethod
+    async def topics(self) -> Mapping[str, Topic]:
+        """Return the topics that are on the log, by name."""
+
+    @abstractmethod
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """Append records, also to several topics, and return their offsets in the same order.
+
+        Guarantee: all or nothing; durable when it returns; readers see none before. With a claim it fails
+        when the claim is not the newest of its service and partition.
+        Raises: OwnershipLost, LogFull, LogUnavailable, LogReadOnly, LogCorrupt; ContractError for a record over the
+        topic's largest event, or on a topic or partition that does not exist.
+        """
+
+    @abstractmethod
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """Return up to `limit` records from `offset` on, in order; fewer only at the end. Never waits."""
+
+    @abstractmethod
+    async def start(self, topic: str, partition: int) -> int:
+        """Return the offset of the oldest record that is kept, or the end when there is none."""
+
+    @abstractmethod
+    async def end(self, topic: str, partition: int) -> int:
+        """Return the offset that the next record will have."""
+
+    @abstractmethod
+    async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """Return the first offset whose record is not older than a time, or the end."""
+
+    @abstractmethod
+    def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        """Open a reader at these positions."""
+
+    @abstractmethod
+    async def seize(self, service: str, partition: int) -> Claim:
+        """Take a partition of a service now, ending any claim on it: for short acts by one writer."""
+
+    @abstractmethod
+    async def join(self, service: str, partitions: int) -> Membership:
+        """Become a member of those who run a service."""
+
+    @abstractmethod
+    async def compact(self) -> None:
+        """Drop what retention and compaction no longer keep, now; runs by itself from time to time as well."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the log; claims that were not given back expire."""

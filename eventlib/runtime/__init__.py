@@ -1,0 +1,1 @@
+"""The runtime: read, decide, commit."""

@@ -1,0 +1,97 @@
+"""Services: deciders that are deployed together, and the topics they keep for themselves."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from eventlib.decider import Decider
+from eventlib.errors import WiringError
+from eventlib.event import Event, contract_of
+from eventlib.topic import Topic
+
+
+class Service:
+    """A named, deployable group of deciders and their effects.
+
+    Task p of a service is partition p of every topic that its deciders read, so these have equal partition counts.
+    `start_from` is where a service added to an old log begins: "earliest" or "latest".
+    Raises: WiringError when the deciders do not fit together.
+    """
+
+    def __init__(
+        self, name: str, *, deciders: Sequence[Decider[Any]], start_from: Literal["earliest", "latest"] = "earliest"
+    ) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+            raise WiringError(f"service {name!r}: a name is small letters, digits and '-', and begins with a letter")
+        if not deciders:
+            raise WiringError(f"service {name} has no deciders")
+        self.name = name
+        self.deciders = tuple(deciders)
+        self.start_from = start_from
+        self.partitions = self._common_partitions()
+
+    def __repr__(self) -> str:
+        return f"Service({self.name!r})"
+
+    def _common_partitions(self) -> int:
+        counts = {topic.name: topic.partitions for topic in self.inputs}
+        if len(set(counts.values())) > 1:
+            seen = ", ".join(f"{name} has {count}" for name, count in sorted(counts.items()))
+            raise WiringError(
+                f"service {self.name} reads topics with different partition counts ({seen}): one key's events would "
+                "meet in different tasks; give these topics equal counts"
+            )
+        partitioners = {topic.partitioner for topic in self.inputs}
+        if len(partitioners) > 1:
+            raise WiringError(f"service {self.name} reads topics with different partitioners: {sorted(partitioners)}")
+        if not counts:
+            raise WiringError(f"service {self.name} handles no event")
+        return next(iter(counts.values()))
+
+    @property
+    def handles(self) -> tuple[type[Event], ...]:
+        """Every event that a decider of this service handles."""
+        return tuple(dict.fromkeys(event for decider in self.deciders for event in decider.handlers))
+
+    @property
+    def says(self) -> tuple[type[Event], ...]:
+        """Every event that this service can put on the log."""
+        return tuple(dict.fromkeys(event for decider in self.deciders for event in decider.says))
+
+    @property
+    def inputs(self) -> tuple[Topic, ...]:
+        """The topics that this service's deciders read."""
+        return tuple({contract_of(e).topic.name: contract_of(e).topic for e in self.handles}.values())
+
+    @property
+    def ports(self) -> set[str]:
+        """The names of the ports that its effects speak to."""
+        return {port for decider in self.deciders for effect in decider.effects.values() for port in effect.ports}
+
+    @property
+    def changelog(self) -> Topic:
+        """The compacted topic that holds each key's newest state, pending effects, and the tasks' positions."""
+        return Topic(f"{self.name}.changelog", partitions=self.partitions, compacted=True, max_event_bytes=_OWN_MAX)
+
+    @property
+    def journal(self) -> Topic:
+        """The topic that says, per transaction, which inputs were handled in which order."""
+        return Topic(f"{self.name}.journal", partitions=self.partitions, max_event_bytes=_OWN_MAX)
+
+    @property
+    def parked(self) -> Topic:
+        """The topic of records that could not be handled, with what waits behind them."""
+        return Topic(f"{self.name}.parked", partitions=self.partitions, max_event_bytes=_OWN_MAX)
+
+    @property
+    def control(self) -> Topic:
+        """The topic of what people tell the service's tasks: retry what is parked."""
+        return Topic(f"{self.name}.control", partitions=self.partitions)
+
+    @property
+    def own_topics(self) -> tuple[Topic, ...]:
+        """The topics that only this service writes, its control topic included."""
+        return (self.changelog, self.journal, self.parked, self.control)
+
+
+_OWN_MAX = 64_000_000  # a state or a parked record may be larger than one event

@@ -1,0 +1,1 @@
+"""Local stores: the port, and the adapters behind it."""

@@ -1,0 +1,53 @@
+"""The port to a local store: a task's cache of its changelog, which can be thrown away at any time."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+
+
+class Store(ABC):
+    """Bytes by key for one task, with the changelog offset up to which they are complete.
+
+    Guarantee: what is read after a restart is exactly what was written up to the checkpoint, never a part of a
+    `write`; writes may be kept in memory for a while, so a restart can find an older checkpoint, never a torn one.
+    """
+
+    @property
+    @abstractmethod
+    def checkpoint(self) -> int:
+        """The changelog offset to go on from; 0 for an empty store."""
+
+    @abstractmethod
+    def get(self, key: str) -> bytes | None:
+        """Return a key's bytes, or None."""
+
+    @abstractmethod
+    def write(self, changes: Mapping[str, bytes | None], checkpoint: int) -> None:
+        """Put keys (None deletes), and move the checkpoint with them."""
+
+    @abstractmethod
+    def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys with a prefix, in key order."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Make all that was written readable after a restart."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Flush and close."""
+
+
+class Stores(ABC):
+    """Where a process keeps the stores of its tasks."""
+
+    @abstractmethod
+    def open(self, service: str, partition: int, epoch: int, log_id: str) -> Store:
+        """Open a task's store.
+
+        It comes back empty when it belongs to another log. Guarantee: an owner with an older epoch cannot write
+        into it any more.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is shared by the stores."""

@@ -1,0 +1,22 @@
+"""The log's times: whole milliseconds since 1970-01-01 UTC, as Kafka stamps them."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def from_ms(milliseconds: int) -> datetime:
+    """Return the UTC time of a record's timestamp."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def to_ms(at: datetime) -> int:
+    """Return a time as a record's timestamp, rounded down to the millisecond."""
+    return (at - _EPOCH) // _MILLISECOND
+
+
+def now_ms() -> int:
+    """Return the clock's time, for runtimes and adapters; deciders take theirs from Meta."""
+    return time.time_ns() // 1_000_000
