@@ -6,6 +6,7 @@ gaps). Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contra
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from eventlib.event import Meta
@@ -60,6 +61,12 @@ class Record(NamedTuple):
 
 
 TopicPartition = tuple[str, int]
+
+TOMBSTONES_KEPT = timedelta(hours=24)
+"""How long compaction keeps a key's tombstone, so that whoever reads again within that time learns of the deletion."""
+
+TOMBSTONE_RETENTION_MS = 24 * 3600 * 1000
+"""How long a compacted topic keeps a tombstone at least (ms), so that caches of it hear of the deletion."""
 
 
 class Claim(NamedTuple):
@@ -130,7 +137,7 @@ class Log(ABC):
 
     @abstractmethod
     async def create_topics(self, topics: Iterable[Topic]) -> None:
-        """Create the topics that are not there yet.
+        """Create the topics that are not there yet; one that is takes retention, compaction and size from its declaration.
 
         Raises: TopicMismatch when one is there with another partition count or partitioner.
         """
@@ -171,7 +178,10 @@ class Log(ABC):
 
     @abstractmethod
     async def seize(self, service: str, partition: int) -> Claim:
-        """Take a partition of a service now, ending any claim on it: for short acts by one writer."""
+        """Take a partition of a service now, ending any claim on it: for short acts by one writer.
+
+        A member of the service, if there is one, takes it back after some seconds.
+        """
 
     @abstractmethod
     async def join(self, service: str, partitions: int) -> Membership:

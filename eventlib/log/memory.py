@@ -1,0 +1,258 @@
+"""A log in memory: for tests, simulations and the first five minutes. It is gone with its process."""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from secrets import token_hex
+
+from eventlib.errors import LogUnavailable
+from eventlib.log.port import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.reader import LogReader, Waiting
+from eventlib.log.rules import known, ownership_lost, refuse_mismatch, refuse_unfit
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+SEIZED_FOR_S = 3.0
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class _Partition:
+    """The records that are left of one partition, in offset order."""
+
+    def __init__(self) -> None:
+        self.records = list[Record]()
+        self.end = 0
+
+    def index(self, offset: int) -> int:
+        return bisect_left(self.records, offset, key=lambda record: record.offset)
+
+    def compact(self, now: int) -> None:
+        newest = {record.key: record.offset for record in self.records}
+        oldest_tombstone = now - TOMBSTONES_KEPT // _MILLISECOND
+        self.records = [
+            record
+            for record in self.records
+            if record.key is None
+            or (
+                newest[record.key] == record.offset
+                and (record.value is not None or record.timestamp_ms >= oldest_tombstone)
+            )
+        ]
+
+    def retain(self, topic: Topic, now: int) -> None:
+        drop = 0
+        if topic.retention is not None:
+            oldest = now - topic.retention // _MILLISECOND
+            while drop < len(self.records) and self.records[drop].timestamp_ms < oldest:
+                drop += 1
+        if topic.retention_bytes is not None:
+            size = sum(map(_size, self.records[drop:]))
+            while size > topic.retention_bytes:
+                size -= _size(self.records[drop])
+                drop += 1
+        del self.records[:drop]
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")
+
+
+class MemoryLog(Log):
+    """A log in this process's memory, with every promise of `Log` but durability.
+
+    `clock` gives the time in milliseconds, for retention.
+    """
+
+    def __init__(self, url: str = "memory://", *, clock: Callable[[], int] = now_ms) -> None:
+        self.url = url
+        self.log_id = token_hex(16)
+        self.waiting = Waiting()
+        self._clock = clock
+        self._topics = dict[str, Topic]()
+        self._partitions = dict[TopicPartition, _Partition]()
+        self._owners = _Owners()
+        self._closed = False
+
+    async def create_topics(self, topics: Iterable[Topic]) -> None:
+        """See `Log.create_topics`."""
+        self._check_open()
+        declared = [*topics]
+        for topic in declared:
+            refuse_mismatch(self._topics.get(topic.name, topic), topic)
+        for topic in declared:
+            self._topics[topic.name] = topic
+            for partition in range(topic.partitions):
+                self._partitions.setdefault((topic.name, partition), _Partition())
+
+    async def topics(self) -> Mapping[str, Topic]:
+        """See `Log.topics`."""
+        return dict(self._topics)
+
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """See `Log.append`."""
+        await asyncio.sleep(0)  # like a log that has to be waited for: callers take turns
+        self._check_open()
+        if claim is not None:
+            self._owners.check(claim)
+        refuse_unfit(records, self._topics)
+        offsets = list[int]()
+        for record in records:
+            partition = self._partitions[record[:2]]
+            partition.records.append(record._replace(offset=partition.end))
+            offsets.append(partition.end)
+            partition.end += 1
+        self.waiting.appended({record[:2] for record in records})
+        return offsets
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """See `Log.read`."""
+        found = self._partition(topic, partition)
+        first = found.index(offset)
+        return found.records[first : first + limit]
+
+    async def start(self, topic: str, partition: int) -> int:
+        """See `Log.start`."""
+        found = self._partition(topic, partition)
+        return found.records[0].offset if found.records else found.end
+
+    async def end(self, topic: str, partition: int) -> int:
+        """See `Log.end`."""
+        return self._partition(topic, partition).end
+
+    async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """See `Log.offset_at`."""
+        found = self._partition(topic, partition)
+        return next((record.offset for record in found.records if record.timestamp_ms >= timestamp_ms), found.end)
+
+    def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        """See `Log.reader`."""
+        for partition in positions:
+            self._partition(*partition)
+        return LogReader(self, positions)
+
+    async def refresh(self) -> None:
+        """Do nothing but refuse a closed log: nobody else can append."""
+        self._check_open()
+
+    def known_end(self, partition: TopicPartition) -> int:
+        """Return the next offset to be written."""
+        return self._partitions[partition].end
+
+    async def seize(self, service: str, partition: int) -> Claim:
+        """See `Log.seize`."""
+        self._check_open()
+        return self._owners.seize(service, partition)
+
+    async def join(self, service: str, partitions: int) -> Membership:
+        """See `Log.join`."""
+        self._check_open()
+        return self._owners.join(service, partitions)
+
+    async def compact(self) -> None:
+        """See `Log.compact`."""
+        self._check_open()
+        now = self._clock()
+        for (name, _), partition in self._partitions.items():
+            if self._topics[name].compacted:
+                partition.compact(now)
+            else:
+                partition.retain(self._topics[name], now)
+
+    async def close(self) -> None:
+        """See `Log.close`."""
+        self._closed = True
+        self.waiting.look_all()
+
+    def _partition(self, topic: str, partition: int) -> _Partition:
+        self._check_open()
+        known(self._topics, topic, partition)
+        return self._partitions[topic, partition]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogUnavailable(f"the log {self.url} was closed by this process; open it again to use it")
+
+
+class _Owners:
+    """Who owns which partition of which service: the first member has them all, the others stand by."""
+
+    def __init__(self) -> None:
+        self._epochs = dict[tuple[str, int], int]()
+        self._seized = set[tuple[str, int]]()
+        self._members = dict[str, list["_MemoryMembership"]]()
+
+    def check(self, claim: Claim) -> None:
+        newest = self._epochs.get((claim.service, claim.partition), 0)
+        if claim.epoch != newest:
+            raise ownership_lost(claim, newest)
+
+    def seize(self, service: str, partition: int) -> Claim:
+        claim = self._claim(service, partition)
+        for member in self._members.get(service, []):
+            member.lose(partition)
+        self._seized.add((service, partition))
+        asyncio.get_running_loop().call_later(SEIZED_FOR_S, self._give_back, claim)
+        return claim
+
+    def join(self, service: str, partitions: int) -> "_MemoryMembership":
+        member = _MemoryMembership(self, service, partitions)
+        self._members.setdefault(service, []).append(member)
+        self._assign(service)
+        return member
+
+    def leave(self, member: "_MemoryMembership") -> None:
+        if member in self._members[member.service]:
+            self._members[member.service].remove(member)
+            for partition in [*member.claims]:
+                self._claim(member.service, partition)  # nobody's, but it ends the claim given back
+                member.lose(partition)
+            self._assign(member.service)
+
+    def _claim(self, service: str, partition: int) -> Claim:
+        epoch = self._epochs.get((service, partition), 0) + 1
+        self._epochs[service, partition] = epoch
+        return Claim(service, partition, epoch)
+
+    def _give_back(self, claim: Claim) -> None:
+        if self._epochs[claim.service, claim.partition] == claim.epoch:
+            self._seized.discard((claim.service, claim.partition))
+            self._assign(claim.service)
+
+    def _assign(self, service: str) -> None:
+        owned = {partition for member in self._members.get(service, []) for partition in member.claims}
+        for member in self._members.get(service, []):
+            for partition in range(member.partitions):
+                if partition not in owned and (service, partition) not in self._seized:
+                    owned.add(partition)
+                    member.win(self._claim(service, partition))
+
+
+class _MemoryMembership(Membership):
+    """A member in this process."""
+
+    def __init__(self, owners: _Owners, service: str, partitions: int) -> None:
+        self.service = service
+        self.partitions = partitions
+        self.claims = dict[int, Claim]()
+        self._owners = owners
+        self._change = asyncio.Event()
+
+    async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
+        """See `Membership.changed`."""
+        while self.claims == held:
+            self._change.clear()
+            await self._change.wait()
+        return dict(self.claims)
+
+    async def leave(self) -> None:
+        """See `Membership.leave`."""
+        self._owners.leave(self)
+
+    def win(self, claim: Claim) -> None:
+        self.claims[claim.partition] = claim
+        self._change.set()
+
+    def lose(self, partition: int) -> None:
+        if self.claims.pop(partition, None) is not None:
+            self._change.set()

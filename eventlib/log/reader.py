@@ -1,0 +1,135 @@
+"""The reader of logs that live in this process or in a file: takes turns between partitions, and waits."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from eventlib.log.port import Reader, Record, TopicPartition
+
+
+class Source(Protocol):
+    """What a reader needs of its log."""
+
+    waiting: "Waiting"
+
+    async def refresh(self) -> None:
+        """Learn what others have appended."""
+
+    def known_end(self, partition: TopicPartition) -> int:
+        """Return the next offset to be written, as of the last refresh or append."""
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """Return up to `limit` records from `offset` on; fewer only at the end."""
+
+
+class Waiting:
+    """The readers that wait for an append right now."""
+
+    def __init__(self) -> None:
+        self.readers = set[LogReader]()
+
+    def appended(self, partitions: Collection[TopicPartition]) -> None:
+        """End the waiting of those who read one of these partitions."""
+        for reader in [*self.readers]:
+            if reader.reads(partitions):
+                reader.look()
+
+    def look_all(self) -> None:
+        """Let every waiting reader look again."""
+        for reader in [*self.readers]:
+            reader.look()
+
+
+class LogReader(Reader):
+    """Reads several partitions by turns. It holds positions only: neither records nor a transaction between polls."""
+
+    def __init__(self, source: Source, positions: Mapping[TopicPartition, int]) -> None:
+        self._source = source
+        self._positions = dict(positions)
+        self._woken = False
+        self._closed = False
+        self._look: asyncio.Future[None] | None = None
+
+    async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
+        """See `Reader.poll`."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_s is None else loop.time() + timeout_s
+        while True:
+            await self._source.refresh()
+            records = await self._take(limit)
+            if records or self._woken or self._closed or (deadline is not None and loop.time() >= deadline):
+                self._woken = False
+                if len(records) >= limit:
+                    await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
+                return records
+            await self._wait(deadline)
+
+    def wake(self) -> None:
+        """See `Reader.wake`."""
+        self._woken = True
+        self.look()
+
+    def look(self) -> None:
+        """Let a waiting poll look for records again."""
+        if self._look is not None and not self._look.done():
+            self._look.set_result(None)
+
+    def reads(self, partitions: Collection[TopicPartition]) -> bool:
+        """Tell whether one of these partitions is read here."""
+        return not self._positions.keys().isdisjoint(partitions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See `Reader.seek`."""
+        self._positions[partition] = offset
+        self.look()
+
+    def position(self, partition: TopicPartition) -> int:
+        """See `Reader.position`."""
+        return self._positions[partition]
+
+    async def ends(self) -> Mapping[TopicPartition, int]:
+        """See `Reader.ends`."""
+        await self._source.refresh()
+        return {partition: self._source.known_end(partition) for partition in self._positions}
+
+    async def close(self) -> None:
+        """See `Reader.close`."""
+        self._closed = True
+        self.look()
+
+    async def _take(self, limit: int) -> list[Record]:
+        end_of = self._source.known_end
+        ready = [partition for partition, offset in self._positions.items() if offset < end_of(partition)]
+        found = list[Record]()
+        for turn, partition in enumerate(ready):
+            room = limit - len(found)
+            if room <= 0:
+                break
+            share = -(-room // (len(ready) - turn))
+            found += await self._take_from(partition, share)
+            # To the back of the line: with less room than ready partitions, the next poll begins with the others.
+            self._positions[partition] = self._positions.pop(partition)
+        return found
+
+    async def _take_from(self, partition: TopicPartition, share: int) -> list[Record]:
+        offset, end = self._positions[partition], self._source.known_end(partition)
+        records = await self._source.read(*partition, offset, share)
+        if self._positions[partition] != offset:
+            return []  # somebody sought while this was being read
+        last = records[-1].offset + 1 if records else offset
+        # Fewer than asked for means that nothing else is left before `end`: the rest of the way is a gap.
+        self._positions[partition] = last if len(records) == share else max(last, end)
+        return records
+
+    async def _wait(self, deadline: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._look = loop.create_future()
+        self._source.waiting.readers.add(self)
+        timer = None if deadline is None else loop.call_at(deadline, self.look)
+        try:
+            await self._look
+        finally:
+            self._source.waiting.readers.discard(self)
+            self._look = None
+            if timer is not None:
+                timer.cancel()

@@ -1,0 +1,59 @@
+"""What every log refuses, in the same words."""
+
+from collections.abc import Iterable, Mapping
+
+from eventlib.errors import ContractError, OwnershipLost, TopicMismatch
+from eventlib.log.port import Claim, Record
+from eventlib.topic import Topic
+
+
+def refuse_mismatch(there: Topic, declared: Topic) -> None:
+    """Refuse a declaration that would put keys into other partitions. Raises: TopicMismatch."""
+    if there.partitions != declared.partitions:
+        what = f"{there.partitions} partitions on the log, but is declared with {declared.partitions}"
+    elif there.partitioner != declared.partitioner:
+        what = f"the partitioner {there.partitioner!r} on the log, but is declared with {declared.partitioner!r}"
+    else:
+        return
+    raise TopicMismatch(
+        f"topic {there.name!r} has {what}. A key's events would no longer meet in one partition, so this is not "
+        f"changed in place: declare a new topic (for example {there.name + '.v2'!r}), replay the old one into it, "
+        "and let its readers and writers move over"
+    )
+
+
+def refuse_unfit(records: Iterable[Record], topics: Mapping[str, Topic]) -> None:
+    """Refuse records that are not for this log. Raises: ContractError."""
+    for record in records:
+        topic = known(topics, record.topic, record.partition)
+        if record.value is not None and len(record.value) > topic.max_event_bytes:
+            raise too_large(record, topic)
+
+
+def too_large(record: Record, topic: Topic) -> ContractError:
+    """Return the refusal of a record over its topic's largest event."""
+    what = record.type or "a record"
+    size = len(record.value or b"")
+    return ContractError(
+        f"{what} for topic {topic.name!r} has {size:,} bytes, but the topic takes events of at most "
+        f"{topic.max_event_bytes:,}: make the event smaller, or declare the topic with a larger max_event_bytes"
+    )
+
+
+def known(topics: Mapping[str, Topic], name: str, partition: int) -> Topic:
+    """Return a topic that has this partition. Raises: ContractError when there is none."""
+    topic = topics.get(name)
+    if topic is None:
+        there = ", ".join(sorted(topics)) or "none yet"
+        raise ContractError(f"there is no topic {name!r} on this log (there are: {there}); create it first")
+    if not 0 <= partition < topic.partitions:
+        raise ContractError(f"topic {name!r} has the partitions 0 to {topic.partitions - 1}, and no {partition}")
+    return topic
+
+
+def ownership_lost(claim: Claim, newest: int) -> OwnershipLost:
+    """Return the refusal of an append by an owner whose place was taken over."""
+    return OwnershipLost(
+        f"partition {claim.partition} of service {claim.service!r} has another owner now (epoch {newest}, this is "
+        f"epoch {claim.epoch}): nothing was written; drop what was worked out, and start over when it is owned again"
+    )
