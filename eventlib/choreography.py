@@ -1,7 +1,8 @@
 """A choreography: the services that react to each other's events, and what follows from their types."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -28,11 +29,20 @@ class Choreography:
     """The set of services that make up an application; graph, checks and topics derive from it.
 
     `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
+    `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
-    def __init__(self, name: str, services: Sequence[Service], *, facts: Iterable[type[Event]] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        services: Sequence[Service],
+        *,
+        facts: Iterable[type[Event]] = (),
+        ports: Callable[[str], AbstractAsyncContextManager[Mapping[str, object]]] | None = None,
+    ) -> None:
         self.name = name
+        self.ports = ports
         self.services = tuple(services)
         self.facts = tuple(facts)
         _refuse_twice("services", (service.name for service in services))

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_hex
-from types import TracebackType
-from typing import Self
 
 from eventlib.choreography import Choreography
 from eventlib.codec.port import Codec, UnknownSchema
@@ -30,7 +28,7 @@ class Publication:
 
 
 class EventLog:
-    """A log with a choreography's events on it: open it with `open_log`, close it with `async with`."""
+    """A log with a choreography's events on it: `async with open_log(url, shop) as log`."""
 
     def __init__(self, port: Log, codec: Codec, choreography: Choreography, source: str = "outside") -> None:
         self.port = port
@@ -41,17 +39,10 @@ class EventLog:
         self._topics = {topic.name: topic for topic in choreography.topics}
         self._turn = 0
 
-    async def __aenter__(self) -> Self:
-        """Create the choreography's topics and register its events' schemas."""
+    async def prepare(self) -> None:
+        """Create the choreography's topics and register its events' schemas, where they are not there yet."""
         await self.port.create_topics(self.choreography.topics)
         await self.codec.prepare((contract_of(event).topic.name, event) for event in self.choreography.events)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the log."""
-        await self.port.close()
 
     async def publish(
         self,

@@ -1,0 +1,26 @@
+"""Opens a log for a choreography."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from eventlib.choreography import Choreography
+from eventlib.codec.avro_codec import AvroCodec
+from eventlib.eventlog import EventLog
+from eventlib.log.open import open_port
+
+
+@asynccontextmanager
+async def open_log(url: str, choreography: Choreography) -> AsyncIterator[EventLog]:
+    """Open the log at a URL, with a choreography's topics and schemas on it: `async with open_log(url, shop) as log`.
+
+    URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
+    Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
+    there already with another partition count.
+    """
+    port = await open_port(url)
+    try:
+        log = EventLog(port, AvroCodec(port), choreography)
+        await log.prepare()
+        yield log
+    finally:
+        await port.close()

@@ -1,0 +1,127 @@
+"""Runs effects outside of transactions: bounded, retried, timed, and reporting each answer once."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_never
+from tenacity.wait import wait_exponential_jitter
+
+from eventlib.effect import FOREVER, Asking, Effect, Retry
+from eventlib.errors import ContractError, Terminal
+from eventlib.event import Event
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
+from eventlib.runtime.transaction import Answer
+from eventlib.service import Service
+
+_log = logging.getLogger(__name__)
+
+
+class EffectRunner:
+    """Runs the pending effects of one task.
+
+    Guarantee: each request runs at least once, under its id as idempotency key, until it is answered or parked;
+    `answered` is called once for each while this runner lives. Cancelling forgets nothing: the request stays pending
+    on the changelog.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        log: EventLog,
+        ports: Mapping[str, object],
+        slots: asyncio.Semaphore,
+        answered: Callable[[Answer], None],
+    ) -> None:
+        self._effects: dict[str, Effect] = {
+            request.__name__: effect for decider in service.deciders for request, effect in decider.effects.items()
+        }
+        self._log = log
+        self._ports = ports
+        self._slots = slots
+        self._answered = answered
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def __len__(self) -> int:
+        """Count the effects that run or wait for their next attempt."""
+        return len(self._running)
+
+    def start(self, request: Record) -> None:
+        """Run a pending request's effect; a request that runs already is left alone."""
+        if request.event_id not in self._running:
+            running = asyncio.get_running_loop().create_task(self._run(request))
+            self._running[request.event_id] = running
+            running.add_done_callback(lambda _: self._running.pop(request.event_id, None))
+
+    async def stop(self, grace_s: float) -> None:
+        """Let attempts that are out come back for `grace_s` seconds, then cancel what is left."""
+        running = list(self._running.values())
+        if running:
+            await asyncio.wait(running, timeout=grace_s)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _run(self, request: Record) -> None:
+        effect = self._effects[request.type or ""]
+        try:
+            event = await self._log.decode_now(request)
+            answer = await self._answer(effect, event, request)
+        except Exception as error:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
+            reason = f"{type(error).__name__}: {error}"
+            _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, reason)
+            self._answered(Answer(request.event_id, None, reason))
+        else:
+            self._answered(Answer(request.event_id, answer))
+
+    async def _answer(self, effect: Effect, event: Any, request: Record) -> Event:
+        try:
+            answer = await self._persist(effect.ask, effect.retry, effect.timeout_s, event, request)
+        except Terminal:
+            raise
+        except Exception:
+            if effect.otherwise is None:
+                raise
+            if isinstance(effect.otherwise, Asking):
+                return await self._persist(effect.otherwise, FOREVER, effect.timeout_s, event, request)
+            answer = effect.otherwise(event)
+        return answer
+
+    async def _persist(self, ask: Asking, retry: Retry, timeout_s: float, event: Any, request: Record) -> Event:
+        """Ask until there is an answer or the retries are used up; only then the last error is raised."""
+        attempts = AsyncRetrying(
+            stop=stop_never if retry.attempts is None else stop_after_attempt(retry.attempts),
+            wait=wait_exponential_jitter(retry.first_pause_s, retry.longest_pause_s, jitter=retry.jitter_s),
+            retry=retry_if_exception(lambda error: isinstance(error, Exception) and not isinstance(error, Terminal)),
+            before_sleep=lambda state: _log.debug("effect %s: attempt %s failed", request.type, _attempt(state)),
+            reraise=True,
+        )
+        return await attempts(self._attempt, ask, timeout_s, event, request)
+
+    async def _attempt(self, ask: Asking, timeout_s: float, event: Any, request: Record) -> Event:
+        arguments: list[Any] = [event]
+        if ask.port is not None:
+            arguments.append(self._ports[ask.port])
+        if ask.wants_meta:
+            arguments.append(request.meta())
+        async with self._slots, asyncio.timeout(timeout_s):
+            answer = await ask.call(*arguments)
+        if type(answer) not in ask.answers:
+            expected = " | ".join(each.__name__ for each in ask.answers)
+            raise ContractError(f"effect {ask.call.__name__} answered {answer!r}, which is not {expected}")
+        return answer
+
+
+def _attempt(state: RetryCallState) -> int:
+    return state.attempt_number
+
+
+def missing_ports(services: Iterable[Service], ports: Mapping[str, object]) -> dict[str, list[str]]:
+    """Return the ports that effects need and nobody gave, with the services that need them."""
+    missing: dict[str, list[str]] = {}
+    for service in services:
+        for port in sorted(service.ports - set(ports)):
+            missing.setdefault(port, []).append(service.name)
+    return missing

@@ -1,0 +1,88 @@
+"""Parking: what cannot be handled waits, with all that comes later for the same key; other keys go on."""
+
+from dataclasses import dataclass, replace
+
+from eventlib.codec.port import Codec
+from eventlib.log.port import Record
+from eventlib.runtime.records import PARKED, ParkedKey, parked_key
+from eventlib.runtime.state import TaskState
+
+_PREFIX = "parked_"
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRetryRequested:
+    """Somebody asks a service to handle a parked key's inputs again, in order, or a parked effect."""
+
+    decider: str = ""
+    key: str = ""
+    by: str = ""
+
+
+def parked_copy(record: Record, decider: str, reason: str, parked_topic: str) -> Record:
+    """Return the copy of an input for the parked topic: its bytes and attributes, and where it came from."""
+    facts = {"topic": record.topic, "offset": str(record.offset), "decider": decider, "reason": reason}
+    headers = tuple((_PREFIX + name, text.encode()) for name, text in facts.items())
+    return record._replace(topic=parked_topic, offset=-1, headers=record.headers + headers)
+
+
+def deadline_copy(name: str, key: str, partition: int, due_ms: int) -> Record:
+    """Return a deadline as something that can be parked: it is no record, so it has no topic."""
+    return Record("", partition, -1, due_ms, key.encode(), None, type=name)
+
+
+def original_of(parked: Record) -> tuple[dict[str, str], Record]:
+    """Return what was noted when a record was parked (decider, reason, ...), and the input as it stood on its topic."""
+    facts = parked_facts(parked)
+    own = tuple((name, value) for name, value in parked.headers if not name.startswith(_PREFIX))
+    return facts, parked._replace(topic=facts["topic"], offset=int(facts["offset"]), headers=own)
+
+
+def parked_facts(parked: Record) -> dict[str, str]:
+    """Return where a parked record came from and why it waits: topic, offset, decider, reason."""
+    return {n.removeprefix(_PREFIX): v.decode() for n, v in parked.headers if n.startswith(_PREFIX)}
+
+
+def is_waiting(parked: Record, decider: str, key: str) -> bool:
+    """Tell whether a parked record belongs to a key of a decider."""
+    return parked_facts(parked)["decider"] == decider and key_text(parked) == key
+
+
+def key_text(record: Record) -> str:
+    """Return a record's key as the text that names it; bytes that are not UTF-8 are escaped."""
+    return "" if record.key is None else record.key.decode("utf-8", "backslashreplace")
+
+
+class ParkedKeys:
+    """Which keys of a task's deciders are parked, and how many inputs wait behind each."""
+
+    def __init__(self, state: TaskState, codec: Codec) -> None:
+        self._state = state
+        self._codec = codec
+        self._known = {(p.decider, p.key) for p in self.all()}
+
+    def all(self) -> list[ParkedKey]:
+        """Return the keys that are parked, as committed."""
+        return [self._read(record) for record in self._state.committed(PARKED)]
+
+    def get(self, decider: str, key: str) -> ParkedKey | None:
+        """Return a key's parking as this transaction sees it, or None."""
+        if (decider, key) not in self._known:
+            return None
+        record = self._state.get(parked_key(decider, key))
+        return None if record is None else self._read(record)
+
+    def add(self, parked: ParkedKey) -> None:
+        """Park a key, or one more input behind it."""
+        before = self.get(parked.decider, parked.key)
+        now = parked if before is None else replace(before, count=before.count + parked.count)
+        self._known.add((parked.decider, parked.key))
+        record = Record("", 0, -1, 0, b"", self._codec.encode(now), type=type(now).__name__, subject=now.key)
+        self._state.put(parked_key(parked.decider, parked.key), record)
+
+    def remove(self, decider: str, key: str) -> None:
+        """Let a key go on."""
+        self._state.put(parked_key(decider, key), None)
+
+    def _read(self, record: Record) -> ParkedKey:
+        return self._codec.decode(ParkedKey, record.value or b"")

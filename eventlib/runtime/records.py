@@ -1,0 +1,103 @@
+"""What a task writes for itself: its positions, its journal, its parked keys; and how a store keeps a record."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from eventlib.log.port import Record
+
+POSITION_KEY = "position"
+STATE = "state/"
+EFFECT = "effect/"
+PARKED = "parked/"
+DUE = "due/"
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms)."""
+
+    next: dict[str, int] = field(default_factory=dict)
+    at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedKey:
+    """A key of a decider whose inputs wait in the parked topic, and why.
+
+    `first` is the offset there of the oldest one that still waits, `count` how many wait.
+    """
+
+    decider: str = ""
+    key: str = ""
+    first: int = 0
+    count: int = 0
+    since_ms: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that a transaction did, in order.
+
+    kind: `run` (inputs first..last of a topic), `drop` (a request that was answered before), `park`, `release` (of
+    first in the parked topic), `deadline` (first is its due time in ms), `answer` (key is the request's id),
+    `stall` (an effect was parked). `drop` and `park` speak of the last input of the run before them.
+    """
+
+    kind: str
+    topic: str = ""
+    first: int = 0
+    last: int = 0
+    decider: str = ""
+    key: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One transaction: the code that made it, its time (ms), and what it did in order."""
+
+    code_version: str = ""
+    at_ms: int = 0
+    steps: tuple[Step, ...] = ()
+
+
+def state_key(decider: str, key: str) -> str:
+    """Return the changelog key of a decider's state."""
+    return f"{STATE}{decider}/{key}"
+
+
+def effect_key(request_id: str) -> str:
+    """Return the changelog key of a pending effect."""
+    return f"{EFFECT}{request_id}"
+
+
+def parked_key(decider: str, key: str) -> str:
+    """Return the changelog key of a parked key."""
+    return f"{PARKED}{decider}/{key}"
+
+
+def due_key(due_ms: int, decider: str, name: str, key: str) -> str:
+    """Return the local store's key of a deadline; sorted by time. It is derived from states, never on the log."""
+    return f"{DUE}{due_ms:015d}/{decider}/{name}/{key}"
+
+
+def due_of(stored_key: str) -> tuple[int, str, str, str]:
+    """Return (due time in ms, decider, deadline, key) from the local store's key of a deadline."""
+    _, due, decider, name, key = stored_key.split("/", 4)
+    return int(due), decider, name, key
+
+
+def pack(record: Record) -> bytes:
+    """Return what a local store keeps of a changelog record: its attributes, a line end, and its value."""
+    attributes: list[Any] = [record.timestamp_ms, *record[6:14], [(n, v.decode()) for n, v in record.headers]]
+    return json.dumps(attributes, separators=(",", ":")).encode() + b"\n" + (record.value or b"")
+
+
+def unpack(key: str, stored: bytes) -> Record:
+    """Return the changelog record that a store keeps under a key; its place on the log is not kept."""
+    line, _, value = stored.partition(b"\n")
+    timestamp_ms, *attributes, headers = json.loads(line)
+    pairs = tuple((name, text.encode()) for name, text in headers)
+    return Record._make(("", 0, -1, timestamp_ms, key.encode(), value, *attributes, pairs))

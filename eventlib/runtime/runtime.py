@@ -1,0 +1,173 @@
+"""The runtime of one process: it runs services on a log, as many of their tasks as fall to it."""
+
+import asyncio
+import hashlib
+import inspect
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from eventlib.choreography import Choreography
+from eventlib.errors import OwnershipLost, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Claim
+from eventlib.runtime.effects import missing_ports
+from eventlib.runtime.loop import Host, RuntimeConfig, TaskLoop
+from eventlib.runtime.parking import ParkedRetryRequested
+from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
+from eventlib.service import Service
+from eventlib.store.open import open_stores
+from eventlib.store.port import Stores
+
+_log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """Runs services until the context is left: `async with Runtime(log, ports={...}) as runtime: ...`.
+
+    `services` names those to run (default: all), `ports` gives their effects the outside world by parameter name.
+    Guarantee: leaving the context hands every task over; a process that dies is replaced within seconds by another
+    one that runs the same services.
+    Raises: WiringError when a port is missing or a service unknown.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        *,
+        ports: Mapping[str, object] | None = None,
+        services: Sequence[str] | None = None,
+        stores: Stores | None = None,
+        config: RuntimeConfig | None = None,
+    ) -> None:
+        choreography = log.choreography
+        self._log = log
+        self._services = choreography.services if services is None else tuple(map(choreography.service, services))
+        self._host = Host(
+            log,
+            stores or open_stores(log.port.url),
+            dict(ports or {}),
+            config or RuntimeConfig(),
+            code_version(choreography),
+        )
+        self._loops: dict[tuple[str, int], TaskLoop] = {}
+        self._serving: list[asyncio.Task[None]] = []
+        self._failure: asyncio.Future[None] | None = None
+        for port, needed_by in missing_ports(self._services, self._host.ports).items():
+            raise WiringError(
+                f"port {port!r} is needed by {', '.join(needed_by)}: give it, as in ports={{{port!r}: …}}"
+            )
+
+    async def __aenter__(self) -> Self:
+        """Register what the services write, and begin to serve."""
+        await self._log.codec.prepare(_own_types(self._services))
+        self._failure = asyncio.get_running_loop().create_future()
+        self._serving = [asyncio.create_task(self._serve(service)) for service in self._services]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Finish the transactions at hand, and hand the tasks over."""
+        for serving in self._serving:
+            serving.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        self._host.stores.close()
+        if self._failure is not None and self._failure.done():
+            self._failure.exception()  # seen: whoever waited in `failed` or `idle` has raised it
+
+    async def failed(self) -> None:
+        """Wait until something fails for good, and raise it."""
+        assert self._failure is not None, "enter the runtime first"  # noqa: S101  a misuse, not a state
+        await asyncio.shield(self._failure)
+
+    async def idle(self) -> None:
+        """Wait until every service has handled all that is on the log, and no effect is open.
+
+        Parked inputs do not count: they wait for a person. Raises what `failed` raises.
+        """
+        while not await self._is_idle():
+            if self._failure is not None and self._failure.done():
+                await self._failure
+            await asyncio.sleep(_IDLE_LOOK_S)
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions this process has committed."""
+        return sum(loop.transactions for loop in self._loops.values())
+
+    async def _is_idle(self) -> bool:
+        if len(self._loops) < sum(service.partitions for service in self._services):
+            return False
+        before = self.transactions
+        for loop in list(self._loops.values()):
+            if not await loop.is_idle():
+                return False
+        return self.transactions == before
+
+    async def _serve(self, service: Service) -> None:
+        membership = await self._log.port.join(service.name, service.partitions)
+        slots = asyncio.Semaphore(self._host.config.concurrent_effects)
+        running: dict[int, tuple[Claim, asyncio.Task[None]]] = {}
+        try:
+            while True:
+                wanted = await membership.changed({partition: claim for partition, (claim, _) in running.items()})
+                for partition in [p for p, (claim, _) in running.items() if wanted.get(p) != claim]:
+                    await self._end(service, partition, running.pop(partition)[1])
+                for partition in sorted(wanted.keys() - running.keys()):
+                    running[partition] = self._begin(service, wanted[partition], slots)
+        except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to hear of it
+            self._fail(error)
+        finally:
+            await asyncio.gather(*(self._end(service, p, task) for p, (_, task) in running.items()))
+            await membership.leave()
+
+    def _begin(self, service: Service, claim: Claim, slots: asyncio.Semaphore) -> tuple[Claim, asyncio.Task[None]]:
+        loop = TaskLoop(service, claim, self._host, slots)
+        self._loops[service.name, claim.partition] = loop
+        return claim, asyncio.create_task(self._run(loop))
+
+    async def _run(self, loop: TaskLoop) -> None:
+        try:
+            await loop.run()
+        except OwnershipLost as error:
+            _log.warning("%s/%s has another owner now: %s", loop.service.name, loop.claim.partition, error)
+        except Exception as error:  # noqa: BLE001  as above
+            _log.debug("%s/%s failed", loop.service.name, loop.claim.partition, exc_info=True)
+            self._fail(error)
+
+    async def _end(self, service: Service, partition: int, running: asyncio.Task[None]) -> None:
+        loop = self._loops.pop((service.name, partition))
+        loop.stop()
+        await running
+
+    def _fail(self, error: Exception) -> None:
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+
+_IDLE_LOOK_S = 0.02
+
+
+def code_version(choreography: Choreography) -> str:
+    """Return a fingerprint of the modules that declare the deciders' functions (12 hex digits)."""
+    functions = [handler.call for decider in choreography.deciders for handler in decider.handlers.values()]
+    modules = sorted({function.__module__ for function in functions})
+    digest = hashlib.blake2b(digest_size=6)
+    for name in modules:
+        try:
+            digest.update(inspect.getsource(sys.modules[name]).encode())
+        except (OSError, TypeError):  # no source at hand, as in a frozen program: its name has to do
+            digest.update(name.encode())
+    return digest.hexdigest()
+
+
+def _own_types(services: Sequence[Service]) -> list[tuple[str, type]]:
+    found = list[tuple[str, type]]()
+    for service in services:
+        found += [(service.changelog.name, decider.state) for decider in service.deciders]
+        found += [(service.changelog.name, Positions), (service.changelog.name, ParkedKey)]
+        found += [(service.journal.name, JournalEntry), (service.control.name, ParkedRetryRequested)]
+    return found

@@ -1,0 +1,380 @@
+"""A task: one partition of a service, as a synchronous machine from inputs to one transaction.
+
+It does no I/O beside its local store, reads no clock and awaits nothing, so that the worker, the replay and the
+simulator run the same code. The loop around it reads, hands inputs over, appends, and says how that ended.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.decider import Decider
+from eventlib.errors import UndecodableRecord
+from eventlib.event import Event, Meta, contract_of, key_of
+from eventlib.eventlog import EventLog, latest_copy
+from eventlib.identity import deadline_id
+from eventlib.log.port import Record
+from eventlib.runtime.entry import Entry
+from eventlib.runtime.journal import Steps
+from eventlib.runtime.parking import ParkedKeys, deadline_copy, key_text, original_of, parked_copy
+from eventlib.runtime.records import (
+    POSITION_KEY,
+    JournalEntry,
+    ParkedKey,
+    Positions,
+    Step,
+    effect_key,
+)
+from eventlib.runtime.saying import Cause, Speaker
+from eventlib.runtime.state import TaskState
+from eventlib.runtime.transaction import Answer, Inputs, Release, Transaction
+from eventlib.service import Service
+from eventlib.times import from_ms
+
+HANDLER_ATTEMPTS = 3
+"""How often a handler that raises is tried before its input is parked."""
+
+MAX_SAID = 5_000
+"""How many events a transaction may hold before it takes no further input."""
+
+
+class Task:
+    """Partition `partition` of a service.
+
+    Guarantee: `handle` changes nothing until `committed`; after `rolled_back` the same inputs can be handled again.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        partition: int,
+        log: EventLog,
+        state: TaskState,
+        *,
+        positions: Positions,
+        code_version: str,
+    ) -> None:
+        self.service = service
+        self.partition = partition
+        self.state = state
+        self.positions = positions
+        self.parked = ParkedKeys(state, log.codec)
+        self.parked_end = 0
+        self._log = log
+        self._code_version = code_version
+        self._topics = {topic.name: topic for topic in log.choreography.topics}
+        self._speakers = {d.name: Speaker(d, service.name, self._topics, log.codec) for d in service.deciders}
+        self._handling, self._reading = _subscriptions(service)
+        self._schemas_known = False
+        self._begin(0)
+
+    def _begin(self, at_ms: int) -> None:
+        self._at_ms = at_ms
+        self._steps = Steps()
+        self._events: list[Record] = []
+        self._requested: list[Record] = []
+        self._answered: list[str] = []
+        self._next = dict(self.positions.next)
+
+    def handle(self, inputs: Inputs) -> Transaction:
+        """Handle inputs up to a transaction's size and return what to append.
+
+        Raises: UnknownSchema when the codec has to be refreshed; then roll back and handle again.
+        """
+        newest = max((record.timestamp_ms for record in inputs.records), default=0)
+        self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
+        self._schemas_known = inputs.schemas_known
+        for answer in inputs.answers:
+            self._take_answer(answer)
+        consumed = self._take_records(inputs.records)
+        if inputs.release is not None:
+            self._release(inputs.release)
+        elif inputs.due_ms is not None and consumed == len(inputs.records):
+            self._pass_deadlines(inputs.due_ms)
+        return self._transaction(consumed)
+
+    def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
+        """Make a transaction that was appended the truth; `offsets` are those of its records."""
+        for record, offset in zip(transaction.events, offsets, strict=False):
+            if record.topic == self.service.parked.name:
+                self.parked_end = offset + 1
+        last_change = offsets[len(transaction.events) + len(transaction.changes) - 1]
+        self.state.commit(transaction.changes, last_change + 1)
+        self.positions = transaction.positions
+
+    def skipped(self, transaction: Transaction) -> None:
+        """Go past the inputs of a transaction that does not matter, without appending it."""
+        self.state.roll_back()
+        self.positions = transaction.positions
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """Return a time (ms) before which nothing falls due, exact once it has come; None: there is nothing."""
+        return self.state.due_from(now_ms, lambda decider, key: self.parked.get(decider, key) is not None)
+
+    def rolled_back(self) -> None:
+        """Forget a transaction that was not appended."""
+        self.state.roll_back()
+
+    def _take_records(self, records: Sequence[Record]) -> int:
+        consumed = 0
+        for record in records:
+            if len(self._events) >= MAX_SAID:
+                break
+            self._steps.input(record)
+            self._take(record)
+            self._next[record.topic] = record.offset + 1
+            consumed += 1
+        return consumed
+
+    def _take(self, record: Record) -> None:
+        deciders = self._handling.get(record.type) if record.type else self._reading.get(record.topic)
+        if deciders is None:
+            return
+        try:
+            event = self._read(record)
+        except UndecodableRecord as error:
+            for decider in deciders:
+                self._park(decider, record, error.reason)
+            return
+        for decider in deciders:
+            if self.parked.get(decider.name, key_text(record)) is not None:
+                self._park(decider, record, "waits behind an earlier input of its key")
+            elif failure := self._decide(decider, record, event):
+                self._park(decider, record, failure)
+
+    def _read(self, record: Record) -> Event:
+        try:
+            event = self._log.decode(record)
+        except UnknownSchema as error:
+            if self._schemas_known:
+                raise _misplaced(record, str(error)) from error
+            raise
+        if event is None:
+            raise _misplaced(record, f"{record.type} is not an event of this choreography")
+        topic = contract_of(type(event)).topic
+        if record.topic != topic.name:
+            raise _misplaced(record, f"{record.type} belongs on topic {topic.name}, not on {record.topic}")
+        key = key_text(record)
+        if key_of(event) != key:
+            raise _misplaced(record, f"the record's key is {key!r}, the event's {key_of(event)!r}")
+        home = self._topics[topic.name].partition_of(record.key or b"")
+        if home != record.partition:
+            raise _misplaced(
+                record, f"key {key!r} belongs in partition {home}: was it written with another partitioner?"
+            )
+        return event
+
+    def _decide(self, decider: Decider[Any], record: Record, event: Event) -> str:
+        """Handle one input for one decider; return why it could not be, or an empty string."""
+        key = key_text(record)
+        entry = self.state.entry(decider, key)
+        is_request = contract_of(type(event)).request
+        if is_request and record.event_id in entry.answered:
+            detail = "duplicate" if entry.answered[record.event_id] == body_hash(record) else "conflict"
+            self._steps.act(Step("drop", record.topic, record.offset, record.offset, decider.name, key, detail))
+            return ""
+        cause = _cause_of(record, entry if is_request else None)
+        meta = record.meta() if decider.wants_meta(type(event)) else Meta(id=cause.id)
+        before = decider.initial if entry.state is None else entry.state
+        speaker = self._speakers[decider.name]
+        said_meta = speaker.said_meta(key, entry.sequence, cause, self._at_ms)
+        failure = ""
+        for _ in range(HANDLER_ATTEMPTS):
+            try:
+                state, said = decider.decide(before, event, meta, said_meta)
+                records = speaker.records(key, entry.sequence, cause, said, self._at_ms)
+            except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
+                failure = f"{type(error).__name__}: {error}"
+                continue
+            if is_request:
+                entry = entry._replace(answered={**entry.answered, record.event_id: body_hash(record)})
+            elif state is before and not said:
+                return ""
+            self._apply(decider, key, entry._replace(state=state), cause, said, records)
+            return ""
+        return failure
+
+    def _take_answer(self, answer: Answer) -> None:
+        pending = self.state.get(effect_key(answer.request_id))
+        if pending is None:
+            return
+        speaker = self._speakers[(pending.source or "").partition("/")[2]]
+        decider, key = speaker.decider, pending.subject or ""
+        self._answered.append(answer.request_id)
+        if answer.event is None:
+            stalled = pending._replace(headers=(("parked_reason", answer.reason.encode()),))
+            self.state.put(effect_key(answer.request_id), stalled)
+            self._steps.act(Step("stall", decider=decider.name, key=answer.request_id, detail=answer.reason))
+            return
+        entry = self.state.entry(decider, key)
+        cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
+        self._say(speaker.records(key, entry.sequence, cause, [answer.event], self._at_ms), [answer.event])
+        # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
+        self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
+        self.state.put(effect_key(answer.request_id), None)
+        self._steps.act(Step("answer", decider=decider.name, key=answer.request_id))
+
+    def _pass_deadlines(self, due_ms: int) -> None:
+        for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
+            decider = self._speakers[decider_name].decider
+            entry = self.state.entry(decider, key)
+            if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
+                self._pass_deadline(decider, key, name, at, entry)
+
+    def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
+        speaker = self._speakers[decider.name]
+        cause_id = deadline_id(decider.name, key, name, at)
+        cause = Cause(cause_id, entry.changed_by or cause_id, entry.correlation_id or cause_id, entry.traceparent)
+        meta = Meta(
+            id=cause_id,
+            recorded_at=from_ms(self._at_ms),
+            correlation_id=cause.correlation_id,
+            causation_id=cause.caused_by,
+            source=speaker.source,
+            subject=key,
+        )
+        said_meta = speaker.said_meta(key, entry.sequence, cause, self._at_ms)
+        try:
+            state, said = decider.pass_deadline(name, entry.state, meta, said_meta)
+            records = speaker.records(key, entry.sequence, cause, said, self._at_ms)
+        except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
+            waiting = deadline_copy(name, key, self.partition, at)
+            self._park(decider, waiting, f"{name}: {type(error).__name__}: {error}")
+            return
+        self._steps.act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
+        entry = entry._replace(state=state, passed={**entry.passed, name: at})
+        self._apply(decider, key, entry, cause, said, records)
+
+    def _park(self, decider: Decider[Any], record: Record, reason: str) -> None:
+        key = key_text(record)
+        parked = ParkedKey(decider.name, key, self.parked_end, 1, self._at_ms, reason)
+        self.parked.add(parked)
+        self._events.append(parked_copy(record, decider.name, reason, self.service.parked.name))
+        self._steps.act(Step("park", record.topic, record.offset, record.offset, decider.name, key, reason))
+
+    def _release(self, release: Release) -> None:
+        control = release.control
+        self._steps.input(control)
+        self._next[control.topic] = control.offset + 1
+        stalled = self.state.get(effect_key(release.effect_id)) if release.effect_id else None
+        if stalled is not None and stalled.headers:
+            again = stalled._replace(headers=())
+            self.state.put(effect_key(release.effect_id), again)
+            self._requested.append(again)
+            self._steps.act(Step("release", decider=(again.source or "").partition("/")[2], key=release.effect_id))
+        for position, parked in enumerate(release.waiting):
+            facts, record = original_of(parked)
+            decider = self._speakers[facts["decider"]].decider
+            key = key_text(record)
+            if position == 0:
+                self.parked.remove(decider.name, key)
+                self.state.look_at_deadlines()
+            if not record.topic:
+                continue  # a deadline: it falls due again by itself, now that its key goes on
+            self._steps.act(Step("release", self.service.parked.name, parked.offset, parked.offset, decider.name, key))
+            failure = self._decide_again(decider, record)
+            if failure:
+                since = int(facts.get("since_ms", self._at_ms))
+                waiting = len(release.waiting) - position
+                self.parked.add(ParkedKey(decider.name, key, parked.offset, waiting, since, failure))
+                self._steps.act(Step("park", record.topic, record.offset, record.offset, decider.name, key, failure))
+                return
+
+    def _decide_again(self, decider: Decider[Any], record: Record) -> str:
+        try:
+            event = self._read(record)
+        except UndecodableRecord as error:
+            return error.reason
+        if type(event) not in decider.handlers:
+            return ""
+        return self._decide(decider, record, event)
+
+    def _apply(
+        self,
+        decider: Decider[Any],
+        key: str,
+        entry: Entry,
+        cause: Cause,
+        said: Sequence[Event],
+        records: list[Record],
+    ) -> None:
+        last = records[-1] if records else None
+        entry = entry._replace(
+            sequence=entry.sequence + len(records),
+            changed_by=cause.caused_by if last is None else last.id,
+            correlation_id=cause.correlation_id,
+            traceparent=cause.traceparent if last is None else last.traceparent,
+        )
+        self.state.set_entry(decider, key, entry.with_due(decider))
+        self._say(records, said)
+        for record, event in zip(records, said, strict=True):
+            if type(event) in decider.effects:
+                self._requested.append(record)
+                self.state.put(effect_key(record.event_id), record)
+
+    def _say(self, records: list[Record], said: Sequence[Event]) -> None:
+        self._events += records
+        for record, event in zip(records, said, strict=True):
+            contract = contract_of(type(event))
+            if contract.topic.latest:
+                self._events.append(latest_copy(record, tombstone=contract.tombstone))
+
+    def _transaction(self, consumed: int) -> Transaction:
+        matters = bool(self._events or self._steps.acts or self.state.is_changed)
+        positions = Positions(self._next, self._at_ms)
+        changelog = self.service.changelog.name
+        codec = self._log.codec
+        changes = [
+            record._replace(topic=changelog, partition=self.partition, timestamp_ms=self._at_ms)
+            for record in self.state.records()
+        ]
+        changes.append(
+            Record(
+                changelog,
+                self.partition,
+                -1,
+                self._at_ms,
+                POSITION_KEY.encode(),
+                codec.encode(positions),
+                type="Positions",
+            )
+        )
+        entry = JournalEntry(self._code_version, self._at_ms, self._steps.all())
+        journal = Record(
+            self.service.journal.name, self.partition, -1, self._at_ms, None, codec.encode(entry), type="JournalEntry"
+        )
+        return Transaction(
+            self._events, changes, journal, positions, consumed, matters, self._requested, self._answered
+        )
+
+
+def body_hash(record: Record) -> str:
+    """Return what tells two requests with one id apart (16 hex digits)."""
+    return blake2b(record.value or b"", digest_size=8).hexdigest()
+
+
+def _subscriptions(service: Service) -> tuple[dict[str, list[Decider[Any]]], dict[str, list[Decider[Any]]]]:
+    """Return the deciders that handle each event type, and those that read each topic."""
+    handling: dict[str, list[Decider[Any]]] = {}
+    reading: dict[str, list[Decider[Any]]] = {}
+    for decider in service.deciders:
+        for event_type in decider.handlers:
+            contract = contract_of(event_type)
+            handling.setdefault(contract.type, []).append(decider)
+            readers = reading.setdefault(contract.topic.name, [])
+            if decider not in readers:
+                readers.append(decider)
+    return handling, reading
+
+
+def _cause_of(record: Record, entry: Entry | None) -> Cause:
+    """Return a record as a cause; a request about a running saga belongs to that saga, not to one of its own."""
+    correlation_id = record.correlation_id or record.event_id
+    if entry is not None and entry.correlation_id is not None:
+        correlation_id = entry.correlation_id
+    return Cause(record.event_id, record.event_id, correlation_id, record.traceparent)
+
+
+def _misplaced(record: Record, reason: str) -> UndecodableRecord:
+    return UndecodableRecord(reason, record.topic, record.partition, record.offset)

@@ -1,0 +1,65 @@
+"""What goes into a task's transaction, and what comes out of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from eventlib.event import Event
+from eventlib.log.port import Record
+from eventlib.runtime.records import Positions
+
+
+class Answer(NamedTuple):
+    """What an effect came back with: an event, or the reason why it is parked."""
+
+    request_id: str
+    event: Event | None
+    reason: str = ""
+
+
+class Release(NamedTuple):
+    """A request to handle a parked key again, with the parked records that wait; or to run a parked effect again."""
+
+    control: Record
+    waiting: Sequence[Record] = ()
+    effect_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What one transaction is made from.
+
+    `records` are handled in order, then deadlines due by `due_ms`; `answers` come first. A `release` is handled in a
+    transaction of its own. `schemas_known` says that all registered schemas were just read: bytes with another id are
+    undecodable then.
+    """
+
+    now_ms: int
+    records: Sequence[Record] = ()
+    answers: Sequence[Answer] = ()
+    due_ms: int | None = None
+    release: Release | None = None
+    schemas_known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What has to be appended together, and what follows once it was.
+
+    `consumed` counts the input records that it covers. `matters` is False when it would only move positions past
+    inputs that nobody here handles. `requested` are the effects to start, `answered` the ids of those that are over.
+    """
+
+    events: list[Record]
+    changes: list[Record]
+    journal: Record
+    positions: Positions
+    consumed: int
+    matters: bool
+    requested: list[Record]
+    answered: list[str]
+
+    @property
+    def records(self) -> list[Record]:
+        """Every record of the transaction, in the order in which it stands on the log."""
+        return [*self.events, *self.changes, self.journal]
