@@ -1,0 +1,37 @@
+"""What dispatch expects of a carrier."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """The carrier has the parcel, under its own reference."""
+
+    tracking: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undeliverable:
+    """The carrier will not bring the parcel; `reason` is a short code."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The carrier does not have the parcel, and will refuse its key from now on."""
+
+
+class Carrier(Protocol):
+    """A carrier that knows idempotency keys.
+
+    Guarantee: a call that is repeated under its key acts once and gets the same answer. A refusal is an answer.
+    Raises: OutcomeUnknown when it did not answer, and may or may not have acted: ask again under the same key.
+    """
+
+    async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:
+        """Fetch a parcel, or refuse."""
+
+    async def recall(self, key: str) -> Booked | Recalled:
+        """Cancel the booking with this key, whether it was made or not; Booked when the parcel is on its way."""

@@ -1,0 +1,24 @@
+"""What dispatch remembers of each order's shipment."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """How far an order's shipment has come."""
+
+    NEW = "new"
+    ASKED = "asked"
+    DISPATCHED = "dispatched"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """One order's shipment; `cancel_waits` says that a wish to cancel waits for the carrier's answer."""
+
+    stage: Stage = Stage.NEW
+    cancel_waits: bool = False
+    ended_at: datetime | None = None

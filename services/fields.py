@@ -1,0 +1,48 @@
+"""The words that the shop's events share: what an id, a quantity or an amount may be."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _aware(at: datetime | None) -> datetime | None:
+    if at is not None and at.utcoffset() is None:
+        raise ValueError("a time needs its offset from UTC")
+    return at
+
+
+OrderId = Annotated[str, Field(min_length=1, max_length=200)]
+DeliveryId = Annotated[str, Field(min_length=1, max_length=200)]
+Sku = Annotated[str, Field(min_length=1, max_length=200)]
+Country = Annotated[str, Field(min_length=1, max_length=200)]
+GatewayKey = Annotated[str, Field(min_length=1, max_length=200)]
+Reason = Annotated[str, Field(min_length=1, max_length=500)]
+
+LineNo = Annotated[int, Field(ge=1, le=1_000_000)]
+Quantity = Annotated[int, Field(ge=1, le=1_000_000)]
+"""Units of one product in one line."""
+
+Delivered = Annotated[int, Field(ge=1, le=1_000_000_000)]
+"""Units of one product in one delivery."""
+
+PriceCents = Annotated[int, Field(ge=0, le=1_000_000_000)]
+"""The price of one unit, in minor units of its currency."""
+
+AmountCents = Annotated[int, Field(ge=0, lt=2**63)]
+"""A sum of money, in minor units of its currency."""
+
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+"""An ISO 4217 code."""
+
+UtcTime = Annotated[datetime, AfterValidator(_aware)]
+UtcTimeOrNone = Annotated[datetime | None, AfterValidator(_aware)]
+
+MOST_LINES = 5_000
+"""The most lines of one order: with the bounds above, its total always fits into 63 bits."""
+
+
+class Part(BaseModel):
+    """A part of an event: frozen, and as strict about unknown fields as the event itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

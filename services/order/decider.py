@@ -1,0 +1,122 @@
+"""The order decider: it opens an order, passes on a wish to cancel, and tells how the order ended."""
+
+from datetime import datetime, timedelta
+from typing import Never
+
+from eventlib.decider import Decider
+from eventlib.event import Meta
+from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchFailed, OrderDispatched
+from services.order.events import (
+    CancelSubmitted,
+    OrderCancelled,
+    OrderCancelRequested,
+    OrderCompleted,
+    OrderPlaced,
+    OrderSubmitted,
+)
+from services.order.evolve import follow
+from services.order.state import Cancel, Order
+from services.payment.events import (
+    ChargeUncertain,
+    PaymentFailed,
+    PaymentRefunded,
+    PaymentTaken,
+    PaymentVoided,
+    PaymentWaived,
+)
+from services.stock.events import StockRejected, StockReleased, StockReserved, StockShipped
+
+LONGEST = timedelta(hours=24)
+"""How long an order may stay open before it is cancelled as overdue."""
+
+OVERDUE = "overdue"
+
+orders = Decider("order", state=Order, key="order_id")
+orders.evolve(follow)
+
+
+@orders.on(OrderSubmitted)
+def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced | OrderCancelRequested]:
+    """Open the order; a wish to cancel that came first follows at once."""
+    if order.opened_at is not None:
+        return []
+    placed = OrderPlaced(
+        order_id=asked.order_id,
+        customer_id=asked.customer_id,
+        country=asked.country,
+        currency=asked.currency,
+        amount_cents=sum(line.quantity * line.unit_price_cents for line in asked.lines),
+        lines=asked.lines,
+        placed_at=asked.placed_at or meta.recorded_at,
+    )
+    if not order.cancel_reason:
+        return [placed]
+    return [placed, OrderCancelRequested(order_id=asked.order_id, reason=order.cancel_reason)]
+
+
+@orders.on(CancelSubmitted)
+def cancel(order: Order, wish: CancelSubmitted) -> list[OrderCancelRequested | CancelRefused]:
+    """Ask dispatch to decide; what is decided already is answered here, since it cannot change any more."""
+    if order.ended_at is not None:
+        return [CancelRefused(order_id=wish.order_id, reason=order.status)]
+    if order.cancel is Cancel.REFUSED:
+        return [CancelRefused(order_id=wish.order_id, reason="dispatched")]
+    if order.opened_at is None or order.cancel is Cancel.REQUESTED or order.reason:
+        return []
+    return [OrderCancelRequested(order_id=wish.order_id, reason=wish.reason)]
+
+
+@orders.deadline
+def overdue_at(order: Order) -> datetime | None:
+    """Return when an order that still hopes to be completed has taken too long."""
+    if order.opened_at is None or order.ended_at is not None or order.reason or order.cancel is not Cancel.NONE:
+        return None
+    return order.opened_at + LONGEST
+
+
+@overdue_at.passed
+def give_up(_: Order, meta: Meta) -> list[OrderCancelRequested]:
+    """Ask dispatch to cancel an overdue order, as a customer would."""
+    return [OrderCancelRequested(order_id=meta.subject, reason=OVERDUE)]
+
+
+@orders.on(StockReserved, StockRejected, StockReleased, StockShipped)
+def stock_moved(
+    order: Order, stock: StockReserved | StockRejected | StockReleased | StockShipped
+) -> list[OrderCompleted | OrderCancelled]:
+    """End the order if its stock was the last part to close."""
+    return _ending(order, stock.order_id)
+
+
+@orders.on(PaymentTaken, PaymentFailed, ChargeUncertain, PaymentVoided, PaymentRefunded, PaymentWaived)
+def money_moved(
+    order: Order,
+    payment: PaymentTaken | PaymentFailed | ChargeUncertain | PaymentVoided | PaymentRefunded | PaymentWaived,
+) -> list[OrderCompleted | OrderCancelled]:
+    """End the order if its payment was the last part to close."""
+    return _ending(order, payment.order_id)
+
+
+@orders.on(OrderDispatched, DispatchFailed, DispatchCancelled, CancelRefused)
+def parcel_moved(
+    _order: Order, _dispatch: OrderDispatched | DispatchFailed | DispatchCancelled | CancelRefused
+) -> list[Never]:
+    """Take note; stock and payment close the order."""
+    return []
+
+
+def _ending(order: Order, order_id: str) -> list[OrderCompleted | OrderCancelled]:
+    if order.ended_at is not None:
+        return []
+    if order.is_fulfilled:
+        return [OrderCompleted(order_id=order_id, amount_cents=order.amount_cents, currency=order.currency)]
+    if order.is_undone:
+        return [
+            OrderCancelled(
+                order_id=order_id,
+                reason=order.reason,
+                refunded_cents=order.refunded_cents,
+                currency=order.currency,
+            )
+        ]
+    return []

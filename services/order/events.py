@@ -1,0 +1,112 @@
+"""What order tells: the catalogue that prices come from, what customers ask for, and how each order ends."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from eventlib.event import Event
+from eventlib.topic import Topic
+from services.fields import (
+    MOST_LINES,
+    AmountCents,
+    Country,
+    Currency,
+    LineNo,
+    OrderId,
+    Part,
+    PriceCents,
+    Quantity,
+    Reason,
+    Sku,
+    UtcTime,
+    UtcTimeOrNone,
+)
+
+PRODUCTS = Topic("products", latest=True)
+
+
+class ProductListed(Event, topic=PRODUCTS, key="sku"):
+    """A product is for sale at this price."""
+
+    sku: Sku
+    description: str
+    unit_price_cents: PriceCents
+    currency: Currency
+
+
+class ProductDelisted(Event, topic=PRODUCTS, key="sku", tombstone=True):
+    """A product is no longer for sale."""
+
+    sku: Sku
+
+
+class OrderLine(Part):
+    """So many units of one product, at a price."""
+
+    line_no: LineNo
+    sku: Sku
+    quantity: Quantity
+    unit_price_cents: PriceCents
+
+
+def _numbered_once(lines: tuple[OrderLine, ...]) -> tuple[OrderLine, ...]:
+    if len({line.line_no for line in lines}) < len(lines):
+        raise ValueError("two lines have the same line_no")
+    return lines
+
+
+OrderLines = Annotated[tuple[OrderLine, ...], Field(min_length=1, max_length=MOST_LINES)]
+
+
+class OrderSubmitted(Event, topic="order.requests", key="order_id", request=True):
+    """Somebody asks for an order; `customer_id` is None for a guest, `placed_at` the time at an imported order's origin."""
+
+    order_id: OrderId
+    customer_id: str | None = Field(min_length=1, max_length=200)
+    country: Country
+    currency: Currency
+    lines: Annotated[OrderLines, AfterValidator(_numbered_once)]
+    placed_at: UtcTimeOrNone
+
+
+class CancelSubmitted(Event, topic="order.requests", key="order_id", request=True):
+    """Somebody asks to cancel an order, perhaps before it was submitted."""
+
+    order_id: OrderId
+    reason: Reason = "customer"
+
+
+class OrderPlaced(Event, topic="orders", key="order_id"):
+    """An order was accepted; `amount_cents` is the total of its lines."""
+
+    order_id: OrderId
+    customer_id: str | None = Field(min_length=1, max_length=200)
+    country: Country
+    currency: Currency
+    amount_cents: AmountCents
+    lines: OrderLines
+    placed_at: UtcTime
+
+
+class OrderCancelRequested(Event, topic="orders", key="order_id"):
+    """An order shall be cancelled, if the carrier was not asked yet: `customer`, or `overdue`."""
+
+    order_id: OrderId
+    reason: Reason
+
+
+class OrderCompleted(Event, topic="orders", key="order_id", final=True):
+    """An order has ended well: paid and on its way."""
+
+    order_id: OrderId
+    amount_cents: AmountCents
+    currency: Currency
+
+
+class OrderCancelled(Event, topic="orders", key="order_id", final=True):
+    """An order has ended: its stock is back, and so is all money that was taken; `reason` is what went wrong first."""
+
+    order_id: OrderId
+    reason: Reason
+    refunded_cents: AmountCents
+    currency: Currency

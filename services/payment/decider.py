@@ -1,0 +1,134 @@
+"""The payment decider: an order's money is taken once, and given back if the order cannot be completed."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Never
+
+from eventlib.decider import Decider
+from eventlib.event import Event, Meta
+from services.dispatch.events import DispatchCancelled, DispatchFailed
+from services.order.events import OrderCancelled, OrderCompleted
+from services.payment.events import (
+    ChargeRequested,
+    ChargeUncertain,
+    PaymentFailed,
+    PaymentRefunded,
+    PaymentTaken,
+    PaymentVoided,
+    PaymentWaived,
+    RefundRequested,
+    VoidRequested,
+)
+from services.payment.state import Payment, Stage
+from services.stock.events import StockReserved
+
+KEPT = timedelta(days=1)
+"""How long an ended order's payment is remembered. A waived one must outlive the order: a StockReserved that comes
+late would be charged."""
+
+payments = Decider("payment", state=Payment, key="order_id")
+
+_REACHED: dict[type[Event], Stage] = {
+    PaymentTaken: Stage.TAKEN,
+    PaymentFailed: Stage.FAILED,
+    RefundRequested: Stage.REFUNDING,
+    PaymentRefunded: Stage.REFUNDED,
+    VoidRequested: Stage.VOIDING,
+    PaymentVoided: Stage.VOIDED,
+    PaymentWaived: Stage.WAIVED,
+}
+
+
+@payments.evolve
+def follow(payment: Payment, event: Event, meta: Meta) -> Payment:
+    """Follow the charge; its key is the id of the event that asks for it."""
+    match event:
+        case ChargeRequested():
+            return replace(
+                payment,
+                stage=Stage.CHARGING,
+                charge_key=meta.id,
+                amount_cents=event.amount_cents,
+                currency=event.currency,
+            )
+        case DispatchFailed() | DispatchCancelled():
+            return replace(payment, called_off=payment.called_off or event.reason)
+        case OrderCompleted() | OrderCancelled():
+            return replace(payment, ended_at=meta.recorded_at)
+        case _:
+            stage = _REACHED.get(type(event))
+            return payment if stage is None else replace(payment, stage=stage)
+
+
+@payments.on(StockReserved)
+def charge(payment: Payment, stock: StockReserved) -> list[ChargeRequested]:
+    """Ask for the money, unless the order was called off before its stock was known to be there."""
+    if payment.stage is not Stage.NEW:
+        return []
+    return [
+        ChargeRequested(
+            order_id=stock.order_id,
+            amount_cents=stock.amount_cents,
+            currency=stock.currency,
+            country=stock.country,
+        )
+    ]
+
+
+@payments.on(PaymentTaken)
+def taken(payment: Payment, money: PaymentTaken) -> list[RefundRequested]:
+    """Keep the money, unless the order was called off while the gateway was asked."""
+    return [_refund(payment, money.order_id)] if payment.called_off else []
+
+
+@payments.on(ChargeUncertain)
+def void(payment: Payment, charge: ChargeUncertain) -> list[VoidRequested]:
+    """Undo what may have happened: an unknown outcome is resolved, never guessed."""
+    return [
+        VoidRequested(
+            order_id=charge.order_id,
+            charge_key=payment.charge_key,
+            currency=payment.currency,
+            reason=charge.reason,
+        )
+    ]
+
+
+@payments.on(DispatchFailed, DispatchCancelled)
+def call_off(payment: Payment, failure: DispatchFailed | DispatchCancelled) -> list[RefundRequested | PaymentWaived]:
+    """Return what was taken, or promise not to charge; a charge in between is dealt with when it is answered."""
+    match payment.stage:
+        case Stage.NEW:
+            return [PaymentWaived(order_id=failure.order_id, reason=failure.reason)]
+        case Stage.TAKEN:
+            return [_refund(payment, failure.order_id)]
+        case _:
+            return []
+
+
+@payments.on(PaymentFailed, PaymentVoided, PaymentRefunded)
+def closed(_payment: Payment, _answer: PaymentFailed | PaymentVoided | PaymentRefunded) -> list[Never]:
+    """Take note: no money is kept."""
+    return []
+
+
+@payments.on(OrderCompleted, OrderCancelled)
+def ended(_payment: Payment, _order: OrderCompleted | OrderCancelled) -> list[Never]:
+    """Take note: the payment can be forgotten after a while."""
+    return []
+
+
+@payments.forget
+def forgotten_at(payment: Payment) -> datetime | None:
+    """Return when an ended order's payment is given up."""
+    return None if payment.ended_at is None else payment.ended_at + KEPT
+
+
+def _refund(payment: Payment, order_id: str) -> RefundRequested:
+    return RefundRequested(
+        order_id=order_id,
+        charge_key=payment.charge_key,
+        amount_cents=payment.amount_cents,
+        currency=payment.currency,
+        reason=payment.called_off,
+    )

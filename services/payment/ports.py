@@ -1,0 +1,45 @@
+"""What payment expects of a payment gateway."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """The money was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """Nothing was taken, and nothing will be under this key; `reason` is a short code."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Voided:
+    """The charge is undone for good; what had been taken of it was returned (minor units, 0 if nothing)."""
+
+    returned_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refunded:
+    """The money was returned."""
+
+
+class Gateway(Protocol):
+    """A payment gateway that knows idempotency keys.
+
+    Guarantee: a call that is repeated under its key acts once and gets the same answer. A refusal is an answer.
+    Raises: OutcomeUnknown when it did not answer, and may or may not have acted: ask again under the same key.
+    """
+
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
+        """Take money, or refuse."""
+
+    async def void(self, key: str) -> Voided:
+        """Undo the charge with this key, whether it was made or not; a charge that comes later is declined."""
+
+    async def refund(self, key: str, charge_key: str, amount_cents: int, currency: str) -> Refunded:
+        """Return money of a charge that was made."""

@@ -1,0 +1,31 @@
+"""What payment remembers of each order's money."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """How far an order's payment has come."""
+
+    NEW = "new"
+    CHARGING = "charging"
+    TAKEN = "taken"
+    FAILED = "failed"
+    VOIDING = "voiding"
+    VOIDED = "voided"
+    REFUNDING = "refunding"
+    REFUNDED = "refunded"
+    WAIVED = "waived"
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """One order's payment; `called_off` is why the money must not be kept, and may be known before it is taken."""
+
+    stage: Stage = Stage.NEW
+    charge_key: str = ""
+    amount_cents: int = 0
+    currency: str = ""
+    called_off: str = ""
+    ended_at: datetime | None = None

@@ -1,0 +1,109 @@
+"""What goes wrong between a service and the outside world, decided by hashing: the same seed, the same faults."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import TypeVar
+
+from eventlib.errors import OutcomeUnknown
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """How often a connection fails, as rates from 0 to 1, and its mean delay in seconds.
+
+    `timeout`: a call never arrives. `lost`: it arrives and acts, but its answer is lost. `duplicate`: it arrives
+    twice. These are drawn anew for each attempt. `silent`: no attempt to charge or book this order is ever answered,
+    although half of them act; the question that follows, void or recall, is answered.
+    """
+
+    timeout: float = 0.0
+    lost: float = 0.0
+    duplicate: float = 0.0
+    silent: float = 0.0
+    delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a rate."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value < 0 or (value > 1 and each.name != "delay_s"):
+                raise ValueError(f"{type(self).__name__}({each.name}={value}): expected a number from 0 to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayFaults(Faults):
+    """A gateway's faults; `decline` is the share of orders whose charge is refused."""
+
+    decline: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarrierFaults(Faults):
+    """A carrier's faults; `undeliverable` is the share of orders that it will not bring.
+
+    `departed` is the share of booked parcels that are on their way already when they are recalled.
+    """
+
+    undeliverable: float = 0.0
+    departed: float = 0.5
+
+
+class Chance:
+    """Seeded chance without a memory: the same seed and words give the same outcome, in any order, in any process."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def of(self, rate: float, *words: object) -> bool:
+        """Tell whether something happens that happens at this rate (0 to 1)."""
+        return rate > 0.0 and self.fraction(*words) < rate
+
+    def fraction(self, *words: object) -> float:
+        """Return a number from 0 to below 1."""
+        text = "\x1f".join(map(str, (self._seed, *words)))
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) / 2**64
+
+
+class Connection:
+    """The unreliable way to the outside world and back."""
+
+    def __init__(self, faults: Faults, chance: Chance) -> None:
+        self._faults = faults
+        self._chance = chance
+        self._failed: dict[str, int] = {}
+
+    async def call(self, key: str, act: Callable[[], Awaitable[T]]) -> T:
+        """Carry one call and its answer; `key` names the call, all its attempts alike.
+
+        Raises: OutcomeUnknown when the call or its answer is lost.
+        """
+        attempt = self._failed.get(key, 0) + 1
+        await self._delay(key, attempt)
+        if self._chance.of(self._faults.timeout, "timeout", key, attempt):
+            self._failed[key] = attempt
+            raise OutcomeUnknown(f"{key}: no connection, attempt {attempt}")
+        answer = await act()
+        if self._chance.of(self._faults.duplicate, "duplicate", key, attempt):
+            answer = await act()
+        if self._chance.of(self._faults.lost, "lost", key, attempt):
+            self._failed[key] = attempt
+            raise OutcomeUnknown(f"{key}: the answer was lost, attempt {attempt}")
+        self._failed.pop(key, None)
+        return answer
+
+    async def refuse_if_silent(self, key: str, order_id: str, act: Callable[[], Awaitable[object]]) -> None:
+        """Leave a silent order's call without an answer; half of them act all the same. Raises: OutcomeUnknown."""
+        if not self._chance.of(self._faults.silent, "silent", order_id):
+            return
+        if self._chance.of(0.5, "silent but acting", order_id):
+            await act()
+        await self._delay(key, 1)
+        raise OutcomeUnknown(f"{key}: no answer")
+
+    async def _delay(self, key: str, attempt: int) -> None:
+        if self._faults.delay_s > 0:
+            await asyncio.sleep(2 * self._faults.delay_s * self._chance.fraction("delay", key, attempt))

@@ -1,0 +1,90 @@
+"""A simulated payment gateway."""
+
+from sqlite3 import Connection as Database
+
+from eventlib.times import now_ms
+from services.payment.ports import Charged, Declined, Refunded, Voided
+from services.simulation.faults import Chance, Connection, GatewayFaults
+from services.simulation.ledger import Ledger, LedgerConflict
+
+
+class SimulatedGateway:
+    """A gateway that keeps its own ledger; which orders it declines, and which calls fail, follows from the seed.
+
+    Guarantee: a call that is repeated under its key acts once and gets the same answer.
+    Raises: LedgerConflict for a key that is used again for something else; OutcomeUnknown as its faults have it.
+    """
+
+    def __init__(self, ledger: Ledger, faults: GatewayFaults | None = None, *, seed: int = 0) -> None:
+        self._ledger = ledger
+        self._faults = faults or GatewayFaults()
+        self._chance = Chance(seed)
+        self._connection = Connection(self._faults, self._chance)
+
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
+        """Take money, or refuse."""
+        reason = "declined" if self._chance.of(self._faults.decline, "decline", order_id) else ""
+
+        async def act() -> Charged | Declined:
+            return await self._ledger.write(lambda db: _charge(db, (key, order_id, amount_cents, currency), reason))
+
+        await self._connection.refuse_if_silent(f"charge {key}", order_id, act)
+        return await self._connection.call(f"charge {key}", act)
+
+    async def void(self, key: str) -> Voided:
+        """Undo the charge with this key, whether it was made or not; a charge that comes later is declined."""
+        return await self._connection.call(f"void {key}", lambda: self._ledger.write(lambda db: _void(db, key)))
+
+    async def refund(self, key: str, charge_key: str, amount_cents: int, currency: str) -> Refunded:
+        """Return money of a charge that was made."""
+        asked = (charge_key, amount_cents, currency)
+        return await self._connection.call(
+            f"refund {key}", lambda: self._ledger.write(lambda db: _refund(db, key, asked))
+        )
+
+
+def _charge(db: Database, asked: tuple[str, str, int, str], reason: str) -> Charged | Declined:
+    key = asked[0]
+    found = db.execute("SELECT order_id, amount_cents, currency, reason FROM charges WHERE key = ?", (key,)).fetchone()
+    if found is not None and found[:3] != asked[1:]:
+        raise LedgerConflict(f"charge {key} was for {found[:3]}, and is now asked for {asked[1:]}")
+    if db.execute("SELECT 1 FROM voids WHERE charge_key = ?", (key,)).fetchone():
+        return Declined("voided")
+    if found is None:
+        outcome = "declined" if reason else "taken"
+        db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", (*asked, outcome, reason, now_ms()))
+    else:
+        reason = found[3]
+    return Declined(reason) if reason else Charged()
+
+
+def _void(db: Database, key: str) -> Voided:
+    found = db.execute("SELECT returned_cents FROM voids WHERE charge_key = ?", (key,)).fetchone()
+    if found is None:
+        found = (_held(db, key),)
+        db.execute("INSERT INTO voids VALUES (?, ?, ?)", (key, found[0], now_ms()))
+    return Voided(found[0])
+
+
+def _refund(db: Database, key: str, asked: tuple[str, int, str]) -> Refunded:
+    charge_key, amount_cents, currency = asked
+    found = db.execute("SELECT charge_key, amount_cents, currency FROM refunds WHERE key = ?", (key,)).fetchone()
+    if found is not None:
+        if found != asked:
+            raise LedgerConflict(f"refund {key} was for {found}, and is now asked for {asked}")
+        return Refunded()
+    if amount_cents > (held := _held(db, charge_key)):
+        raise LedgerConflict(f"refund {key} wants {amount_cents} of charge {charge_key}, which holds {held}")
+    db.execute("INSERT INTO refunds VALUES (?, ?, ?, ?, ?)", (key, charge_key, amount_cents, currency, now_ms()))
+    return Refunded()
+
+
+def _held(db: Database, charge_key: str) -> int:
+    """Return what the gateway still holds of a charge (minor units)."""
+    (held,) = db.execute(
+        """SELECT coalesce((SELECT amount_cents FROM charges WHERE key = ?1 AND outcome = 'taken'), 0)
+                - coalesce((SELECT returned_cents FROM voids WHERE charge_key = ?1), 0)
+                - coalesce((SELECT sum(amount_cents) FROM refunds WHERE charge_key = ?1), 0)""",
+        (charge_key,),
+    ).fetchone()
+    return int(held)

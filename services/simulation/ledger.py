@@ -1,0 +1,152 @@
+"""The ledger of the outside world: what the gateway and the carrier really did, in an SQLite file of its own.
+
+Times are `at_ms`, milliseconds since 1970 UTC; money is in minor units. Any SQLite client can read it:
+
+- `charges(key, order_id, amount_cents, currency, outcome, reason, at_ms)`: `outcome` is `taken` or `declined`.
+- `voids(charge_key, returned_cents, at_ms)`: a charge that is undone for good; one that comes later is declined.
+- `refunds(key, charge_key, amount_cents, currency, at_ms)`: money that was returned.
+- `parcels(key, order_id, country, outcome, detail, at_ms)`: `outcome` is `booked` (`detail`: tracking),
+  `undeliverable` (`detail`: reason) or `recalled`.
+
+What the gateway holds: charges taken, less `voids.returned_cents`, less refunds.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from eventlib.errors import Terminal
+
+T = TypeVar("T")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS charges (
+    key TEXT PRIMARY KEY, order_id TEXT NOT NULL, amount_cents INTEGER NOT NULL, currency TEXT NOT NULL,
+    outcome TEXT NOT NULL, reason TEXT NOT NULL, at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS voids (
+    charge_key TEXT PRIMARY KEY, returned_cents INTEGER NOT NULL, at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS refunds (
+    key TEXT PRIMARY KEY, charge_key TEXT NOT NULL, amount_cents INTEGER NOT NULL, currency TEXT NOT NULL,
+    at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS refunds_of_charge ON refunds (charge_key);
+CREATE TABLE IF NOT EXISTS parcels (
+    key TEXT PRIMARY KEY, order_id TEXT NOT NULL, country TEXT NOT NULL, outcome TEXT NOT NULL,
+    detail TEXT NOT NULL, at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+_BUSY_PAUSE_S = 0.001
+
+
+class LedgerConflict(Terminal):
+    """A key was used again for something else, or more money would be returned than was taken."""
+
+
+class Entry:
+    """One change that waits for its transaction: what to do, and who waits for its answer."""
+
+    __slots__ = ("answer", "error", "future", "write")
+
+    def __init__(self, write: Callable[[sqlite3.Connection], Any], future: "asyncio.Future[Any]") -> None:
+        self.write = write
+        self.future = future
+        self.answer: Any = None
+        self.error: LedgerConflict | None = None
+
+
+class Ledger:
+    """A durable ledger; several processes may open the same file, `:memory:` is one of this process alone.
+
+    Guarantee: an answer is durable before it is given. Calls that arrive in one pass of the event loop share one
+    transaction, so that many at once cost little more than one.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.executescript(_SCHEMA)
+        self._db.execute("PRAGMA busy_timeout=0")
+        self._waiting: list[Entry] = []
+        self._is_flush_due = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        while self._waiting and not self._flush():
+            pass
+        self._db.close()
+
+    async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Make a change, and return its answer once it is durable.
+
+        `change` looks before it writes, so that a LedgerConflict leaves nothing behind; it is called again when the
+        transaction has to be begun anew.
+        """
+        loop = asyncio.get_running_loop()
+        entry = Entry(change, loop.create_future())
+        self._waiting.append(entry)
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            loop.call_soon(self._flush_or_retry, loop)
+        answer: T = await entry.future
+        return answer
+
+    def _flush_or_retry(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._flush():
+            self._is_flush_due = False
+        else:
+            loop.call_later(_BUSY_PAUSE_S, self._flush_or_retry, loop)
+
+    def _flush(self) -> bool:
+        """Write all that waits in one transaction; False when another process is writing just now."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                return False
+            self._fail(error)
+            return True
+        entries, self._waiting = self._waiting, []
+        try:
+            for entry in entries:
+                self._apply(entry)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._db.rollback()
+            _settle(entries, error)
+            return True
+        _settle(entries, None)
+        return True
+
+    def _apply(self, entry: Entry) -> None:
+        try:
+            entry.answer = entry.write(self._db)
+        except LedgerConflict as conflict:
+            entry.error = conflict
+
+    def _fail(self, error: Exception) -> None:
+        entries, self._waiting = self._waiting, []
+        _settle(entries, error)
+
+
+def _settle(entries: list[Entry], error: Exception | None) -> None:
+    for entry in entries:
+        if entry.future.done():  # its caller was cancelled, and does not wait any more
+            continue
+        failure = error or entry.error
+        if failure is None:
+            entry.future.set_result(entry.answer)
+        else:
+            entry.future.set_exception(failure)

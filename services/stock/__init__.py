@@ -1,0 +1,8 @@
+"""Stock: shelves with units on them, reserved for whole orders or not at all."""
+
+from eventlib.service import Service
+from services.stock.delivery import deliveries
+from services.stock.reservation import reservations
+from services.stock.shelf import shelves
+
+service = Service("stock", deciders=[shelves, reservations, deliveries])

@@ -1,0 +1,24 @@
+"""The delivery decider: what arrives at the warehouse goes to its shelves, once."""
+
+from dataclasses import replace
+
+from eventlib.decider import Decider
+from eventlib.event import Event
+from services.stock.events import DeliverySubmitted, StockReceived
+from services.stock.state import Delivery
+
+deliveries = Decider("delivery", state=Delivery, key="delivery_id")
+
+
+@deliveries.evolve
+def remember(delivery: Delivery, event: Event) -> Delivery:
+    """Remember that the units are on their shelves."""
+    return replace(delivery, received=True) if isinstance(event, StockReceived) else delivery
+
+
+@deliveries.on(DeliverySubmitted)
+def receive(delivery: Delivery, arrived: DeliverySubmitted) -> list[StockReceived]:
+    """Tell each line's shelf."""
+    if delivery.received:
+        return []
+    return [StockReceived(sku=line.sku, quantity=line.quantity) for line in arrived.lines]

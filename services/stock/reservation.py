@@ -1,0 +1,139 @@
+"""The reservation decider: all lines of an order, or none; over any number of shelves."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from eventlib.decider import Decider
+from eventlib.event import Event, Meta
+from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched
+from services.order.events import OrderPlaced
+from services.payment.events import ChargeUncertain, PaymentFailed
+from services.stock.events import (
+    LineRefused,
+    LineReleased,
+    LineReleaseRequested,
+    LineRequested,
+    LineReserved,
+    LineShipped,
+    StockRejected,
+    StockReleased,
+    StockReserved,
+    StockShipped,
+)
+from services.stock.shelf import OUT_OF_STOCK
+from services.stock.state import HeldLine, Reservation
+
+KEPT = timedelta(days=1)
+"""How long a closed reservation is remembered. Nothing that still arrives then can open it again, since an order is
+placed once."""
+
+reservations = Decider("reservation", state=Reservation, key="order_id")
+
+
+@reservations.evolve
+def follow(reservation: Reservation, event: Event, meta: Meta) -> Reservation:  # noqa: PLR0911  one return for each event
+    """Count the answers, and keep what is held."""
+    match event:
+        case LineReserved():
+            line = HeldLine(event.line_no, event.sku, event.quantity)
+            return replace(reservation, answered=reservation.answered + 1, held=(*reservation.held, line))
+        case LineReleased():
+            return replace(reservation, releasing=reservation.releasing - 1)
+        case LineReleaseRequested():  # all that is held goes back at once
+            return replace(reservation, releasing=reservation.releasing + 1, held=())
+        case LineRefused():
+            return replace(reservation, answered=reservation.answered + 1, refused=True)
+        case OrderPlaced():
+            return replace(
+                reservation,
+                asked=len(event.lines),
+                amount_cents=event.amount_cents,
+                currency=event.currency,
+                country=event.country,
+            )
+        case StockRejected() | StockReleased() | StockShipped():
+            return replace(reservation, held=(), closed_at=meta.recorded_at)
+        case PaymentFailed() | ChargeUncertain() | DispatchFailed() | DispatchCancelled():
+            return replace(reservation, called_off=reservation.called_off or event.reason)
+        case _:
+            return reservation
+
+
+@reservations.on(OrderPlaced)
+def ask(reservation: Reservation, order: OrderPlaced) -> list[LineRequested | StockReleased]:
+    """Ask every line's shelf, unless the order was called off before it was seen here."""
+    if reservation.called_off:
+        return [StockReleased(order_id=order.order_id, reason=reservation.called_off)]
+    return [
+        LineRequested(order_id=order.order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)
+        for line in order.lines
+    ]
+
+
+@reservations.on(LineReserved, LineRefused)
+def join(
+    reservation: Reservation, line: LineReserved | LineRefused
+) -> list[StockReserved | LineReleaseRequested | StockRejected | StockReleased]:
+    """Join the shelves' answers; after a refusal, what comes late goes back at once."""
+    if reservation.refused or reservation.called_off:
+        return [*_let_go(reservation, line.order_id)]
+    if reservation.answered < reservation.asked:
+        return []
+    return [
+        StockReserved(
+            order_id=line.order_id,
+            amount_cents=reservation.amount_cents,
+            currency=reservation.currency,
+            country=reservation.country,
+        )
+    ]
+
+
+@reservations.on(LineReleased)
+def returned(reservation: Reservation, line: LineReleased) -> list[StockRejected | StockReleased]:
+    """Close when the last line is back."""
+    return [*_closing(reservation, line.order_id)]
+
+
+@reservations.on(PaymentFailed, ChargeUncertain, DispatchFailed, DispatchCancelled)
+def call_off(
+    reservation: Reservation, failure: PaymentFailed | ChargeUncertain | DispatchFailed | DispatchCancelled
+) -> list[LineReleaseRequested | StockRejected | StockReleased]:
+    """Give everything back, also what is still being answered."""
+    return _let_go(reservation, failure.order_id)
+
+
+@reservations.on(OrderDispatched)
+def ship(reservation: Reservation, dispatched: OrderDispatched) -> list[LineShipped | StockShipped]:
+    """Let the lines leave their shelves."""
+    order_id = dispatched.order_id
+    shipped = [
+        LineShipped(order_id=order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)
+        for line in reservation.held
+    ]
+    return [*shipped, StockShipped(order_id=order_id)]
+
+
+@reservations.forget
+def forgotten_at(reservation: Reservation) -> datetime | None:
+    """Return when a closed reservation is given up."""
+    return None if reservation.closed_at is None else reservation.closed_at + KEPT
+
+
+def _let_go(reservation: Reservation, order_id: str) -> list[LineReleaseRequested | StockRejected | StockReleased]:
+    if not reservation.held:
+        return [*_closing(reservation, order_id)]
+    return [
+        LineReleaseRequested(order_id=order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)
+        for line in reservation.held
+    ]
+
+
+def _closing(reservation: Reservation, order_id: str) -> list[StockRejected | StockReleased]:
+    if not reservation.asked or reservation.closed_at is not None:
+        return []
+    if reservation.answered < reservation.asked or reservation.releasing:
+        return []
+    if reservation.refused:
+        return [StockRejected(order_id=order_id, reason=OUT_OF_STOCK)]
+    return [StockReleased(order_id=order_id, reason=reservation.called_off)]

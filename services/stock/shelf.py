@@ -1,0 +1,66 @@
+"""The shelf decider: one product's units, set aside for order lines as long as there are enough."""
+
+from dataclasses import replace
+from typing import Never
+
+from eventlib.decider import Decider
+from eventlib.event import Event
+from services.stock.events import (
+    LineRefused,
+    LineReleased,
+    LineReleaseRequested,
+    LineRequested,
+    LineReserved,
+    LineShipped,
+    StockReceived,
+)
+from services.stock.state import Shelf
+
+OUT_OF_STOCK = "out_of_stock"
+
+shelves = Decider("shelf", state=Shelf, key="sku")
+
+
+@shelves.evolve
+def count(shelf: Shelf, event: Event) -> Shelf:
+    """Move units between the three places where they can be."""
+    match event:
+        case LineReserved(quantity=units):
+            return replace(shelf, on_hand=shelf.on_hand - units, reserved=shelf.reserved + units)
+        case LineShipped(quantity=units):
+            return replace(shelf, reserved=shelf.reserved - units, shipped=shelf.shipped + units)
+        case LineReleased(quantity=units):
+            return replace(shelf, on_hand=shelf.on_hand + units, reserved=shelf.reserved - units)
+        case StockReceived(quantity=units):
+            return replace(shelf, on_hand=shelf.on_hand + units)
+        case _:
+            return shelf
+
+
+@shelves.on(LineRequested)
+def reserve(shelf: Shelf, line: LineRequested) -> list[LineReserved | LineRefused]:
+    """Set a line's units aside, all or none of them."""
+    if line.quantity <= shelf.on_hand:
+        return [LineReserved(order_id=line.order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)]
+    return [
+        LineRefused(
+            order_id=line.order_id,
+            line_no=line.line_no,
+            sku=line.sku,
+            quantity=line.quantity,
+            available=shelf.on_hand,
+            reason=OUT_OF_STOCK,
+        )
+    ]
+
+
+@shelves.on(LineReleaseRequested)
+def release(_: Shelf, line: LineReleaseRequested) -> list[LineReleased]:
+    """Put a line's units back."""
+    return [LineReleased(order_id=line.order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)]
+
+
+@shelves.on(StockReceived, LineShipped)
+def moved(_shelf: Shelf, _units: StockReceived | LineShipped) -> list[Never]:
+    """Take note of units that have come or gone."""
+    return []

@@ -1,0 +1,48 @@
+"""What stock remembers: shelves that never grow, and reservations that are small again once they have closed."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """One product's units; whatever happens, the sum of the three is what was received."""
+
+    on_hand: int = 0
+    reserved: int = 0
+    shipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLine:
+    """Units that a shelf has set aside for one order line."""
+
+    line_no: int
+    sku: str
+    quantity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """One order's stock: how many lines were asked for and answered, what is held, what is on its way back.
+
+    `called_off` is why the order cannot go on, from outside of stock; it may be known before the order itself is.
+    """
+
+    asked: int = 0
+    answered: int = 0
+    refused: bool = False
+    held: tuple[HeldLine, ...] = ()
+    releasing: int = 0
+    called_off: str = ""
+    amount_cents: int = 0
+    currency: str = ""
+    country: str = ""
+    closed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery: whether its units are on the shelves."""
+
+    received: bool = False
