@@ -1,0 +1,44 @@
+# Every target sets up what it needs; `make` alone lists them.
+UV_VERSION := 0.13.9
+PYTHON ?= python3
+RUN := .venv/bin/
+
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: .venv/.ready  ## make .venv, with `eventlib` in its bin
+
+.venv/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
+	test -x $(RUN)python || $(PYTHON) -m venv .venv
+	$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(RUN)uv pip install --quiet --python .venv --require-hashes -r requirements.lock
+	$(RUN)uv pip install --quiet --python .venv --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup      ## run the shop on orders of its own, and say what to look at
+	$(RUN)python -m services demo
+
+test: setup      ## run the tests
+	$(RUN)pytest
+
+test-long: setup ## run the long tests too: the whole real file, many kills
+	$(RUN)pytest -m "slow or not slow"
+
+check: setup     ## lint, types, import rules
+	$(RUN)ruff check .
+	$(RUN)ruff format --check .
+	$(RUN)mypy
+	$(RUN)lint-imports
+
+bench: setup     ## measure, against the bare database and against a peer; writes build/bench.json
+	$(RUN)python -m tests.performance.bench
+
+lock: setup      ## renew requirements.lock
+	$(RUN)uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command "make lock" --group dev --group bench pyproject.toml -o requirements.lock
+
+clean:           ## remove what was made
+	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.PHONY: help setup demo test test-long check bench lock clean
