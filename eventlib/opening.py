@@ -4,19 +4,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from eventlib.choreography import Choreography
-from eventlib.codec.avro_codec import AvroCodec
 from eventlib.eventlog import EventLog
-from eventlib.log.open import open_port
 
 
 @asynccontextmanager
 async def open_log(url: str, choreography: Choreography) -> AsyncIterator[EventLog]:
-    """Open the log at a URL, with a choreography's topics and schemas on it: `async with open_log(url, shop) as log`.
+    """Open the log at a URL, with a choreography's topics and schemas on it.
 
-    URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
+    `async with open_log(url, shop) as log: ...`. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
     there already with another partition count.
     """
+    # Imported here so that declaring events and deciders costs no adapter's import.
+    from eventlib.codec.avro_codec import AvroCodec
+    from eventlib.log.open import open_port
+
     port = await open_port(url)
     try:
         log = EventLog(port, AvroCodec(port), choreography)

@@ -1,0 +1,269 @@
+"""Wiring mistakes fail at import, with a sentence that says what to do."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Never
+
+import pytest
+
+from eventlib import Choreography, Decider, Event, Service, Topic, WiringError
+
+
+class Asked(Event, topic="asked", key="order_id"):
+    order_id: str
+
+
+class Granted(Event, topic="granted", key="order_id"):
+    order_id: str
+
+
+class BySku(Event, topic="shelves", key="sku"):
+    sku: str
+
+
+class Submitted(Event, topic="requests", key="order_id", request=True):
+    order_id: str
+
+
+class Narrow(Event, topic=Topic("narrow", partitions=2), key="order_id"):
+    order_id: str
+
+
+@dataclass(frozen=True)
+class State:
+    count: int = 0
+
+
+def orders() -> "Decider[State]":
+    return Decider("order", state=State, key="order_id")
+
+
+def test_an_event_needs_a_topic() -> None:
+    with pytest.raises(WiringError, match=r"event Lost has no topic: write `class Lost\(Event, topic="):
+
+        class Lost(Event):
+            order_id: str
+
+
+def test_an_event_needs_a_key() -> None:
+    with pytest.raises(WiringError, match="event Keyless has no key: name the field, or say key=None"):
+
+        class Keyless(Event, topic="orders"):
+            order_id: str
+
+
+def test_the_key_is_a_field() -> None:
+    with pytest.raises(WiringError, match=r"key 'id' is not one of its fields \(order_id\)"):
+
+        class Misspelt(Event, topic="orders", key="id"):
+            order_id: str
+
+
+def test_an_abstract_event_needs_nothing() -> None:
+    class Common(Event, abstract=True):
+        order_id: str
+
+    class Concrete(Common, topic="orders", key="order_id"):
+        pass
+
+    assert Concrete(order_id="1").order_id == "1"
+
+
+def test_a_tombstone_needs_a_topic_held_twice() -> None:
+    with pytest.raises(WiringError, match="tombstone, but topic 'orders' has no latest=True"):
+
+        class Gone(Event, topic="orders", key="order_id", tombstone=True):
+            order_id: str
+
+
+def test_a_topic_name_is_one_that_every_log_can_hold() -> None:
+    with pytest.raises(WiringError, match="a name is made of letters, digits"):
+        Topic("my orders")
+
+
+def test_a_partitioner_is_a_known_one() -> None:
+    with pytest.raises(WiringError, match="unknown partitioner 'md5'; known are murmur2"):
+        Topic("orders", partitioner="md5")
+
+
+def test_one_handler_for_an_event() -> None:
+    decider = orders()
+
+    @decider.on(Asked)
+    def first(_state: State, _event: Asked) -> list[Granted]:
+        return []
+
+    with pytest.raises(WiringError, match="order.second: Asked is handled already, by first"):
+
+        @decider.on(Asked)
+        def second(_state: State, _event: Asked) -> list[Granted]:
+            return []
+
+
+def test_a_handler_has_its_deciders_key() -> None:
+    with pytest.raises(WiringError, match="BySku has key 'sku', but decider order has key 'order_id'"):
+
+        @orders().on(BySku)
+        def misplaced(_state: State, _event: BySku) -> list[Granted]:
+            return []
+
+
+def test_a_handler_says_what_it_says() -> None:
+    with pytest.raises(WiringError, match=r"order.silent: write what it says as its return type"):
+
+        @orders().on(Asked)
+        def silent(_state: State, _event: Asked) -> None:  # type: ignore[arg-type]  # the mistake under test
+            return None
+
+
+def test_a_handler_says_events() -> None:
+    with pytest.raises(WiringError, match="<class 'str'> in its return type is not an event with a topic"):
+
+        @orders().on(Asked)
+        def texts(_state: State, _event: Asked) -> list[str]:
+            return []
+
+
+def test_a_handler_says_no_request() -> None:
+    with pytest.raises(WiringError, match="Submitted is a request, and those come only from outside"):
+
+        @orders().on(Asked)
+        def resubmit(_state: State, event: Asked) -> list[Submitted]:
+            return [Submitted(order_id=event.order_id)]
+
+
+def test_a_handler_takes_state_event_and_perhaps_meta() -> None:
+    with pytest.raises(WiringError, match="takes 1 arguments; expected 2, or 3 with Meta at the end"):
+
+        @orders().on(Asked)  # type: ignore[arg-type]  # the mistake under test
+        def short(_state: State) -> list[Granted]:
+            return []
+
+
+def test_an_annotation_names_things_that_exist() -> None:
+    with pytest.raises(WiringError, match="its annotations name something that does not exist"):
+
+        @orders().on(Asked)
+        def unknown(_state: State, _event: Asked) -> "list[Nowhere]":  # type: ignore[name-defined]  # noqa: F821  the mistake under test
+            return []
+
+
+def test_an_effect_says_what_it_answers() -> None:
+    with pytest.raises(WiringError, match="effect call has no return type|return type is not an event"):
+
+        @orders().effect(Asked)
+        async def call(_event: Asked) -> None: ...
+
+
+def test_an_effect_is_async() -> None:
+    with pytest.raises(WiringError, match="effect call is not async"):
+
+        @orders().effect(Asked)
+        def call(event: Asked) -> Granted:
+            return Granted(order_id=event.order_id)
+
+
+def test_a_state_is_frozen_and_has_defaults() -> None:
+    @dataclass
+    class Loose:
+        count: int = 0
+
+    @dataclass(frozen=True)
+    class Demanding:
+        count: int
+
+    with pytest.raises(WiringError, match="must be a frozen dataclass"):
+        Decider("order", state=Loose, key="order_id")
+    with pytest.raises(WiringError, match="every field of state Demanding needs a default"):
+        Decider("order", state=Demanding, key="order_id")
+
+
+def test_two_evolves_are_refused() -> None:
+    decider = orders()
+
+    @decider.evolve
+    def one(state: State, _event: Event) -> State:
+        return state
+
+    with pytest.raises(WiringError, match="has an evolve already: one"):
+
+        @decider.evolve
+        def two(state: State, _event: Event) -> State:
+            return state
+
+
+def test_a_deadline_has_one_handler() -> None:
+    decider = orders()
+
+    @decider.deadline
+    def late(_state: State) -> datetime | None:
+        return None
+
+    @late.passed
+    def first(_state: State) -> list[Never]:
+        return []
+
+    with pytest.raises(WiringError, match="deadline late has a handler already, first"):
+
+        @late.passed
+        def second(_state: State) -> list[Never]:
+            return []
+
+
+def handling(name: str, *event_types: type[Event]) -> "Decider[State]":
+    decider: Decider[State] = Decider(name, state=State, key="order_id")
+    for event_type in event_types:
+
+        @decider.on(event_type)
+        def quiet(_state: State, _event: Event) -> list[Never]:
+            return []
+
+    return decider
+
+
+def test_a_services_topics_are_co_partitioned() -> None:
+    with pytest.raises(WiringError, match=r"different partition counts \(asked has 8, narrow has 2\)"):
+        Service("shop", deciders=[handling("order", Asked, Narrow)])
+
+
+def test_names_are_unique() -> None:
+    one = Service("one", deciders=[handling("order", Asked)])
+    two = Service("two", deciders=[handling("order", Asked)])
+    with pytest.raises(WiringError, match="two deciders are named order"):
+        Choreography("shop", [one, two])
+
+
+def test_a_topic_is_declared_once() -> None:
+    class Other(Event, topic=Topic("asked", max_event_bytes=10), key="order_id"):
+        order_id: str
+
+    service = Service("one", deciders=[handling("order", Asked, Other)])
+    with pytest.raises(WiringError, match="topic 'asked' is declared in two ways"):
+        Choreography("shop", [service])
+
+
+def test_check_finds_what_nobody_says_and_what_nobody_handles() -> None:
+    decider = orders()
+
+    @decider.on(Asked)
+    def grant(_state: State, event: Asked) -> list[Granted]:
+        return [Granted(order_id=event.order_id)]
+
+    findings = Choreography("shop", [Service("one", deciders=[decider])]).check()
+    assert {(f.rule, f.subject) for f in findings} == {
+        ("handler-without-source", "Asked"),
+        ("event-without-handler", "Granted"),
+    }
+
+
+def test_check_is_clean_when_requests_come_in_and_final_events_go_out() -> None:
+    class Done(Event, topic="done", key="order_id", final=True):
+        order_id: str
+
+    decider = orders()
+
+    @decider.on(Submitted)
+    def finish(_state: State, event: Submitted) -> list[Done]:
+        return [Done(order_id=event.order_id)]
+
+    assert Choreography("shop", [Service("one", deciders=[decider])]).check() == []
