@@ -1,7 +1,7 @@
 """The reader of logs that live in this process or in a file: takes turns between partitions, and waits."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from eventlib.log.port import Reader, Record, TopicPartition
@@ -25,8 +25,14 @@ class Source(Protocol):
 class Waiting:
     """The readers that wait for an append right now."""
 
-    def __init__(self) -> None:
+    def __init__(self, begun: Callable[[], None] = lambda: None) -> None:
         self.readers = set[LogReader]()
+        self._begun = begun
+
+    def add(self, reader: "LogReader") -> None:
+        """Let a reader wait, and say so to whom that matters."""
+        self.readers.add(reader)
+        self._begun()
 
     def appended(self, partitions: Collection[TopicPartition]) -> None:
         """End the waiting of those who read one of these partitions."""
@@ -124,7 +130,7 @@ class LogReader(Reader):
     async def _wait(self, deadline: float | None) -> None:
         loop = asyncio.get_running_loop()
         self._look = loop.create_future()
-        self._source.waiting.readers.add(self)
+        self._source.waiting.add(self)
         timer = None if deadline is None else loop.call_at(deadline, self.look)
         try:
             await self._look

@@ -1,0 +1,39 @@
+"""From a log's URL to the log."""
+
+from eventlib.errors import WiringError
+from eventlib.log.port import Log
+
+_KNOWN = (
+    "known are sqlite:///relative/path.db, sqlite:////absolute/path.db and memory:// (gone when the process ends); "
+    "for example --log sqlite:///var/shop.db"
+)
+
+
+async def open_port(url: str) -> Log:
+    """Open the log at a URL: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` or `memory://`.
+
+    Raises: WiringError for any other URL; what the log's own opening raises.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise WiringError(f"the log {url!r} is not a URL: {_KNOWN}")
+    match scheme:
+        case "sqlite":
+            return await _open_sqlite(url, rest)
+        case "memory":
+            from eventlib.log.memory import MemoryLog
+
+            return MemoryLog(url)
+        case _:
+            raise WiringError(f"the log {url!r} has the unknown scheme {scheme!r}: {_KNOWN}")
+
+
+async def _open_sqlite(url: str, rest: str) -> Log:
+    from eventlib.log.sqlite import SqliteLog
+
+    if not rest.startswith("/"):
+        raise WiringError(f"the log {url!r} names a host: write three slashes, then a path; {_KNOWN}")
+    path = rest[1:]
+    if not path or path.endswith("/"):
+        raise WiringError(f"the log {url!r} names no file: {_KNOWN}")
+    return await SqliteLog.open(path, url=url)

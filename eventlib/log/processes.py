@@ -1,0 +1,62 @@
+"""Who an owner is, and whether it is certainly dead: known at once on the same machine, otherwise its lease decides."""
+
+import os
+import socket
+from functools import cache
+from pathlib import Path
+from secrets import token_hex
+
+_living = set[str]()
+"""The owners in this process that have not been given up."""
+
+
+def new_owner() -> str:
+    """Return a name for an owner in this process: host/pid/start/place/token."""
+    pid = os.getpid()
+    owner = "/".join([socket.gethostname(), str(pid), _started(pid), _place(), token_hex(4)])
+    _living.add(owner)
+    return owner
+
+
+def give_up(owner: str) -> None:
+    """Let an owner in this process be dead from now on."""
+    _living.discard(owner)
+
+
+def is_dead(owner: str) -> bool:
+    """Tell whether an owner is dead for certain; False also when that cannot be known from here."""
+    _, pid_text, started, place, _ = owner.split("/")
+    if place != _place():
+        return False
+    pid = int(pid_text)
+    if pid == os.getpid() and started == _started(pid):
+        return owner not in _living
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it lives, as another user's
+    now = _started(pid)
+    return now != started and "" not in {now, started}
+
+
+def _started(pid: int) -> str:
+    """Return when a process started, so that a pid given anew is not taken for its predecessor; '' when unknown."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return ""
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return "ended" if fields[0] in {b"Z", b"X"} else fields[19].decode()
+
+
+@cache
+def _place() -> str:
+    """Return what pids are unique in: this boot of this machine, and the container's pid namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        namespace = Path("/proc/self/ns/pid").readlink()
+    except OSError:
+        return socket.gethostname()
+    return f"{boot}-{namespace.name}"

@@ -1,0 +1,187 @@
+"""The embedded log: one SQLite file, durable with every append, shared by the processes of one machine."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from eventlib.errors import EventlibError
+from eventlib.log.port import Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.reader import LogReader, Waiting
+from eventlib.log.rules import refuse_mismatch
+from eventlib.log.sqlite_append import Appender
+from eventlib.log.sqlite_errors import is_busy
+from eventlib.log.sqlite_file import LogFile, SqliteOptions, row_of
+from eventlib.log.sqlite_owners import Owners
+from eventlib.log.sqlite_upkeep import Upkeep
+from eventlib.topic import Topic
+
+_ATTRIBUTES = "id, type, source, subject, sequence, correlation_id, causation_id, traceparent"
+# In the order of Record's fields, so that a record is made of a row as it is.
+_READ = f"""
+SELECT :topic, :partition, position - :base, recorded_at, key, value, {_ATTRIBUTES},
+    coalesce(headers, '[]') AS "headers [eventlib_headers]"
+FROM records WHERE position >= :base + :offset AND position < :top ORDER BY position LIMIT :limit
+"""  # noqa: S608  column names of this file only
+_START = "SELECT min(position) - :base FROM records WHERE position >= :base AND position < :top"
+_AT = """
+SELECT position - :base FROM records
+WHERE position >= coalesce(
+        (SELECT max(position) FROM milestones WHERE position >= :base AND position < :top AND newest_at < :at), :base)
+    AND position < :top AND recorded_at >= :at
+ORDER BY position LIMIT 1
+"""
+_COUNT_AGAIN = "UPDATE partitions SET clean_to = 0, kept = 0, kept_bytes = 0 WHERE topic = ?"
+
+
+class SqliteLog(Log):
+    """A durable log in one file, for one machine: open it with `SqliteLog.open`.
+
+    Guarantee: an append is on the disk when it returns (WAL, synchronous=FULL). Appends that are made within one pass
+    of the event loop share a transaction.
+    """
+
+    def __init__(self, file: LogFile, url: str) -> None:
+        self.url = url
+        self.log_id = file.log_id
+        self.waiting = Waiting(self._watch)
+        self._file = file
+        self._appender = Appender(file, self._appended)
+        self._owners = Owners(file, self._watch)
+        self._upkeep = Upkeep(file)
+        self._watch_s = file.options.watch_active_s
+        self._watching: asyncio.TimerHandle | None = None
+        file.listeners.appended.append(self._appended)
+
+    @classmethod
+    async def open(cls, path: Path | str, *, url: str | None = None, options: SqliteOptions | None = None) -> Self:
+        """Open a log, or make a new one; a missing directory is made.
+
+        Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogFull; LogUnavailable.
+        """
+        file = await LogFile.open(_absolute(path), options or SqliteOptions())
+        return cls(file, url or f"sqlite:///{path}")
+
+    async def create_topics(self, topics: Iterable[Topic]) -> None:
+        """See `Log.create_topics`."""
+        declared = [*topics]
+        await self._file.refresh()
+        if all(self._file.topics.get(topic.name) == topic for topic in declared):
+            return  # so that a log which can only be read can be opened like any other
+
+        def act(connection: sqlite3.Connection) -> None:
+            for topic in declared:
+                refuse_mismatch(self._file.topics.get(topic.name, topic), topic)
+                # What upkeep has counted holds for the settings under which it was counted.
+                if self._file.topics.get(topic.name) != topic:
+                    connection.execute(_COUNT_AGAIN, (topic.name,))
+            connection.executemany(
+                "INSERT OR REPLACE INTO topics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(row_of, declared)
+            )
+            places = [(topic.name, partition) for topic in declared for partition in range(topic.partitions)]
+            connection.executemany("INSERT OR IGNORE INTO partitions (topic, partition) VALUES (?, ?)", places)
+
+        await self._file.write(act)
+        self._file.learn_topics()
+
+    async def topics(self) -> Mapping[str, Topic]:
+        """See `Log.topics`."""
+        await self._file.refresh()
+        return dict(self._file.topics)
+
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """See `Log.append`."""
+        return await self._appender.append(records, claim)
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """See `Log.read`."""
+        state = await self._file.known_partition(topic, partition)
+        values = {"topic": topic, "partition": partition, "offset": max(offset, 0), "limit": limit, **state.range}
+        return [*map(Record._make, await self._file.read(_READ, values))]
+
+    async def start(self, topic: str, partition: int) -> int:
+        """See `Log.start`."""
+        state = await self._file.known_partition(topic, partition)
+        oldest = (await self._file.read(_START, state.range))[0][0]
+        return await self.end(topic, partition) if oldest is None else int(oldest)
+
+    async def end(self, topic: str, partition: int) -> int:
+        """See `Log.end`."""
+        await self._file.refresh()
+        return (await self._file.known_partition(topic, partition)).end
+
+    async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """See `Log.offset_at`."""
+        end = await self.end(topic, partition)
+        state = self._file.partition(topic, partition)
+        if timestamp_ms > state.newest_at:
+            return end
+        found = await self._file.read(_AT, {"at": timestamp_ms, **state.range})
+        return int(found[0][0]) if found else end
+
+    def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        """See `Log.reader`."""
+        for partition in positions:
+            self._file.partition(*partition)
+        return LogReader(self, positions)
+
+    async def refresh(self) -> None:
+        """Learn what other processes have appended."""
+        await self._file.refresh()
+
+    def known_end(self, partition: TopicPartition) -> int:
+        """Return the next offset to be written, as of the last refresh or append."""
+        return self._file.partitions[partition].end
+
+    async def seize(self, service: str, partition: int) -> Claim:
+        """See `Log.seize`."""
+        return await self._owners.seize(service, partition)
+
+    async def join(self, service: str, partitions: int) -> Membership:
+        """See `Log.join`."""
+        return await self._owners.join(service, partitions)
+
+    async def compact(self) -> None:
+        """See `Log.compact`."""
+        await self._upkeep.everything()
+
+    async def close(self) -> None:
+        """See `Log.close`."""
+        if self._file.closed:
+            return
+        self._appender.close()
+        await self._owners.close()
+        await self._upkeep.close()
+        if self._watching is not None:
+            self._watching.cancel()
+        self._file.close()
+        self.waiting.look_all()
+
+    def _appended(self, partitions: set[TopicPartition]) -> None:
+        self._watch_s = self._file.options.watch_active_s
+        self._upkeep.appended(partitions)
+        self.waiting.appended(partitions)
+
+    def _watch(self) -> None:
+        """Look for other processes' commits from time to time, as long as somebody here waits for them."""
+        if self._watching is None and not self._file.closed:
+            self._watching = asyncio.get_running_loop().call_later(self._watch_s, self._look)
+
+    def _look(self) -> None:
+        self._watching = None
+        if not (self.waiting.readers or self._owners.stands_by):
+            return
+        self._watch_s = min(self._watch_s * 1.05, self._file.options.watch_idle_s)
+        try:
+            self._file.catch_up()
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                self.waiting.look_all()  # they meet the same error, and say it to their callers
+        except EventlibError:
+            self.waiting.look_all()
+        self._watch()
+
+
+def _absolute(path: Path | str) -> Path:
+    return Path(path).absolute()

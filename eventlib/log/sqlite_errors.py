@@ -1,0 +1,74 @@
+"""What SQLite's errors mean for a log, each as a sentence that says what to do."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogUnavailable
+
+_PRIMARY = 0xFF  # the low byte of an extended code is the primary one
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_NO_SPACE_BYTES = 256 * 1024
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether another process has the file right now, so that trying again helps."""
+    return _code(error) & _PRIMARY in _BUSY
+
+
+def is_about_the_record(error: sqlite3.Error) -> bool:
+    """Tell whether a record's own content was refused, not the log's state."""
+    about = {sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}
+    return isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError | sqlite3.DataError) or (
+        _code(error) & _PRIMARY in about
+    )
+
+
+def explained(error: sqlite3.Error, path: Path) -> EventlibError:
+    """Return what an SQLite error means."""
+    code = _code(error)
+    primary = code & _PRIMARY
+    if primary in _BUSY:
+        return unavailable(path, "another process is writing to it without a pause")
+    if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE or _has_no_space(primary, path):
+        return LogFull(
+            f"no space is left for the log {path} ({error}): nothing of this append was written, and what was written "
+            "before is safe; make room on its disk, and the log goes on"
+        )
+    if primary in _DAMAGED:
+        return LogCorrupt(
+            f"the log {path} is damaged, or is not a log at all ({error}): keep a copy, and restore it from a backup; "
+            f'`sqlite3 {path.name} ".recover"` saves what is readable'
+        )
+    if primary in _FORBIDDEN:
+        return read_only(path, str(error))
+    return unavailable(path, f"{error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})")
+
+
+def read_only(path: Path, why: str) -> LogReadOnly:
+    """Return the refusal to write to a log that can only be read."""
+    return LogReadOnly(
+        f"the log {path} cannot be written to ({why}): nothing was written; give this user write access to the file "
+        "and its directory, or open a copy elsewhere"
+    )
+
+
+def unavailable(path: Path, why: str) -> LogUnavailable:
+    """Return the failure of a log that may be there again later."""
+    return LogUnavailable(f"the log {path} is out of reach: {why}; nothing was written, try again later")
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+
+
+def _has_no_space(primary: int, path: Path) -> bool:
+    if primary != sqlite3.SQLITE_IOERR:
+        return False
+    try:
+        there = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return there.f_bavail * there.f_frsize < _NO_SPACE_BYTES

@@ -1,0 +1,300 @@
+"""One process's hold on an SQLite log: the connection, what is known of the file, and how a transaction begins.
+
+All of it runs in the event loop's thread: a transaction begins and ends between two awaits, so that nobody in this
+process ever sees half of one, and whoever has to wait for another process gives the loop back meanwhile.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+from eventlib.errors import LogUnavailable
+from eventlib.log.port import TopicPartition
+from eventlib.log.rules import known
+from eventlib.log.sqlite_errors import explained, is_busy, unavailable
+from eventlib.log.sqlite_schema import OFFSET_BITS, connect, prepare
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+T = TypeVar("T")
+MILLISECOND = timedelta(milliseconds=1)
+_NOTHING_YET = -1
+_RETRY_S = 0.0005  # the event loop rounds up to a millisecond
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteOptions:
+    """How an SQLite log behaves in time; the defaults are meant for everybody.
+
+    An owner is seen every `heartbeat_s` and given up when it was not seen for `lease_s`. Other processes' appends are
+    looked for every `watch_active_s`, falling back to every `watch_idle_s` when nothing comes. `compact_floor` is how
+    many records a partition has to grow by before it is compacted; `clock` gives milliseconds.
+    """
+
+    busy_s: float = 30.0
+    heartbeat_s: float = 1.0
+    lease_s: float = 3.0
+    watch_active_s: float = 0.002
+    watch_idle_s: float = 0.02
+    compact_floor: int = 10_000
+    clock: Callable[[], int] = now_ms
+
+
+@dataclass(slots=True, eq=False)
+class PartitionState:
+    """What is known of a partition, as of the last transaction."""
+
+    topic: Topic
+    partition: int
+    number: int
+    end: int = 0
+    newest_at: int = 0
+    clean_to: int = 0
+    kept: int = 0
+    kept_bytes: int = 0
+    max_event_bytes: int = 0
+
+    @property
+    def base(self) -> int:
+        """The position of its offset 0."""
+        return self.number << OFFSET_BITS
+
+    @property
+    def range(self) -> dict[str, int]:
+        """Its first position, and the next partition's, as a query's values."""
+        return {"base": self.base, "top": self.number + 1 << OFFSET_BITS}
+
+    def learn(self, row: Sequence[int]) -> None:
+        """Take over what the file says."""
+        self.end, self.newest_at, self.clean_to, self.kept, self.kept_bytes = row
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """Who owns a service's partition, as the file says it; `owner` is empty for nobody."""
+
+    epoch: int
+    owner: str
+    seen_at: int
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Who wants to know when the file has changed."""
+
+    appended: list[Callable[[set[TopicPartition]], None]] = field(default_factory=list)
+    owners_changed: list[Callable[[], None]] = field(default_factory=list)
+
+
+class LogFile:
+    """The connection, and a copy of the small tables that is reloaded when another process has committed."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, log_id: str, options: SqliteOptions) -> None:
+        self.path = path
+        self.log_id = log_id
+        self.options = options
+        self.connection = connection
+        self.listeners = Listeners()
+        self.topics: Mapping[str, Topic] = {}
+        self.partitions = dict[TopicPartition, PartitionState]()
+        self.owners: Mapping[tuple[str, int], OwnerRow] = {}
+        self.others_appended_at = float("-inf")
+        self.held_s = 0.0
+        self.closed = False
+        self._version = _NOTHING_YET
+        self._topic_rows: list[tuple[Any, ...]] = []
+        self._numbers = dict[int, PartitionState]()
+
+    @classmethod
+    async def open(cls, path: Path, options: SqliteOptions) -> "LogFile":
+        """Open the file, or make a new one. Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogUnavailable."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unavailable(path, f"its directory cannot be made ({error})") from error
+
+        def attempt() -> "LogFile":
+            connection = connect(path)
+            try:
+                file = cls(path, connection, prepare(connection, path), options)
+                file.catch_up()
+            except BaseException:
+                connection.close()
+                raise
+            return file
+
+        return await _patiently(attempt, path, options.busy_s)
+
+    async def read(self, sql: str, values: Mapping[str, object] | Sequence[object] = ()) -> list[Any]:
+        """Return a query's rows. No transaction stays open, so that no reader holds a checkpoint up."""
+
+        def attempt() -> list[Any]:
+            return self.open_connection().execute(sql, values).fetchall()
+
+        return await _patiently(attempt, self.path, self.options.busy_s)
+
+    async def refresh(self) -> None:
+        """Learn what others have committed."""
+        await _patiently(self.catch_up, self.path, self.options.busy_s)
+
+    async def write(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `act` in a transaction of its own. Raises: LogUnavailable after `busy_s`; what `explained` says."""
+
+        def attempt() -> T:
+            self.begin()
+            return self.finish(act)
+
+        return await _patiently(attempt, self.path, self.options.busy_s)
+
+    def begin(self) -> None:
+        """Begin a transaction that may write, and learn what others have committed before it.
+
+        Raises: sqlite3.Error, among them busy ones.
+        """
+        self.open_connection().execute("BEGIN IMMEDIATE")
+        try:
+            self.catch_up()
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+
+    def finish(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `act` in the transaction that was begun, and commit it; roll back when anything goes wrong."""
+        began = perf_counter()
+        try:
+            result = act(self.connection)
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            self._version = _NOTHING_YET  # what `act` has noted about the file is not so
+            raise
+        self.held_s = perf_counter() - began
+        return result
+
+    def catch_up(self) -> None:
+        """Reload the small tables when another process has committed since. Raises: sqlite3.Error."""
+        version = self.open_connection().execute("PRAGMA data_version").fetchone()[0]
+        if version == self._version:
+            return
+        if self.connection.in_transaction:
+            self._reload()
+        else:
+            self.connection.execute("BEGIN")  # the tables have to be read as of one moment
+            try:
+                self._reload()
+            finally:
+                self.connection.execute("COMMIT")
+        self._version = version
+
+    def _reload(self) -> None:
+        self.learn_topics()
+        moved = set[TopicPartition]()
+        for number, *row in self.connection.execute(
+            "SELECT number, next_offset, newest_at, clean_to, kept, kept_bytes FROM partitions"
+        ):
+            state = self._numbers[number]
+            if state.end != row[0]:
+                moved.add((state.topic.name, state.partition))
+            state.learn(row)
+        if moved and self._version != _NOTHING_YET:
+            self.others_appended_at = asyncio.get_running_loop().time()
+        self.learn_owners()
+        for listener in self.listeners.appended if moved else ():
+            listener(moved)
+
+    def learn_topics(self) -> None:
+        """Reload the topics. Raises: sqlite3.Error."""
+        rows = self.connection.execute("SELECT * FROM topics").fetchall()
+        if rows == self._topic_rows:
+            return
+        self.topics = {row[0]: topic_of(row) for row in rows}
+        places = self.connection.execute("SELECT number, topic, partition FROM partitions").fetchall()
+        for number, name, partition in places:
+            topic = self.topics[name]
+            state = self._numbers.setdefault(number, PartitionState(topic, partition, number))
+            state.topic, state.max_event_bytes = topic, topic.max_event_bytes
+            self.partitions[name, partition] = state
+        self._topic_rows = rows
+
+    def learn_owners(self) -> None:
+        """Reload who owns what, and tell who listens when that has changed. Raises: sqlite3.Error."""
+        rows = self.connection.execute("SELECT service, partition, epoch, owner, seen_at FROM owners")
+        owners = {(service, partition): OwnerRow(*row) for service, partition, *row in rows}
+        if owners != self.owners:
+            self.owners = owners
+            for listener in self.listeners.owners_changed:
+                listener()
+
+    def open_connection(self) -> sqlite3.Connection:
+        """Return the connection. Raises: LogUnavailable when this process has closed the log."""
+        if self.closed:
+            raise LogUnavailable(f"the log {self.path} was closed by this process; open it again to use it")
+        return self.connection
+
+    def partition(self, topic: str, partition: int) -> PartitionState:
+        """Return what is known of a partition. Raises: ContractError when there is none."""
+        state = self.partitions.get((topic, partition))
+        if state is None:
+            known(self.topics, topic, partition)
+            raise AssertionError((topic, partition))
+        return state
+
+    async def known_partition(self, topic: str, partition: int) -> PartitionState:
+        """Return what is known of a partition; another process may just have made it. Raises: ContractError."""
+        if (topic, partition) not in self.partitions:
+            await self.refresh()
+        return self.partition(topic, partition)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.closed = True
+        self.connection.close()
+
+
+def topic_of(row: tuple[Any, ...]) -> Topic:
+    """Return a topic from its row."""
+    name, partitions, partitioner, retention_ms, retention_bytes, compacted, latest, max_event_bytes = row
+    return Topic(
+        name,
+        partitions=partitions,
+        partitioner=partitioner,
+        retention=None if retention_ms is None else timedelta(milliseconds=retention_ms),
+        retention_bytes=retention_bytes,
+        compacted=bool(compacted),
+        latest=bool(latest),
+        max_event_bytes=max_event_bytes,
+    )
+
+
+def row_of(topic: Topic) -> tuple[Any, ...]:
+    """Return a topic's row."""
+    return (
+        topic.name,
+        topic.partitions,
+        topic.partitioner,
+        None if topic.retention is None else topic.retention // MILLISECOND,
+        topic.retention_bytes,
+        int(topic.compacted),
+        int(topic.latest),
+        topic.max_event_bytes,
+    )
+
+
+async def _patiently(attempt: Callable[[], T], path: Path, busy_s: float) -> T:
+    """Call `attempt` until no other process is in its way, giving the event loop back in between."""
+    deadline: float | None = None
+    while True:
+        try:
+            return attempt()
+        except sqlite3.Error as error:
+            now = asyncio.get_running_loop().time()
+            deadline = deadline or now + busy_s
+            if not is_busy(error) or now >= deadline:
+                raise explained(error, path) from error
+        await asyncio.sleep(_RETRY_S)

@@ -1,0 +1,139 @@
+"""The file of an SQLite log: its tables, how it is opened, and which files are refused.
+
+A record's `position` is its partition's number (high bits) and its offset (low 40 bits), so that a partition is one
+range of the table in offset order. The view `log` shows the same to people, and to tools that only speak SQL.
+"""
+
+import json
+import sqlite3
+from pathlib import Path
+from secrets import token_hex
+
+from eventlib.errors import LogCorrupt, LogVersionMismatch
+from eventlib.log.sqlite_errors import read_only
+from eventlib.times import now_ms
+
+OFFSET_BITS = 40
+FORMAT_VERSION = 1
+APPLICATION_ID = 0x65766C67  # "evlg"
+
+_TABLES = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE topics (
+    name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, partitioner TEXT NOT NULL, retention_ms INTEGER,
+    retention_bytes INTEGER, compacted INTEGER NOT NULL, latest INTEGER NOT NULL, max_event_bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+-- next_offset outlives the records, so that no offset is given twice. newest_at is the latest recorded_at so far.
+-- The last three are upkeep's: how far it has looked, and what it left there.
+CREATE TABLE partitions (
+    number INTEGER PRIMARY KEY, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+    next_offset INTEGER NOT NULL DEFAULT 0, newest_at INTEGER NOT NULL DEFAULT 0,
+    clean_to INTEGER NOT NULL DEFAULT 0, kept INTEGER NOT NULL DEFAULT 0, kept_bytes INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (topic, partition)
+);
+CREATE TABLE records (
+    position INTEGER PRIMARY KEY, recorded_at INTEGER NOT NULL, key BLOB, value BLOB, id TEXT, type TEXT, source TEXT,
+    subject TEXT, sequence INTEGER, correlation_id TEXT, causation_id TEXT, traceparent TEXT, headers TEXT
+);
+-- Every 1024 offsets: all records before `position` are at most as late as newest_at. It makes reading by time cheap.
+CREATE TABLE milestones (position INTEGER PRIMARY KEY, newest_at INTEGER NOT NULL);
+CREATE TABLE owners (
+    service TEXT NOT NULL, partition INTEGER NOT NULL, epoch INTEGER NOT NULL, owner TEXT NOT NULL,
+    seen_at INTEGER NOT NULL, PRIMARY KEY (service, partition)
+) WITHOUT ROWID;
+CREATE VIEW log AS
+    SELECT p.topic, p.partition, r.position & {(1 << OFFSET_BITS) - 1} AS "offset",
+        strftime('%Y-%m-%dT%H:%M:%fZ', r.recorded_at / 1000.0, 'unixepoch') AS recorded_at,
+        CAST(r.key AS TEXT) AS "key", r.type, r.id, r.source, r.subject, r.sequence, r.correlation_id, r.causation_id,
+        r.traceparent, r.headers, length(r.value) AS bytes, r.value
+    FROM partitions p CROSS JOIN records r
+        ON r.position >= p.number << {OFFSET_BITS} AND r.position < (p.number + 1) << {OFFSET_BITS};
+"""  # noqa: S608  constants of this file only
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile."""
+    connection = sqlite3.connect(
+        path, timeout=0, isolation_level=None, detect_types=sqlite3.PARSE_COLNAMES, cached_statements=256
+    )
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA cache_size=-8192")  # KiB
+        connection.execute("PRAGMA journal_size_limit=67108864")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> str:
+    """Check that the file is a log, make it one when it is new, and return its log_id.
+
+    Raises: LogCorrupt, LogVersionMismatch, LogReadOnly; sqlite3.Error.
+    """
+    if _is_new(connection, path):
+        _create(connection, path)
+    _check_version(connection, path)
+    row = connection.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()
+    if row is None:
+        raise LogCorrupt(f"the log {path} has lost its log_id: restore it from a backup")
+    return str(row[0])
+
+
+def _is_new(connection: sqlite3.Connection, path: Path) -> bool:
+    # SQLite deletes a journal that lies beside an empty file, so this is asked before the file is touched.
+    journal = path.with_name(f"{path.name}-wal")
+    if path.exists() and path.stat().st_size == 0 and journal.exists() and journal.stat().st_size > 0:
+        raise LogCorrupt(
+            f"the log {path} is empty, but its journal {journal.name} is not: the file was cut off; keep a copy of "
+            "both, and restore it from a backup"
+        )
+    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
+
+
+def _create(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
+        raise read_only(path, "its file system does not allow a write-ahead log")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been faster.
+        if connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0]:
+            for statement in _TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+            facts = [("log_id", token_hex(16)), ("created_at_ms", str(now_ms()))]
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", facts)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > FORMAT_VERSION:
+        raise LogVersionMismatch(
+            f"the log {path} has format version {version}, and this eventlib reads up to {FORMAT_VERSION}: it was "
+            "written by a newer release; upgrade eventlib here"
+        )
+
+
+def encode_headers(headers: tuple[tuple[str, bytes], ...]) -> str | None:
+    """Return headers as JSON pairs that people can read; bytes that are not UTF-8 survive as lone surrogates."""
+    if not headers:
+        return None
+    return json.dumps([[name, value.decode("utf-8", "surrogateescape")] for name, value in headers])
+
+
+def decode_headers(text: bytes) -> tuple[tuple[str, bytes], ...]:
+    """Return what `encode_headers` was given."""
+    if text == b"[]":  # nearly all of them
+        return ()
+    return tuple((name, value.encode("utf-8", "surrogateescape")) for name, value in json.loads(text))
+
+
+sqlite3.register_converter("eventlib_headers", decode_headers)
