@@ -1,0 +1,155 @@
+"""Order: it opens, follows its parts in whatever order they are heard of, and ends once."""
+
+from datetime import timedelta
+from itertools import permutations
+
+import pytest
+
+from eventlib.event import Event
+from eventlib.testing import given
+from eventlib.testing.given import DEFAULT_TIME
+from services.dispatch.events import CancelRefused
+from services.order.decider import LONGEST, orders
+from services.order.events import OrderCancelRequested
+from services.order.state import Cancel, Status
+from tests.unit.services.telling import (
+    CANCEL_REQUESTED,
+    CANCEL_SUBMITTED,
+    COMPLETED,
+    DECLINED,
+    DISPATCH_CANCELLED,
+    DISPATCHED,
+    PLACED,
+    REJECTED,
+    RESERVED,
+    STOCK_SHIPPED,
+    SUBMITTED,
+    TAKEN,
+    TOO_LATE,
+    UNCERTAIN,
+    UNDELIVERABLE,
+    VOIDED,
+    cancelled,
+    refunded,
+    released,
+    waived,
+)
+
+
+def test_a_submitted_order_is_placed_with_its_total() -> None:
+    opened = given(orders).when(SUBMITTED).then(PLACED)
+    opened.then_state(status=Status.PLACED, amount_cents=750, line_count=2, opened_at=DEFAULT_TIME)
+
+
+def test_an_order_without_a_time_of_its_own_is_placed_now() -> None:
+    here = SUBMITTED.model_copy(update={"placed_at": None})
+    given(orders).when(here).then(PLACED.model_copy(update={"placed_at": DEFAULT_TIME}))
+
+
+def test_an_order_that_is_submitted_again_is_not_placed_again() -> None:
+    given(orders, SUBMITTED, PLACED).when(SUBMITTED).then()
+
+
+FORWARD: list[Event] = [RESERVED, TAKEN, DISPATCHED, STOCK_SHIPPED]
+
+
+def test_the_status_follows_the_order_forward() -> None:
+    order, seen = given(orders, SUBMITTED, PLACED), list[str]()
+    for event in FORWARD:
+        order = order.when(event)
+        seen.append(order.state.status)
+    assert seen == ["reserved", "paid", "dispatched", "completed"]
+    order.then(COMPLETED)
+
+
+@pytest.mark.parametrize("events", list(permutations(FORWARD)))
+def test_an_order_completes_once_in_whatever_order_its_parts_are_heard_of(events: tuple[Event, ...]) -> None:
+    if events.index(RESERVED) < events.index(STOCK_SHIPPED):  # one topic keeps its order
+        given(orders, SUBMITTED, PLACED).when(*events).then(COMPLETED).then_state(status=Status.COMPLETED)
+
+
+CALLED_OFF: list[tuple[str, list[Event], int]] = [
+    ("out_of_stock", [REJECTED], 0),
+    ("declined", [DECLINED, released("declined")], 0),
+    ("payment_uncertain", [UNCERTAIN, VOIDED, released("payment_uncertain")], 750),
+    ("undeliverable", [UNDELIVERABLE, refunded("undeliverable"), released("undeliverable")], 750),
+    ("customer", [DISPATCH_CANCELLED, waived(), released("customer")], 0),
+    ("customer", [DISPATCH_CANCELLED, refunded("customer"), released("customer")], 750),
+    ("overdue", [waived("overdue"), released("overdue")], 0),
+]
+
+
+@pytest.mark.parametrize(("reason", "events", "refunded_cents"), CALLED_OFF)
+def test_an_order_is_cancelled_when_every_part_has_closed(
+    reason: str, events: list[Event], refunded_cents: int
+) -> None:
+    order = given(orders, SUBMITTED, PLACED)
+    for event in events[:-1]:
+        order = order.when(event).then().then_state(status=Status.CANCELLING)
+    order.when(events[-1]).then(cancelled(reason, refunded_cents)).then_state(status=Status.CANCELLED)
+
+
+@pytest.mark.parametrize(("reason", "events", "refunded_cents"), CALLED_OFF)
+def test_stock_may_be_heard_of_first(reason: str, events: list[Event], refunded_cents: int) -> None:
+    stock_first = [events[-1], *events[:-1]]
+    given(orders, SUBMITTED, PLACED).when(*stock_first).then(cancelled(reason, refunded_cents))
+
+
+def test_money_that_was_taken_keeps_a_released_order_open() -> None:
+    given(orders, SUBMITTED, PLACED).when(TAKEN, released("customer")).then().then_state(status=Status.CANCELLING)
+
+
+def test_the_first_reason_stays() -> None:
+    both: list[Event] = [DECLINED, DISPATCH_CANCELLED, released("declined")]
+    given(orders, SUBMITTED, PLACED).when(*both).then(cancelled("declined"))
+
+
+def test_an_ended_order_takes_late_news_in_silence() -> None:
+    given(orders, SUBMITTED, PLACED, REJECTED, cancelled("out_of_stock")).when(DISPATCH_CANCELLED, waived()).then()
+
+
+def test_a_wish_to_cancel_is_passed_on_once() -> None:
+    wished = given(orders, SUBMITTED, PLACED).when(CANCEL_SUBMITTED).then(CANCEL_REQUESTED)
+    wished.when(CANCEL_SUBMITTED).then()
+
+
+def test_a_wish_that_comes_before_its_order_follows_it() -> None:
+    early = given(orders).when(CANCEL_SUBMITTED).then()
+    early.when(SUBMITTED).then(PLACED, CANCEL_REQUESTED).then_state(cancel=Cancel.REQUESTED)
+
+
+def test_a_wish_to_cancel_what_is_being_cancelled_needs_no_answer() -> None:
+    given(orders, SUBMITTED, PLACED, DECLINED).when(CANCEL_SUBMITTED).then()
+
+
+@pytest.mark.parametrize(
+    ("history", "reason"),
+    [
+        ((RESERVED, TAKEN, STOCK_SHIPPED, COMPLETED), "completed"),
+        ((REJECTED, cancelled("out_of_stock")), "cancelled"),
+        ((DISPATCHED, TOO_LATE), "dispatched"),
+    ],
+)
+def test_a_wish_that_comes_too_late_is_refused(history: tuple[Event, ...], reason: str) -> None:
+    refused = CancelRefused(order_id="1", reason=reason)
+    given(orders, SUBMITTED, PLACED, *history).when(CANCEL_SUBMITTED).then(refused).then_state(cancel=Cancel.REFUSED)
+
+
+def test_an_order_is_overdue_after_a_day() -> None:
+    late = given(orders, SUBMITTED, PLACED).when_passed("overdue_at")
+    late.then(OrderCancelRequested(order_id="1", reason="overdue"))
+    assert late.at == DEFAULT_TIME + LONGEST
+    assert timedelta(hours=24) == LONGEST
+
+
+@pytest.mark.parametrize("event", [DECLINED, CANCEL_REQUESTED, TOO_LATE, COMPLETED, cancelled("customer")])
+def test_an_order_that_is_settled_otherwise_is_never_overdue(event: Event) -> None:
+    assert orders.due(given(orders, SUBMITTED, PLACED, event).state) == {}
+
+
+def test_an_order_that_was_never_submitted_is_never_overdue() -> None:
+    assert orders.due(given(orders, CANCEL_SUBMITTED).state) == {}
+
+
+def test_an_order_is_never_forgotten() -> None:
+    assert orders.forgotten_at is None
