@@ -35,17 +35,19 @@ FOREVER = Retry(attempts=None, longest_pause_s=60.0)
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """An async function that asks the outside world, what it may answer, and which port it speaks to."""
+    """An async function that asks the outside world: what it may answer, which port it speaks to, how it is tried."""
 
     call: Callable[..., Awaitable[Event]]
     answers: tuple[type[Event], ...]
     port: str | None
     wants_meta: bool
+    retry: Retry
+    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What happens outside when `request` is said: tried by `retry`, each try for at most `timeout_s` seconds.
+    """What happens outside when `request` is said: each try takes at most `timeout_s` seconds.
 
     Guarantee: runs at least once, under the request's id as idempotency key; its answer enters the log exactly once.
     When the retries are used up `otherwise` says the event that follows, or asks another question until it is
@@ -54,8 +56,6 @@ class Effect:
 
     request: type[Event]
     ask: Asking
-    retry: Retry
-    timeout_s: float
     otherwise: Callable[[Event], Event] | Asking | None
     otherwise_says: tuple[type[Event], ...]
 
@@ -82,17 +82,17 @@ def effect_of(
     where = f"effect {signatures.name_of(function)}"
     if not inspect.iscoroutinefunction(function):
         raise WiringError(f"{where} is not async: an effect waits for the outside world, so write `async def`")
-    ask = _asking(function, where)
+    ask = _asking(function, where, retry, timeout_s)
     if otherwise is None:
-        return Effect(request, ask, retry, timeout_s, None, ())
+        return Effect(request, ask, None, ())
     where = f"{where}, otherwise={signatures.name_of(otherwise)}"
     if inspect.iscoroutinefunction(otherwise):
-        then = _asking(otherwise, where)
-        return Effect(request, ask, retry, timeout_s, then, then.answers)
-    return Effect(request, ask, retry, timeout_s, otherwise, signatures.answers(otherwise, where, depth=3))
+        then = _asking(otherwise, where, FOREVER, timeout_s)
+        return Effect(request, ask, then, then.answers)
+    return Effect(request, ask, otherwise, signatures.answers(otherwise, where, depth=3))
 
 
-def _asking(function: Callable[..., Any], where: str) -> Asking:
+def _asking(function: Callable[..., Any], where: str, retry: Retry, timeout_s: float) -> Asking:
     parameters = signatures.positional(function)
     match len(parameters):
         case 1:
@@ -103,4 +103,5 @@ def _asking(function: Callable[..., Any], where: str) -> Asking:
             raise WiringError(
                 f"{where} takes {count} arguments; expected (event), (event, port) or (event, port, meta)"
             )
-    return Asking(function, signatures.answers(function, where, depth=4), port, wants_meta=len(parameters) == 3)  # noqa: PLR2004
+    wants_meta = len(parameters) == 3  # noqa: PLR2004  (event, port, meta)
+    return Asking(function, signatures.answers(function, where, depth=4), port, wants_meta, retry, timeout_s)

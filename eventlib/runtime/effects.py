@@ -2,19 +2,21 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_never
+from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, stop_never
 from tenacity.wait import wait_exponential_jitter
 
-from eventlib.effect import FOREVER, Asking, Effect, Retry
+from eventlib.effect import Asking, Effect
 from eventlib.errors import ContractError, Terminal
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.runtime.transaction import Answer
 from eventlib.service import Service
+from eventlib.signatures import name_of
 
 _log = logging.getLogger(__name__)
 
@@ -78,44 +80,51 @@ class EffectRunner:
 
     async def _answer(self, effect: Effect, event: Any, request: Record) -> Event:
         try:
-            answer = await self._persist(effect.ask, effect.retry, effect.timeout_s, event, request)
+            return await self._persist(effect.ask, event, request)
         except Terminal:
             raise
         except Exception:
             if effect.otherwise is None:
                 raise
             if isinstance(effect.otherwise, Asking):
-                return await self._persist(effect.otherwise, FOREVER, effect.timeout_s, event, request)
-            answer = effect.otherwise(event)
-        return answer
+                return await self._persist(effect.otherwise, event, request)
+            return effect.otherwise(event)
 
-    async def _persist(self, ask: Asking, retry: Retry, timeout_s: float, event: Any, request: Record) -> Event:
+    async def _persist(self, ask: Asking, event: Any, request: Record) -> Event:
         """Ask until there is an answer or the retries are used up; only then the last error is raised."""
-        attempts = AsyncRetrying(
-            stop=stop_never if retry.attempts is None else stop_after_attempt(retry.attempts),
-            wait=wait_exponential_jitter(retry.first_pause_s, retry.longest_pause_s, jitter=retry.jitter_s),
-            retry=retry_if_exception(lambda error: isinstance(error, Exception) and not isinstance(error, Terminal)),
-            before_sleep=lambda state: _log.debug("effect %s: attempt %s failed", request.type, _attempt(state)),
+        try:
+            # Nearly every effect ends here, so it does not pay for a retry policy.
+            return await self._attempt(ask, event, request)
+        except Terminal:
+            raise
+        except Exception as error:
+            if ask.retry.attempts == 1:
+                raise
+            _log.debug("%s %s failed at first: %s", request.type, request.event_id, error)
+        retry = ask.retry
+        await asyncio.sleep(retry.first_pause_s + random.uniform(0, retry.jitter_s))  # noqa: S311  spreads load, hides nothing
+        again = AsyncRetrying(
+            stop=stop_never if retry.attempts is None else stop_after_attempt(retry.attempts - 1),
+            wait=wait_exponential_jitter(
+                multiplier=2 * retry.first_pause_s, max=retry.longest_pause_s, jitter=retry.jitter_s
+            ),
+            retry=retry_if_not_exception_type((Terminal, asyncio.CancelledError)),
             reraise=True,
         )
-        return await attempts(self._attempt, ask, timeout_s, event, request)
+        return await again(self._attempt, ask, event, request)
 
-    async def _attempt(self, ask: Asking, timeout_s: float, event: Any, request: Record) -> Event:
+    async def _attempt(self, ask: Asking, event: Any, request: Record) -> Event:
         arguments: list[Any] = [event]
         if ask.port is not None:
             arguments.append(self._ports[ask.port])
         if ask.wants_meta:
             arguments.append(request.meta())
-        async with self._slots, asyncio.timeout(timeout_s):
+        async with self._slots, asyncio.timeout(ask.timeout_s):
             answer = await ask.call(*arguments)
         if type(answer) not in ask.answers:
             expected = " | ".join(each.__name__ for each in ask.answers)
-            raise ContractError(f"effect {ask.call.__name__} answered {answer!r}, which is not {expected}")
+            raise ContractError(f"effect {name_of(ask.call)} answered {answer!r}, which is not {expected}")
         return answer
-
-
-def _attempt(state: RetryCallState) -> int:
-    return state.attempt_number
 
 
 def missing_ports(services: Iterable[Service], ports: Mapping[str, object]) -> dict[str, list[str]]:
