@@ -1,0 +1,81 @@
+"""mypy --strict accepts what the shop's code looks like, and refuses what would fail at run time."""
+
+import re
+from pathlib import Path
+
+from mypy import api
+
+SNIPPETS = """
+from dataclasses import dataclass, replace
+
+from eventlib.decider import Decider
+from eventlib.event import Event, Meta
+from services.stock.events import LineRefused, LineRequested, LineReserved, StockReceived
+
+
+@dataclass(frozen=True)
+class Shelf:
+    on_hand: int = 0
+
+
+@dataclass(frozen=True)
+class Other:
+    pass
+
+
+shelves = Decider("shelf", state=Shelf, key="sku")
+
+
+@shelves.on(LineRequested)
+def right(shelf: Shelf, line: LineRequested) -> list[LineReserved | LineRefused]:
+    return [LineReserved(order_id=line.order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)]
+
+
+@shelves.on(LineRequested, StockReceived)
+def right_for_two(shelf: Shelf, event: LineRequested | StockReceived, meta: Meta) -> list[LineReserved]:
+    return []
+
+
+@shelves.on(StockReceived)  # refused: arg-type
+def for_another_event(shelf: Shelf, line: LineRequested) -> list[LineReserved]:
+    return []
+
+
+@shelves.on(LineRequested, StockReceived)  # refused: arg-type
+def for_one_of_two(shelf: Shelf, line: LineRequested) -> list[LineReserved]:
+    return []
+
+
+@shelves.on(LineRequested)  # refused: arg-type
+def for_another_state(shelf: Other, line: LineRequested) -> list[LineReserved]:
+    return []
+
+
+def misspelt(shelf: Shelf) -> Shelf:
+    return replace(shelf, on_hadn=1)  # refused: call-arg
+
+
+def of_another_type(shelf: Shelf) -> Shelf:
+    return replace(shelf, on_hand="one")  # refused: arg-type
+
+
+def says_another() -> list[LineReserved]:
+    return [StockReceived(sku="A", quantity=1)]  # refused: list-item
+
+
+def lacks_a_field() -> Event:
+    return StockReceived(sku="A")  # refused: call-arg
+"""
+
+
+def test_what_is_wrong_is_refused_where_it_is_written(tmp_path: Path) -> None:
+    snippet = tmp_path / "snippet.py"
+    snippet.write_text(SNIPPETS)
+    expected = {
+        (number, line.split("refused: ")[1])
+        for number, line in enumerate(SNIPPETS.splitlines(), 1)
+        if "refused: " in line
+    }
+    report, _, _ = api.run(["--strict", "--no-incremental", "--follow-imports=silent", str(snippet)])
+    found = {(int(line), code) for line, code in re.findall(r":(\d+): error: .*\[([a-z-]+)\]", report)}
+    assert found == expected, report
