@@ -18,6 +18,11 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _code(error) & _PRIMARY in _BUSY
 
 
+def is_damaged(error: sqlite3.Error) -> bool:
+    """Tell whether the file itself is broken, or is no database."""
+    return _code(error) & _PRIMARY in _DAMAGED
+
+
 def is_about_the_record(error: sqlite3.Error) -> bool:
     """Tell whether a record's own content was refused, not the log's state."""
     about = {sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}
@@ -26,38 +31,38 @@ def is_about_the_record(error: sqlite3.Error) -> bool:
     )
 
 
-def explained(error: sqlite3.Error, path: Path) -> EventlibError:
-    """Return what an SQLite error means."""
+def explained(error: sqlite3.Error, path: Path, what: str = "log") -> EventlibError:
+    """Return what an SQLite error means for `what`."""
     code = _code(error)
     primary = code & _PRIMARY
     if primary in _BUSY:
-        return unavailable(path, "another process is writing to it without a pause")
+        return unavailable(path, "another process is writing to it without a pause", what)
     if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE or _has_no_space(primary, path):
         return LogFull(
-            f"no space is left for the log {path} ({error}): nothing of this append was written, and what was written "
-            "before is safe; make room on its disk, and the log goes on"
+            f"no space is left for the {what} {path} ({error}): nothing of this was written, and what was written before "
+            f"is safe; make room on its disk, and the {what} goes on"
         )
-    if primary in _DAMAGED:
+    if is_damaged(error):
         return LogCorrupt(
-            f"the log {path} is damaged, or is not a log at all ({error}): keep a copy, and restore it from a backup; "
+            f"the {what} {path} is damaged, or is not a {what} at all ({error}): keep a copy, and restore it from a backup; "
             f'`sqlite3 {path.name} ".recover"` saves what is readable'
         )
     if primary in _FORBIDDEN:
-        return read_only(path, str(error))
-    return unavailable(path, f"{error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})")
+        return read_only(path, str(error), what)
+    return unavailable(path, f"{error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})", what)
 
 
-def read_only(path: Path, why: str) -> LogReadOnly:
+def read_only(path: Path, why: str, what: str = "log") -> LogReadOnly:
     """Return the refusal to write to a log that can only be read."""
     return LogReadOnly(
-        f"the log {path} cannot be written to ({why}): nothing was written; give this user write access to the file "
+        f"the {what} {path} cannot be written to ({why}): nothing was written; give this user write access to the file "
         "and its directory, or open a copy elsewhere"
     )
 
 
-def unavailable(path: Path, why: str) -> LogUnavailable:
+def unavailable(path: Path, why: str, what: str = "log") -> LogUnavailable:
     """Return the failure of a log that may be there again later."""
-    return LogUnavailable(f"the log {path} is out of reach: {why}; nothing was written, try again later")
+    return LogUnavailable(f"the {what} {path} is out of reach: {why}; nothing was written, try again later")
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -22,11 +22,18 @@ class Store(ABC):
 
     @abstractmethod
     def write(self, changes: Mapping[str, bytes | None], checkpoint: int) -> None:
-        """Put keys (None deletes), and move the checkpoint with them."""
+        """Put keys (None deletes), and move the checkpoint with them.
+
+        Raises: OwnershipLost when an owner with a newer epoch has opened the task's store.
+        """
 
     @abstractmethod
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys with a prefix, in key order."""
+        """Yield the keys with a prefix, in key order; what is written meanwhile may be among them or not."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget everything, so that the checkpoint is 0: for a cache that does not fit its log."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -44,8 +51,9 @@ class Stores(ABC):
     def open(self, service: str, partition: int, epoch: int, log_id: str) -> Store:
         """Open a task's store.
 
-        It comes back empty when it belongs to another log. Guarantee: an owner with an older epoch cannot write
-        into it any more.
+        It comes back empty when it belongs to another log, when it is damaged, and when it was last flushed so long
+        ago that the changelog may have dropped a tombstone since. Guarantee: an owner with an older epoch cannot write
+        into it any more. Raises: OwnershipLost when a newer epoch has opened it.
         """
 
     @abstractmethod
