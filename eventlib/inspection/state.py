@@ -1,0 +1,102 @@
+"""What a decider knows of a key, read from its service's changelog."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.decider import FORGET, Decider
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
+from eventlib.runtime.entry import Entry, entry_of
+from eventlib.runtime.records import state_key
+from eventlib.service import Service
+from eventlib.times import from_ms
+
+_CHUNK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """A key's newest committed state: None once it is forgotten.
+
+    `sequence` counts the events that the decider has said under the key, `changed_by` is the id of the event that last
+    changed it. `deadlines` are those still to come by name (UTC), `forgotten_at` is when the key is given up, and
+    `answered` counts the requests that were handled.
+    """
+
+    service: str
+    decider: str
+    key: str
+    partition: int
+    recorded_at: datetime
+    state: Any
+    sequence: int
+    changed_by: str | None
+    correlation_id: str | None
+    deadlines: dict[str, datetime]
+    forgotten_at: datetime | None
+    answered: int
+
+
+async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
+    """Return what a decider knows of a key, as committed by now.
+
+    Raises: WiringError for an unknown decider; ContractError when the key was never seen, or its state cannot be read.
+    """
+    decider = log.choreography.decider(decider_name)
+    service = log.choreography.service_of(decider)
+    partition = partition_of(service, key)
+    record = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, key))
+    if record is None:
+        raise ContractError(
+            f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
+            f"services have run"
+        )
+    entry = await _entry(log, record, decider)
+    due = {name: from_ms(at) for name, at in sorted(entry.due.items(), key=lambda item: item[1])}
+    return KnownState(
+        service.name,
+        decider.name,
+        key,
+        partition,
+        from_ms(record.timestamp_ms),
+        entry.state,
+        entry.sequence,
+        entry.changed_by,
+        entry.correlation_id,
+        {name: at for name, at in due.items() if name != FORGET},
+        due.get(FORGET),
+        len(entry.answered),
+    )
+
+
+def partition_of(service: Service, key: str) -> int:
+    """Return the task of a service that handles a key."""
+    return service.inputs[0].partition_of(key.encode())
+
+
+async def newest_of_key(log: EventLog, topic: str, partition: int, key: str) -> Record | None:
+    """Return the newest record of a key, looking from the end backwards."""
+    wanted = key.encode()
+    start = await log.port.start(topic, partition)
+    high = await log.port.end(topic, partition)
+    while high > start:
+        low = max(start, high - _CHUNK)
+        for record in reversed(await log.port.read(topic, partition, low, high - low)):
+            if record.key == wanted and record.offset < high:
+                return record
+        high = low
+    return None
+
+
+async def _entry(log: EventLog, record: Record, decider: Decider[Any]) -> Entry:
+    try:
+        return entry_of(record, decider, log.codec)
+    except UnknownSchema:
+        await log.codec.refresh()
+    try:
+        return entry_of(record, decider, log.codec)
+    except UnknownSchema as error:
+        raise ContractError(f"the state of {decider.name} cannot be read: {error}") from error
