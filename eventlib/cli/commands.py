@@ -1,0 +1,190 @@
+"""Every command: its name, its options and its help. What a command does is imported when it is called."""
+
+from typing import Annotated
+
+import typer
+
+from eventlib.cli.help import Command, Group
+from eventlib.cli.options import AppOption, JsonOption, LogOption, Place, Shared
+from eventlib.cli.parked_commands import parked
+
+app = typer.Typer(
+    name="eventlib",
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    add_completion=False,
+)
+_LOOK = "Look at the log"
+_WIRING = "Look at the wiring"
+
+
+@app.callback()
+def eventlib(context: typer.Context, app: AppOption = None, log: LogOption = None) -> None:
+    """Run event-driven services, and look at what they did.
+
+    --app and --log stand before or after the command's name.
+
+    [dim]Begin with:[/dim]
+      eventlib check
+      eventlib run
+      eventlib saga KEY
+    """
+    context.obj = Shared(app, log)
+
+
+@app.command(cls=Command, rich_help_panel="Run")
+def run(
+    context: typer.Context,
+    service: Annotated[
+        list[str] | None,
+        typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
+    ] = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Run the services until they are stopped (Ctrl-C or SIGTERM).
+
+    What is at hand is finished and committed first; a second Ctrl-C does not
+    wait for that. Whatever stops them, the next start goes on from the last
+    commit.
+
+    [dim]Examples:[/dim]
+      eventlib run
+      eventlib run --service stock --service payment
+      eventlib run --log sqlite:///var/other.db
+    """
+    from eventlib.cli.running import run_services
+
+    run_services(Place.of(context, app, log), service or [])
+
+
+@app.command(cls=Command, rich_help_panel=_LOOK)
+def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """List the topics: what they hold, and how much.
+
+    A compacted topic keeps only the newest record of each key; its number
+    counts those already dropped as well.
+
+    [dim]Examples:[/dim]
+      eventlib topics
+      eventlib topics --json | jq 'select(.kind == "events").records'
+    """
+    from eventlib.cli.topics import print_topics
+
+    print_topics(Place.of(context, app, log), as_json=as_json)
+
+
+@app.command(cls=Command, rich_help_panel=_LOOK)
+def tail(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="Which topics; without any, all that hold events.", show_default=False),
+    ] = None,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="earliest, latest, an offset, or a time (UTC) such as 2026-01-31T12:00:00Z.",
+        ),
+    ] = "earliest",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", metavar="", help="Wait for what comes next, until Ctrl-C.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Print the records of topics, merged by time.
+
+    Without a topic, everything that the services tell each other. Changelogs,
+    journals and other topics of their own are printed when they are named.
+
+    [dim]Examples:[/dim]
+      eventlib tail --follow --from latest
+      eventlib tail orders payments --from 2026-01-31T12:00:00Z
+      eventlib tail --json | jq -r .type | sort | uniq -c
+    """
+    from eventlib.cli.tail import print_tail
+
+    print_tail(Place.of(context, app, log), topics or [], start, follow=follow, as_json=as_json)
+
+
+@app.command(cls=Command, rich_help_panel=_LOOK)
+def saga(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, or any other event's key.")],
+    tree: Annotated[bool, typer.Option("--tree", metavar="", help="Only the tree: what caused what.")] = False,
+    unfold: Annotated[
+        bool, typer.Option("--all", "-a", metavar="", help="A line for each event, however many are of one kind.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show one saga over all services: its timeline, and what caused what.
+
+    Marks: ✗ something was refused or called off, ↩ compensation (what follows
+    from that), ■ the end.
+
+    [dim]Examples:[/dim]
+      eventlib saga 536365
+      eventlib saga 536365 --tree --all
+      eventlib saga 536365 --json | jq -r '.events[] | [.after_ms, .type] | @tsv'
+    """
+    from eventlib.cli.saga import print_saga
+
+    print_saga(Place.of(context, app, log), key, only_tree=tree, fold=not unfold, as_json=as_json)
+
+
+@app.command(cls=Command, rich_help_panel=_LOOK)
+def state(
+    context: typer.Context,
+    decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, a product's SKU: what the decider has.")],
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show what a decider knows of a key now.
+
+    [dim]Examples:[/dim]
+      eventlib state order 536365
+      eventlib state shelf 85123A --json | jq .state.on_hand
+    """
+    from eventlib.cli.state import print_state
+
+    print_state(Place.of(context, app, log), decider, key, as_json=as_json)
+
+
+app.add_typer(parked, name="parked", rich_help_panel=_LOOK)
+
+
+@app.command(cls=Command, rich_help_panel=_WIRING)
+def check(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """Look for faults: events that nobody handles, handlers that nobody feeds.
+
+    Ends with exit code 1 when there are errors, for CI.
+
+    [dim]Example:[/dim]
+      eventlib check
+    """
+    from eventlib.cli.checking import print_check
+
+    raise typer.Exit(print_check(Place.of(context, app, log), as_json=as_json))
+
+
+@app.command(cls=Command, rich_help_panel=_WIRING)
+def graph(context: typer.Context, app: AppOption = None, log: LogOption = None) -> None:
+    """Print a Mermaid flowchart: who says what to whom, on which topic.
+
+    [dim]Example:[/dim]
+      eventlib graph > choreography.mmd
+    """
+    from eventlib.cli.checking import print_graph
+
+    print_graph(Place.of(context, app, log))

@@ -1,0 +1,39 @@
+"""Opens the application's log for a command that looks at it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from eventlib.cli.options import LOG_VARIABLE, Place
+from eventlib.cli.project import load_choreography
+from eventlib.errors import WiringError
+from eventlib.eventlog import EventLog
+from eventlib.opening import open_log
+
+T = TypeVar("T")
+
+
+def look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
+    """Run a command on a log that is there. Raises: WiringError when there is no such application or log."""
+    choreography = load_choreography(place.app)
+    _refuse_missing(place.url)
+
+    async def opened() -> T:
+        async with open_log(place.url, choreography) as log:
+            return await command(log)
+
+    return asyncio.run(opened())
+
+
+def _refuse_missing(url: str) -> None:
+    """Refuse a log that is not there, for commands that only read. Raises: WiringError."""
+    if url.startswith("memory:"):
+        raise WiringError(f"{url} lives and ends with one process, so there is nothing to look at: name a log file")
+    scheme, found, path = url.partition(":///")
+    if not found or scheme != "sqlite":
+        return  # whether another kind of log is there shows when it is opened
+    if not Path(path).is_file():
+        raise WiringError(
+            f"there is no log at {path}: `eventlib run` makes one, or name another with --log or {LOG_VARIABLE}"
+        )

@@ -1,0 +1,55 @@
+"""The options that commands share, and what they mean when they are left out."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+DEFAULT_LOG = "sqlite:///var/shop.db"
+LOG_VARIABLE = "EVENTLIB_LOG"
+
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="MODULE:NAME",
+        help="Where the choreography is. [dim]Default: app in \\[tool.eventlib] of the nearest pyproject.toml[/dim]",
+        rich_help_panel="Where to look",
+        show_default=False,
+    ),
+]
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="URL",
+        help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
+        rich_help_panel="Where to look",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The shared options that were given before the command's name."""
+
+    app: str | None
+    log: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command works: the application (None: as pyproject.toml says) and the log's URL."""
+
+    app: str | None
+    url: str
+
+    @classmethod
+    def of(cls, context: typer.Context, app: str | None, log: str | None) -> "Place":
+        """Return what was given after the command's name, else before it, else the environment's or the default."""
+        found = context.find_root().obj
+        before = found if isinstance(found, Shared) else Shared(None, None)
+        return cls(app or before.app, log or before.log or os.environ.get(LOG_VARIABLE) or DEFAULT_LOG)

@@ -1,0 +1,124 @@
+"""How commands print: JSON lines fast, tables and timelines for a person's terminal."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import NoReturn
+
+from pydantic_core import to_json
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+WIDTH_WHEN_PIPED = 120
+_SOON = timedelta(hours=20)
+
+
+class _Terminal(Console):
+    """A console that lets the command line end quietly when whoever reads it has gone."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def terminal() -> Console:
+    """Return stdout for people: coloured on a terminal (NO_COLOR is respected), plain in a pipe."""
+    console = _Terminal(highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in console._environ:  # noqa: SLF001  the environment it goes by
+        console.width = WIDTH_WHEN_PIPED
+    return console
+
+
+def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> Table:
+    """Return an empty table; `right` are the columns of numbers, `whole` those that never wrap."""
+    made = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False, collapse_padding=True)
+    for column in columns:
+        number = column in right
+        made.add_column(
+            column, justify="right" if number else "left", no_wrap=number or column in whole, overflow="fold"
+        )
+    return made
+
+
+def print_json(values: Iterable[object]) -> None:
+    """Print one JSON object a line."""
+    lines = [json_line(value) for value in values]
+    if lines:
+        write_lines(lines)
+
+
+def json_line(value: object) -> bytes:
+    """Return a value as JSON, on one line. Raises: ValueError for what JSON cannot say."""
+    return to_json(value, by_alias=False, inf_nan_mode="null")
+
+
+def write_lines(lines: Iterable[bytes]) -> None:
+    """Write lines to stdout as they are, and make them seen."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"\n".join(lines) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def iso(at: datetime) -> str:
+    """Return a time as the log has it: ISO 8601, UTC, milliseconds."""
+    return iso_ms((at - _EPOCH) // timedelta(milliseconds=1))
+
+
+def iso_ms(milliseconds: int) -> str:
+    """Return a record's timestamp as ISO 8601, UTC, milliseconds."""
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03}Z"
+
+
+def iso_or_none(at: datetime | None) -> str | None:
+    """Return a time as the log has it, or None."""
+    return None if at is None else iso(at)
+
+
+def readable(at: datetime) -> str:
+    """Return a time for a person, UTC: the date too unless it is about now."""
+    text = iso(at)[:19].replace("T", " ")
+    return text[11:] if abs(datetime.now(UTC) - at) < _SOON else text
+
+
+def duration(milliseconds: int) -> str:
+    """Return a duration in the unit that a person would choose."""
+    seconds = milliseconds / 1000
+    if seconds < 10:  # noqa: PLR2004  below, milliseconds say more
+        return f"{milliseconds:,} ms"
+    if seconds < 120:  # noqa: PLR2004  two minutes
+        return f"{seconds:.1f} s"
+    return str(timedelta(seconds=round(seconds)))
+
+
+def facts_text(facts: Mapping[str, object], limit: int = 6) -> str:
+    """Return an event's or state's fields as a short text: `amount_cents=1995 currency=EUR lines=3`."""
+    shown = [f"{name}={_short(value)}" for name, value in facts.items() if not _is_empty(value)]
+    return " ".join(shown[:limit]) + (" …" if len(shown) > limit else "")
+
+
+def printable(text: str) -> str:
+    """Return text that cannot steer a terminal: control characters become a sign for what cannot be shown."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, (list, tuple, set, frozenset, dict)):
+        return f"[{len(value)}]"
+    text = str(value)
+    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value in ("", (), [])
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+_LONG = 40
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,84 @@
+"""Finds the application: the choreography that pyproject.toml or `--app` names."""
+
+import importlib
+import sys
+import tomllib
+import traceback
+from pathlib import Path
+
+from eventlib.choreography import Choreography
+from eventlib.errors import WiringError
+
+_HOW = 'write [tool.eventlib] app = "module:name" into pyproject.toml, or give --app module:name'
+
+
+def load_choreography(app: str | None) -> Choreography:
+    """Import the choreography that `app` names, or else the nearest pyproject.toml that has a [tool.eventlib].
+
+    Raises: WiringError when there is none, or it cannot be imported; the sentence says what to do.
+    """
+    directory, named = _nearest(Path.cwd())
+    app = app or named
+    if app is None:
+        raise WiringError(f"no application is named here: {_HOW}")
+    if sys.path[:1] != [str(directory)]:
+        sys.path.insert(0, str(directory))
+    module_name, colon, attribute = app.partition(":")
+    if not (module_name and colon and attribute):
+        raise WiringError(f"app {app!r} does not say where the choreography is: {_HOW}")
+    found = _import(module_name, app)
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise WiringError(f"app {app!r}: module {module_name} has no {attribute!r}; {_HOW}")
+        found = getattr(found, name)
+    if not isinstance(found, Choreography):
+        raise WiringError(f"app {app!r} is a {type(found).__name__}, not a Choreography: name the one of your services")
+    return found
+
+
+def _nearest(start: Path) -> tuple[Path, str | None]:
+    """Return the directory of the nearest pyproject.toml that names an application, and that name."""
+    for directory in (start, *start.parents):
+        path = directory / "pyproject.toml"
+        if not path.is_file():
+            continue
+        try:
+            settings = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("eventlib", {})
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise WiringError(f"{path} is not valid TOML, please mend it: {error}") from error
+        if "app" in settings:
+            return directory, str(settings["app"])
+    return start, None
+
+
+def _import(name: str, app: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise WiringError(f"app {app!r}: there is no module {error.name!r} here; {_HOW}") from error
+        raise WiringError(f"app {app!r} cannot be imported{_where(error)}: {error}; is it installed?") from error
+    except WiringError as error:
+        raise WiringError(f"app {app!r} is wired wrongly{_where(error)}: {error}") from error
+    except Exception as error:
+        raise WiringError(
+            f"app {app!r} cannot be imported{_where(error)}: {type(error).__name__}: {error}; mend it there"
+        ) from error
+
+
+def _where(error: BaseException) -> str:
+    """Return the last place outside of libraries that an import went through, for a person to look at."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename}:{error.lineno})"
+    own = Path(__file__).parents[1]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and own not in Path(frame.filename).parents and _is_local(frame.filename)
+    ]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+
+
+def _is_local(filename: str) -> bool:
+    libraries = {Path(importlib.__file__ or "").parents[1]}
+    return "site-packages" not in filename and not any(library in Path(filename).parents for library in libraries)

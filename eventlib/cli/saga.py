@@ -1,0 +1,133 @@
+"""`eventlib saga`: how one saga went, over all services."""
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from eventlib.cli import output
+from eventlib.cli.folding import Fold, branches, rows
+from eventlib.cli.opened import look
+from eventlib.cli.options import Place
+from eventlib.inspection.sagas import find_saga
+from eventlib.saga import Saga, SagaEvent
+
+_STYLES = {"step": "", "setback": "red", "compensation": "yellow"}
+_MARKS = {"step": " ", "setback": "✗", "compensation": "↩"}
+
+
+def print_saga(place: Place, key: str, *, only_tree: bool, fold: bool, as_json: bool) -> None:
+    """Print a saga's timeline and tree, or all of it as one JSON object."""
+    found = look(place, lambda log: find_saga(log, key))
+    if as_json:
+        output.print_json([saga_json(found)])
+        return
+    console = output.terminal()
+    if not only_tree:
+        console.print(_headline(found))
+        console.print()
+        _print_timeline(console, found, fold=fold)
+        console.print()
+    _print_tree(console, found, fold=fold)
+
+
+def saga_json(saga: Saga) -> dict[str, object]:
+    """Return a saga as JSON has it: its events in order, each with its cause and its part."""
+    ending = saga.ending
+    return {
+        "key": saga.key,
+        "ended": saga.ended,
+        "ending": None if ending is None else ending.type,
+        "started_at": output.iso(saga.started_at),
+        "duration_ms": saga.duration_ms,
+        "events": [_event_json(event) for event in saga.events],
+    }
+
+
+def _event_json(event: SagaEvent) -> dict[str, object]:
+    record = event.record
+    line: dict[str, object] = {
+        "recorded_at": output.iso_ms(record.timestamp_ms),
+        "after_ms": event.after_ms,
+        "service": event.service,
+        "source": record.source,
+        "type": record.type,
+        "key": _key(record.key),
+        "id": record.event_id,
+        "correlation_id": record.correlation_id,
+        "causation_id": record.causation_id,
+        "cause": None if event.cause is None else event.cause.type,
+        "role": event.role,
+        "ends": event.ends,
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "data": event.event,
+    }
+    return line if event.error is None else {**line, "error": event.error}
+
+
+def _headline(saga: Saga) -> Text:
+    count = f"{len(saga.events):,} event{'' if len(saga.events) == 1 else 's'}"
+    ending = saga.ending
+    if ending is not None:
+        end = Text(f"ended with {ending.type}", style="yellow" if ending.role == "compensation" else "green")
+        how_long = f"after {output.duration(saga.duration_ms)}"
+    else:
+        end = Text("not ended" if saga.ended is False else "no ending is declared for this kind of key", style="bold")
+        how_long = f"over {output.duration(saga.duration_ms)} so far" if saga.ended is False else ""
+    parts: list[Text | str] = [Text(saga.key, style="bold"), "  ", end, f" {how_long}" if how_long else ""]
+    return Text.assemble(*parts, f", {count}, from {output.iso(saga.started_at)}")
+
+
+def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
+    columns = ["time (UTC)", "ms", "service", "", "event", "facts", "cause"]
+    shown = output.table(*columns, right=["ms"], whole=["time (UTC)", "service", "event"])
+    for row in rows(saga, fold=fold):
+        first = row.first
+        cause = "" if first.cause is None else (first.cause.type or "")
+        shown.add_row(
+            output.iso_ms(first.record.timestamp_ms)[11:23],
+            f"+{first.after_ms:,}",
+            first.service,
+            "■" if first.ends else _MARKS[first.role],
+            Text(row.title, style=f"bold {_STYLES[first.role]}".strip()),
+            _facts(row, saga),
+            Text(cause or "outside", style="dim"),
+        )
+    console.print(shown)
+
+
+def _print_tree(console: Console, saga: Saga, *, fold: bool) -> None:
+    whole = Tree(Text(saga.key, style="bold"), guide_style="dim")
+    pending = [(whole, branch) for branch in reversed(branches(saga.roots, fold=fold))]
+    while pending:
+        parent, row = pending.pop()
+        node = parent.add(_node(row, saga))
+        below = [child for event in row.events for child in saga.caused_by(event)]
+        pending += [(node, branch) for branch in reversed(branches(below, fold=fold))]
+    console.print(whole)
+
+
+def _node(row: Fold, saga: Saga) -> Text:
+    first = row.first
+    mark = "■ " if first.ends else f"{_MARKS[first.role]} ".lstrip()
+    facts = _facts(row, saga)
+    label = Text.assemble((f"{mark}{row.title}", f"bold {_STYLES[first.role]}".strip()))
+    label.append(f"  {first.service} +{first.after_ms:,} ms", style="dim")
+    label.append(f"  {facts}" if facts.plain else "")
+    label.no_wrap, label.overflow = True, "ellipsis"
+    return label
+
+
+def _facts(row: Fold, saga: Saga) -> Text:
+    first = row.first
+    if first.error is not None:
+        return Text(first.error, style="red")
+    if len(row.events) > 1:
+        return Text(row.span, style="dim")
+    facts = {name: value for name, value in first.facts().items() if value != saga.key}
+    return Text(output.facts_text(facts))
+
+
+def _key(key: bytes | None) -> str | None:
+    return None if key is None else key.decode("utf-8", "backslashreplace")

@@ -1,0 +1,94 @@
+"""`eventlib tail`: the records of topics, as a stream."""
+
+import sys
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+
+import typer
+from pydantic import BaseModel
+
+from eventlib.cli import output
+from eventlib.cli.opened import look
+from eventlib.cli.options import Place
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.inspection.decoding import Reading, RecordReader, event_topics
+from eventlib.inspection.tail import start_of
+from eventlib.inspection.tail import tail as tail_of
+from eventlib.runtime.parking import key_text
+
+
+def print_tail(place: Place, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
+    """Print records: as JSON lines, or as a line each for a person. Raises: BadParameter for no place to start."""
+    try:
+        begin = start_of(start)
+    except ContractError as error:
+        raise typer.BadParameter(str(error), param_hint="--from") from error
+    line = _json if as_json else _readable_lines()
+
+    async def printed(log: EventLog) -> None:
+        reader = RecordReader(log)
+        names = topics or [topic.name for topic in event_topics(log)]
+        async with aclosing(tail_of(log.port, names, begin, follow=follow)) as batches:
+            async for records in batches:
+                output.write_lines(map(line, await reader.read(records)))
+
+    look(place, printed)
+
+
+def _json(reading: Reading) -> bytes:
+    record = reading.record
+    line: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "recorded_at": output.iso_ms(record.timestamp_ms),
+        "key": None if record.key is None else key_text(record),
+        "type": record.type,
+        "id": record.event_id,
+        "source": record.source,
+        "subject": record.subject,
+        "sequence": record.sequence,
+        "correlation_id": record.correlation_id,
+        "causation_id": record.causation_id,
+        "data": reading.value,
+    }
+    if reading.error is not None:
+        line["error"] = reading.error
+    try:
+        return output.json_line(line)
+    except ValueError as error:
+        return output.json_line({**line, "data": None, "error": f"the event cannot be written as JSON: {error}"})
+
+
+def _readable_lines() -> Callable[[Reading], bytes]:
+    """Return what makes a line for a person: cut to a terminal's width, with its colours."""
+    console = output.terminal()
+    width = console.width if console.is_terminal else None
+    return partial(_readable, width=width, colour=console.color_system is not None and not console.no_color)
+
+
+def _readable(reading: Reading, width: int | None, *, colour: bool) -> bytes:
+    record = reading.record
+    at = output.iso_ms(record.timestamp_ms)
+    place = f"{record.topic}/{record.partition}@{record.offset}"
+    start = output.printable(f"{at[:10]} {at[11:23]}  {place:<20} {key_text(record):<8} ")
+    name = f"{output.printable(record.type or '-'):<16}"
+    rest = output.printable(_data_text(reading))
+    if width is not None:
+        rest = rest[: max(width - len(start) - len(name) - 1, 0)]
+    if colour:
+        name, rest = f"\x1b[1m{name}\x1b[0m", f"\x1b[{31 if reading.error else 2}m{rest}\x1b[0m"
+    return f"{start}{name} {rest}".rstrip().encode(sys.stdout.encoding, "backslashreplace")
+
+
+def _data_text(reading: Reading) -> str:
+    if reading.error is not None:
+        return f"! {reading.error}"
+    value = reading.value
+    if value is None:
+        return "(its key is removed)" if reading.record.value is None else ""
+    if isinstance(value, BaseModel):
+        return output.facts_text(dict(value), limit=sys.maxsize)
+    return output.json_line(value).decode()

@@ -1,0 +1,69 @@
+"""`eventlib topics`: what there is on the log."""
+
+from dataclasses import asdict, dataclass
+
+from eventlib.cli import output
+from eventlib.cli.opened import look
+from eventlib.cli.options import Place
+from eventlib.event import contract_of
+from eventlib.eventlog import EventLog
+from eventlib.topic import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicRow:
+    topic: str
+    kind: str
+    partitions: int
+    records: int
+    compacted: bool
+    retention_s: float | None
+    events: tuple[str, ...]
+
+
+def print_topics(place: Place, *, as_json: bool) -> None:
+    """Print a line for each topic on the log."""
+    rows = look(place, _rows)
+    if as_json:
+        output.print_json(asdict(row) for row in rows)
+        return
+    shown = output.table("topic", "records", "partitions", "holds", right=["records", "partitions"], whole=["topic"])
+    previous = rows[0].kind == "events" if rows else True
+    for row in rows:
+        if (row.kind == "events") != previous:
+            shown.add_section()
+            previous = not previous
+        events = ", ".join(row.events) or row.kind
+        style = None if row.kind == "events" else "dim"
+        shown.add_row(row.topic, f"{row.records:,}", str(row.partitions), events, style=style)
+    output.terminal().print(shown)
+
+
+async def _rows(log: EventLog) -> list[_TopicRow]:
+    kinds = _kinds(log)
+    there = await log.port.topics()
+    known = [name for name in kinds if name in there]
+    names = [*known, *sorted(there.keys() - kinds.keys())]
+    rows = [await _row(log, there[name], kinds.get(name, "not of this application")) for name in names]
+    return sorted(rows, key=lambda row: row.kind != "events")
+
+
+async def _row(log: EventLog, topic: Topic, kind: str) -> _TopicRow:
+    records = 0
+    for partition in range(topic.partitions):
+        records += await log.port.end(topic.name, partition) - await log.port.start(topic.name, partition)
+    events = [contract_of(event) for event in log.choreography.events]
+    types = tuple(contract.type for contract in events if contract.topic.name == topic.name)
+    retention_s = None if topic.retention is None else topic.retention.total_seconds()
+    return _TopicRow(topic.name, kind, topic.partitions, records, topic.compacted, retention_s, types)
+
+
+def _kinds(log: EventLog) -> dict[str, str]:
+    found = {topic.name: "events" for topic in log.choreography.topics}
+    found |= {t.latest_topic.name: f"newest of each key in {t.name}" for t in log.choreography.topics if t.latest}
+    for service in log.choreography.services:
+        found[service.changelog.name] = "states, newest of each key"
+        found[service.journal.name] = "what was handled in which order"
+        found[service.parked.name] = "what could not be handled"
+        found[service.control.name] = "requests to its tasks"
+    return found
