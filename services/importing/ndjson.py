@@ -1,0 +1,58 @@
+"""One JSON object a line: the order file's own format."""
+
+import json
+from collections.abc import Iterator
+
+from services.importing.orders import Order, order_id_of, order_of
+from services.importing.refusals import Malformed, Reason, Refusal
+from services.importing.source import MAX_LINE_BYTES, FileLine, Source
+
+
+def read_ndjson(source: Source) -> Iterator[tuple[int, Order | Refusal]]:
+    """Yield each line's order, or why it is none, with the line's number; empty lines are passed over."""
+    for line in source.lines():
+        if line.text is None or line.text.strip():
+            yield line.number, _read(line)
+
+
+def _read(line: FileLine) -> Order | Refusal:
+    raw: object = None
+    try:
+        raw = _decoded(line)
+        return order_of(raw)
+    except Malformed as error:
+        return Refusal(line.number, order_id_of(raw), Reason.MALFORMED, str(error))
+
+
+def _decoded(line: FileLine) -> object:
+    if line.text is None:
+        raise Malformed(f"the line has {line.length:,} bytes, and {MAX_LINE_BYTES:,} is the most")
+    try:
+        decoded: object = _DECODER.decode(line.text.decode())
+    except UnicodeDecodeError as error:
+        raise Malformed(f"not UTF-8: byte 0x{line.text[error.start]:02x} at {error.start + 1}") from error
+    except json.JSONDecodeError as error:
+        raise Malformed(f"not JSON: {error.msg} at column {error.colno}") from error
+    except RecursionError as error:
+        raise Malformed("not an order: values are nested too deep") from error
+    except Malformed:
+        raise
+    except ValueError as error:
+        raise Malformed("not an order: a number has too many digits") from error
+    return decoded
+
+
+def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Malformed(f"field {ascii(twice)[:60]} is there twice")
+    return fields
+
+
+def _no_number(name: str) -> float:
+    raise Malformed(f"not JSON: {name} is no number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_fields, parse_constant=_no_number)

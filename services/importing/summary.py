@@ -1,0 +1,188 @@
+"""The summary of an import, for a person."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from services.importing.outcomes import COMPENSATIONS
+from services.importing.refusals import Reason
+from services.importing.report import Report, percentiles
+
+DEFAULT_LOG = "sqlite:///var/shop.db"
+
+_LISTED = 10
+_WORDS = {
+    "out_of_stock": "out of stock",
+    "payment_uncertain": "payment uncertain, voided",
+}
+_SECOND_MS = 1_000
+
+
+def show_summary(console: Console, report: Report) -> None:
+    """Print the summary."""
+    parts: list[RenderableType] = [_intake(report)]
+    if not report.place_only:
+        parts += [_endings(report), _times(report)]
+    parts += [Text(f"! {note}", style="yellow") for note in report.notes]
+    if report.waiting:
+        parts.append(_waiting(report))
+    parts.append(_next(report))
+    for part in parts:
+        console.print(Padding(part, (1, 0, 0, 1)))
+    console.print()
+
+
+def _intake(report: Report) -> Table:
+    placing, catalogue = report.placing, report.catalogue
+    table = _table("In the file", report.file)
+    table.add_row(_bold("orders read"), _bold(f"{report.read:,}"), "")
+    table.add_row("placed now", f"{placing.placed:,}", "")
+    if placing.before:
+        table.add_row("on the log before", f"{placing.before:,}", "nothing changed for these")
+    if placing.repeated:
+        table.add_row("repeated", f"{placing.repeated:,}", "the same order again")
+    for reason in Reason:
+        if count := placing.refused[reason]:
+            table.add_row(Text("refused: ").append(reason, style="yellow"), f"{count:,}", _MEANING[reason])
+    listed = f"{catalogue.listed:,} of them listed now, {catalogue.delivered:,} deliveries"
+    table.add_row("products", f"{report.products:,}", listed)
+    return table
+
+
+def _endings(report: Report) -> Table:
+    outcomes = report.outcomes
+    table = _table("What became of them", "")
+    money = " · ".join(f"{_amount(m.completed_cents)} {c}" for c, m in sorted(outcomes.money.items()))
+    shipped = f"{outcomes.units:,} units, {money}" if outcomes.completed else ""
+    table.add_row(Text("completed", style="green"), f"{outcomes.completed:,}", shipped)
+    for reason, count in outcomes.cancelled.most_common():
+        words = _WORDS.get(reason, reason.replace("_", " "))
+        table.add_row(Text("cancelled: ").append(words, style="red"), f"{count:,}", _share(count, outcomes.placed))
+    if report.waiting:
+        table.add_row(Text("waiting for a person", style="magenta"), f"{len(report.waiting):,}", "see below")
+    for kind, words in COMPENSATIONS.items():
+        if count := outcomes.compensations[kind]:
+            table.add_row(Text(f"compensation: {words}", style="dim"), f"{count:,}", _returned(report, kind))
+    return table
+
+
+def _returned(report: Report, kind: str) -> str:
+    if kind != "PaymentRefunded":
+        return ""
+    money = sorted(report.outcomes.money.items())
+    return ", ".join(f"{_amount(m.refunded_cents)} {currency} returned" for currency, m in money if m.refunded_cents)
+
+
+def _times(report: Report) -> RenderableType:
+    speed = Text()
+    if report.seconds and report.outcomes.ended_since:
+        speed.append(f"{report.orders_per_s:,.0f} orders/s", style="bold green")
+        speed.append(f" and {report.events_per_s:,.0f} events/s over {report.seconds:,.1f} s")
+    else:
+        speed.append("Nothing was left to do: every order had ended before.", style="dim")
+    named = report.latencies()
+    if not named:
+        return speed
+    table = Table(title="How long it took", title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("step")
+    for share in ("p50", "p95", "p99"):
+        table.add_column(share, justify="right", min_width=9)
+    for name, latencies in named:
+        cells = [_duration(each) for each in percentiles(latencies).values()]
+        table.add_row(name, *cells, style="bold" if name.startswith("submitted") else "")
+    return Group(table, Text(), speed)
+
+
+def _waiting(report: Report) -> RenderableType:
+    table = _table("Waiting for a person", "")
+    for order in report.waiting[:_LISTED]:
+        table.add_row(Text(order.order_id), "", Text(f"{order.service}/{order.decider} {order.key}: {order.reason}"))
+    if len(report.waiting) > _LISTED:
+        table.add_row("…", "", f"and {len(report.waiting) - _LISTED:,} more")
+    return table
+
+
+def _next(report: Report) -> RenderableType:
+    table = Table(title="What to look at next", title_justify="left", title_style="bold", box=None, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    for command, why in _commands(report):
+        table.add_row(Text(command, style="cyan"), why)
+    return table
+
+
+def _commands(report: Report) -> Iterator[tuple[str, str]]:
+    eventlib = _eventlib()
+    log = "" if report.log_url == os.environ.get("EVENTLIB_LOG", DEFAULT_LOG) else f" --log {report.log_url}"
+    if report.place_only:
+        yield f"{eventlib} run{log}", "run the services on what was placed"
+        return
+    examples = dict(report.outcomes.examples)
+    if completed := examples.pop("completed", None):
+        yield f"{eventlib} saga {_quoted(completed)}{log}", "an order that was completed, event by event"
+    for reason in ("undeliverable", "declined", "out_of_stock", *examples):
+        if order_id := examples.pop(reason, None):
+            words = _WORDS.get(reason, reason.replace("_", " "))
+            yield f"{eventlib} saga {_quoted(order_id)}{log}", f"one that was compensated: {words}"
+    if report.waiting:
+        yield f"{eventlib} parked list{log}", "what waits for a person, and why"
+    yield f"{eventlib} topics{log}", "what is on the log"
+    yield f"{eventlib} graph", "who says what to whom"
+
+
+def _table(title: str, beside: str) -> Table:
+    heading = Text(title, style="bold").append(f"  {beside}" if beside else "", style="dim")
+    table = Table(title=heading, title_justify="left", box=None, show_header=False, pad_edge=False)
+    table.add_column(min_width=32)
+    table.add_column(justify="right", min_width=8)
+    table.add_column(style="dim")
+    return table
+
+
+def _eventlib() -> str:
+    """Return how the command is called here: by its name when the shell finds it, else by its place."""
+    if shutil.which("eventlib"):
+        return "eventlib"
+    beside = Path(sys.executable).with_name("eventlib")
+    return os.path.relpath(beside) if beside.exists() else "eventlib"
+
+
+def _quoted(order_id: str) -> str:
+    return (
+        order_id if order_id.replace("-", "").replace("_", "").isalnum() else "'" + order_id.replace("'", "'\\''") + "'"
+    )
+
+
+def _amount(cents: int) -> str:
+    return f"{cents // 100:,}.{cents % 100:02}"
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count / total:.1%}" if total else ""
+
+
+def _duration(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds:,} ms" if milliseconds < 10 * _SECOND_MS else f"{milliseconds / _SECOND_MS:,.1f} s"
+
+
+def _bold(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+_MEANING = {
+    Reason.MALFORMED: "not an order in the agreed shape",
+    Reason.CREDIT_NOTE: "cancels an order that it does not name",
+    Reason.QUANTITY: "a line with less than one unit",
+    Reason.UNIT_PRICE: "a price below 0, or with more than two decimals",
+    Reason.NOTHING_TO_PAY: "the total is 0",
+    Reason.CONFLICT: "the log has another order under this id",
+}
