@@ -1,0 +1,131 @@
+"""Schema ids live on the log, in a registry's own form, and are given once."""
+
+import asyncio
+import json
+
+import pytest
+
+from eventlib.codec.schemas import SCHEMAS, Schemas
+from eventlib.errors import UndecodableRecord
+from eventlib.log.memory import MemoryLog
+from eventlib.log.port import Record
+
+A, B = '{"type":"record","name":"A","fields":[]}', '{"type":"record","name":"B","fields":[]}'
+
+
+async def on_the_log(log: MemoryLog) -> list[Record]:
+    return await log.read("_schemas", 0, 0, 1_000)
+
+
+async def test_a_schema_stands_on_the_log_as_a_registry_writes_it() -> None:
+    log = MemoryLog()
+    await Schemas(log).register([("orders-A", A)])
+    (record,) = await on_the_log(log)
+    assert record.key == b'{"keytype":"SCHEMA","subject":"orders-A","version":1,"magic":1}'
+    assert record.value is not None
+    assert json.loads(record.value) == {"subject": "orders-A", "version": 1, "id": 1, "schema": A, "deleted": False}
+    topic = (await log.topics())["_schemas"]
+    assert topic.compacted
+    assert topic.partitions == 1
+
+
+async def test_one_schema_has_one_id_and_each_subject_its_own_versions() -> None:
+    log = MemoryLog()
+    schemas = Schemas(log)
+    await schemas.register([("x-A", A), ("y-A", A), ("x-B", B)])
+    await schemas.register([("y-A", B)])
+    values = [json.loads(record.value or b"") for record in await on_the_log(log)]
+    assert [(v["subject"], v["version"], v["id"]) for v in values] == [
+        ("x-A", 1, 1),
+        ("y-A", 1, 1),
+        ("x-B", 1, 2),
+        ("y-A", 2, 2),
+    ]
+    assert schemas.text(1) == A
+    assert schemas.id_of(B) == 2
+
+
+async def test_what_is_known_is_only_read() -> None:
+    log = MemoryLog()
+    await Schemas(log).register([("x-A", A)])
+    claim = await log.seize("_schemas", 0)
+    await Schemas(log).register([("x-A", A)])
+    assert len(await on_the_log(log)) == 1
+    # The claim from before is still the newest, so nobody has seized since.
+    await log.append([Record("_schemas", 0, -1, 0, b'{"keytype":"NOOP","magic":0}', None)], claim)
+
+
+async def test_many_are_one_append() -> None:
+    class Counting(MemoryLog):
+        appends = 0
+
+        async def append(self, records, claim=None):  # type: ignore[no-untyped-def]
+            self.appends += 1
+            return await super().append(records, claim)
+
+    log = Counting()
+    await Schemas(log).register([(f"x-{i}", A) for i in range(50)])
+    assert log.appends == 1
+    assert len(await on_the_log(log)) == 50
+
+
+async def test_two_at_a_time_give_no_id_twice() -> None:
+    log = MemoryLog()
+    texts = [f'{{"type":"record","name":"R{i}","fields":[]}}' for i in range(12)]
+    many = [Schemas(log) for _ in range(6)]
+    await asyncio.gather(
+        *(each.register([(f"t-{text}", text) for text in texts[i * 2 : i * 2 + 3]]) for i, each in enumerate(many))
+    )
+    values = [json.loads(record.value or b"") for record in await on_the_log(log)]
+    assert len({value["id"] for value in values}) == len({value["schema"] for value in values}) == len(values) == 12
+    assert len({(value["subject"], value["version"]) for value in values}) == 12
+
+
+async def test_what_others_register_is_learned_by_refresh() -> None:
+    log = MemoryLog()
+    mine, theirs = Schemas(log), Schemas(log)
+    await mine.refresh()
+    await theirs.register([("x-A", A)])
+    assert mine.text(1) is None
+    await mine.refresh()
+    assert mine.text(1) == A
+
+
+async def test_a_registrys_own_records_are_understood() -> None:
+    log = MemoryLog()
+    await log.create_topics([SCHEMAS])
+
+    def record(key: object, value: object) -> Record:
+        written = None if value is None else json.dumps(value).encode()
+        return Record("_schemas", 0, -1, 0, json.dumps(key).encode(), written)
+
+    def key(version: int) -> object:
+        return {"keytype": "SCHEMA", "subject": "x-A", "version": version, "magic": 1}
+
+    value = {"subject": "x-A", "version": 1, "id": 7, "schema": json.dumps(json.loads(A)), "deleted": True}
+    await log.append(
+        [
+            record({"keytype": "NOOP", "magic": 0}, None),
+            record({"keytype": "CONFIG", "magic": 0}, {"compatibilityLevel": "FULL"}),
+            record(key(1), value),
+            record(key(2), None),
+            record(key(3), {**value, "version": 3, "id": 8, "schemaType": "PROTOBUF"}),
+        ]
+    )
+    schemas = Schemas(log)
+    await schemas.refresh()
+    assert schemas.text(7) == A
+    assert schemas.text(8) is None
+    await schemas.register([("x-A", A)])
+    newest = json.loads((await on_the_log(log))[-1].value or b"")
+    assert (newest["version"], newest["id"]) == (2, 7)
+
+
+@pytest.mark.parametrize("value", [b"\xff", b"{}", b'{"id":"x","subject":"s","version":1,"schema":"{}"}', b"[]"])
+async def test_what_is_not_a_schema_is_named_with_its_place(value: bytes) -> None:
+    log = MemoryLog()
+    await log.create_topics([SCHEMAS])
+    key = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+    await log.append([Record("_schemas", 0, -1, 0, key, value)])
+    with pytest.raises(UndecodableRecord, match=r"at _schemas/0/0"):
+        await Schemas(log).refresh()
