@@ -1,0 +1,203 @@
+"""Walks Avro bytes before fastavro reads them, where a few hostile bytes could make it recurse or loop for ever.
+
+fastavro reads from the C stack, so a chain of ten thousand nested records ends the process; an array whose items take
+no bytes may claim to have 2^62 of them; and what a resolution skips, it skips without looking at lengths.
+Source: Apache Avro 1.12 specification, "Binary Encoding".
+"""
+
+from collections.abc import Callable
+
+from eventlib.codec.avro.types import Json
+
+MAX_DEPTH = 200
+"""The deepest nesting of records that is written or read; Pydantic refuses a little more than that."""
+
+MAX_EMPTY_ITEMS = 100_000
+"""How many array items that take no bytes one value may have."""
+
+Guard = Callable[[bytes, int], None]
+_Walk = Callable[[bytes, int, int], int]
+
+_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_LONGEST_VARINT = 10
+
+
+def guard_of(schema: Json, *, always: bool = False) -> Guard | None:
+    """Return a check of bytes from a position to their end; None when a schema needs none and not `always`.
+
+    `schema` is one that fastavro has parsed, so that names are full. The check raises ValueError for bytes that do
+    not fit.
+    """
+    walks = _Walks()
+    walk = walks.of(schema)
+    if not (always or walks.dangerous):
+        return None
+
+    def guard(data: bytes, start: int) -> None:
+        walks.empty_items = 0
+        end = walk(data, start, 0)
+        if end != len(data):
+            raise ValueError(f"{len(data) - end} bytes are left over")
+
+    return guard
+
+
+class _Walks:
+    """The walkers of one schema's types. `dangerous` tells whether bytes could recurse, or claim endless items."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, _Walk] = {}
+        self._sized: dict[str, bool] = {}
+        self.dangerous = False
+        self.empty_items = 0
+
+    def of(self, schema: Json) -> _Walk:  # noqa: PLR0911  one answer for each kind
+        if isinstance(schema, list):
+            return _union([self.of(each) for each in schema])
+        if isinstance(schema, str):
+            return self._by_name(schema)
+        match schema["type"]:
+            case "record" | "error":
+                return self._record(schema)
+            case "enum":
+                return self._keep(schema, _enum(len(schema["symbols"])), sized=True)
+            case "fixed":
+                return self._keep(schema, _fixed(schema["size"]), sized=schema["size"] > 0)
+            case "array":
+                return self._array(schema["items"])
+            case "map":
+                return _blocks(_entry(self.of(schema["values"])))
+            case inner:
+                return self.of(inner)
+
+    def _by_name(self, name: str) -> _Walk:
+        if name in _SIZES:
+            return _fixed(_SIZES[name])
+        if name in {"int", "long"}:
+            return lambda data, at, _: _long(data, at)[1]
+        if name in {"bytes", "string"}:
+            return _text
+        if name not in self._named:
+            self.dangerous = True  # its own definition is still open: it recurses
+        return lambda data, at, depth: self._named[name](data, at, depth)  # noqa: PLW0108  made later
+
+    def _record(self, schema: Json) -> _Walk:
+        self._sized[schema["name"]] = True
+        fields = [self.of(field["type"]) for field in schema["fields"]]
+
+        def walk(data: bytes, at: int, depth: int) -> int:
+            if depth >= MAX_DEPTH:
+                raise ValueError(f"records are nested more than {MAX_DEPTH} deep")
+            for field in fields:
+                at = field(data, at, depth + 1)
+            return at
+
+        return self._keep(schema, walk, sized=any(self._takes_bytes(field["type"]) for field in schema["fields"]))
+
+    def _keep(self, schema: Json, walk: _Walk, *, sized: bool) -> _Walk:
+        self._named[schema["name"]] = walk
+        self._sized[schema["name"]] = sized
+        return walk
+
+    def _array(self, items: Json) -> _Walk:
+        item = self.of(items)
+        if self._takes_bytes(items):
+            return _blocks(item)
+        self.dangerous = True
+
+        def walk(data: bytes, at: int, _: int) -> int:
+            count, at = _block(data, at)
+            while count:
+                self.empty_items += count
+                if self.empty_items > MAX_EMPTY_ITEMS:
+                    raise ValueError(f"it claims more than {MAX_EMPTY_ITEMS} items that take no bytes")
+                count, at = _block(data, at)
+            return at
+
+        return walk
+
+    def _takes_bytes(self, schema: Json) -> bool:
+        if isinstance(schema, list):
+            return True
+        if isinstance(schema, str):
+            return self._sized.get(schema, schema != "null")
+        kind = schema["type"]
+        if kind in {"record", "error", "enum", "fixed"}:
+            return self._sized[schema["name"]]
+        return kind in {"array", "map"} or self._takes_bytes(kind)
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag varint and the position behind it."""
+    value = 0
+    for place in range(_LONGEST_VARINT):
+        if at >= len(data):
+            raise ValueError("the bytes end within a number")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:  # noqa: PLR2004  the continuation bit
+            return (value >> 1) ^ -(value & 1), at
+    raise ValueError(f"a number has more than {_LONGEST_VARINT} bytes")
+
+
+def _text(data: bytes, at: int, _: int) -> int:
+    length, at = _long(data, at)
+    if not 0 <= length <= len(data) - at:
+        raise ValueError(f"a length of {length}, but {len(data) - at} bytes are left")
+    return at + length
+
+
+def _fixed(size: int) -> _Walk:
+    def walk(data: bytes, at: int, _: int) -> int:
+        if size > len(data) - at:
+            raise ValueError(f"{size} bytes expected, but {len(data) - at} are left")
+        return at + size
+
+    return walk
+
+
+def _enum(symbols: int) -> _Walk:
+    def walk(data: bytes, at: int, _: int) -> int:
+        index, at = _long(data, at)
+        if not 0 <= index < symbols:
+            raise ValueError(f"symbol {index} of {symbols}")
+        return at
+
+    return walk
+
+
+def _union(branches: list[_Walk]) -> _Walk:
+    def walk(data: bytes, at: int, depth: int) -> int:
+        index, at = _long(data, at)
+        if not 0 <= index < len(branches):
+            raise ValueError(f"branch {index} of a union of {len(branches)}")
+        return branches[index](data, at, depth)
+
+    return walk
+
+
+def _entry(value: _Walk) -> _Walk:
+    return lambda data, at, depth: value(data, _text(data, at, depth), depth)
+
+
+def _blocks(item: _Walk) -> _Walk:
+    def walk(data: bytes, at: int, depth: int) -> int:
+        count, at = _block(data, at)
+        while count:
+            for _ in range(count):  # each takes a byte at least, so the bytes' end ends it
+                at = item(data, at, depth)
+            count, at = _block(data, at)
+        return at
+
+    return walk
+
+
+def _block(data: bytes, at: int) -> tuple[int, int]:
+    count, at = _long(data, at)
+    if count < 0:  # then the block's size in bytes follows
+        size, at = _long(data, at)
+        if size < 0:
+            raise ValueError(f"a block of {size} bytes")
+        return -count, at
+    return count, at

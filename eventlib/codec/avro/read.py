@@ -1,0 +1,74 @@
+"""Functions that read Avro bytes as events and states, compiled once for each pair of writer schema and class."""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+from fastavro import parse_schema, schemaless_reader
+from pydantic import ValidationError
+
+from eventlib.codec.avro.guard import guard_of
+from eventlib.codec.avro.pairing import Pairing, validator_of
+from eventlib.codec.avro.types import Json, Record, schema_json, without_logical_types
+from eventlib.errors import ContractError
+
+_DECIMAL = frozenset(
+    {"decimal"}
+)  # these are converted here, since fastavro's way takes minutes for a megabyte of digits
+
+
+def reader_of(record: Record, writer: Json, header_bytes: int) -> Callable[[bytes], Any]:
+    """Return the function that reads what a schema has written, behind a header, as validated values of a class.
+
+    It raises ContractError for bytes that cannot be read. A schema that equals the class's own needs no resolution.
+    Raises: ContractError when the class cannot be read from that schema at all.
+    """
+    try:
+        written = parse_schema(without_logical_types(writer, _DECIMAL))
+        pairing = Pairing(record, parse_schema(writer))
+        same = _essence(writer) == _essence(schema_json(record))
+        wanted = None if same else parse_schema(without_logical_types(schema_json(record, pairing.absent), _DECIMAL))
+        convert = pairing.convert(record)
+        guard = guard_of(written, always=not same)
+    except ContractError:
+        raise
+    except Exception as error:  # a schema on the log may be anything
+        raise ContractError(f"{record.name} cannot be read from the schema that wrote it: {error!s:.300}") from error
+    named, validate = pairing.named, validator_of(record.cls)
+
+    def read(data: bytes) -> Any:
+        try:
+            if guard is not None:
+                guard(data, header_bytes)
+            body = BytesIO(data)
+            body.seek(header_bytes)
+            raw = schemaless_reader(body, written, wanted, return_named_type=named)
+            if body.tell() != len(data):
+                raise ValueError(f"{len(data) - body.tell()} bytes are left over")  # noqa: TRY301  a call more is felt here
+            return validate(raw if convert is None else convert(raw))
+        except ValidationError as error:
+            raise ContractError(f"{record.name}: {_sentence(error)}") from error
+        except Exception as error:  # bytes from outside can raise anything in fastavro
+            raise ContractError(f"{record.name}: the bytes do not fit the schema: {_reason(error)}") from error
+
+    return read
+
+
+def _essence(schema: Json) -> Json:
+    """Return what decides how bytes are read: a schema without docs and defaults."""
+    if isinstance(schema, list):
+        return [_essence(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: value for name, value in schema.items() if name not in {"doc", "default"}}
+    return {name: _essence(value) for name, value in kept.items()}
+
+
+def _sentence(error: ValidationError) -> str:
+    details = error.errors(include_url=False, include_input=False, include_context=False)
+    shown = [f"field {'.'.join(map(str, each['loc'])) or '(all)'}: {each['msg']}" for each in details[:3]]
+    return "; ".join([*shown, f"and {len(details) - 3} more"] if len(details) > len(shown) else shown)
+
+
+def _reason(error: Exception) -> str:
+    return f"{error!s:.300}" or type(error).__name__

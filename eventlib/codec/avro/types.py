@@ -1,0 +1,203 @@
+"""The Avro types that Python annotations map to, and the schema text that they make."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+Json = Any
+"""A schema, or a part of one, as JSON has it."""
+
+NO_DEFAULT: Any = object()
+"""Stands where a field has no default, since None is one."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A value without parts: a primitive Avro type, perhaps with a logical type on top."""
+
+    python: type
+    avro: str
+    logical: str | None = None
+
+    @property
+    def json(self) -> Json:
+        """The schema."""
+        return self.avro if self.logical is None else {"type": self.avro, "logicalType": self.logical}
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A Decimal with `precision` digits, `scale` of them after the point."""
+
+    precision: int
+    scale: int
+    avro: str = "bytes"
+
+    @property
+    def json(self) -> Json:
+        """The schema."""
+        return {"type": "bytes", "logicalType": "decimal", "precision": self.precision, "scale": self.scale}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A Literal of strings or integers: Avro's own enum needs a name, which a Literal does not have."""
+
+    avro: str
+    values: tuple[Any, ...]
+
+    @property
+    def json(self) -> Json:
+        """The schema."""
+        return self.avro
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """An Enum. `symbols` are its members' values when these are strings, else their names."""
+
+    cls: type[Enum]
+    members: Mapping[str, Enum]
+    avro: str = "enum"
+
+
+@dataclass(frozen=True)
+class Array:
+    """A list, tuple, set or frozenset of items."""
+
+    items: "Node"
+    container: type[Iterable[Any]]
+    avro: str = "array"
+
+
+@dataclass(frozen=True)
+class StringMap:
+    """A dict with string keys."""
+
+    values: "Node"
+    avro: str = "map"
+
+
+@dataclass(frozen=True)
+class Union:
+    """One of several types, at most one of each Avro type; named types are told apart by name."""
+
+    branches: "tuple[Node, ...]"
+    avro: str = "union"
+
+    @property
+    def optional(self) -> "Node | None":
+        """The other branch, when this is null and one more."""
+        if len(self.branches) == 2 and NULL in self.branches:  # noqa: PLR2004  that is what optional means
+            return next(branch for branch in self.branches if branch != NULL)
+        return None
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a record. `fills` tells whether the class itself fills it in when it is not given."""
+
+    name: str
+    node: "Node"
+    default: Json = NO_DEFAULT
+    fills: bool = False
+    doc: str | None = None
+
+
+@dataclass(eq=False)
+class Record:
+    """A Pydantic model or a dataclass. Compared by identity: its fields may lead back to it."""
+
+    cls: type
+    doc: str | None
+    fields: list[Field] = field(default_factory=list)
+    avro: str = "record"
+
+    @property
+    def name(self) -> str:
+        """The record's full name."""
+        return self.cls.__name__
+
+
+Node = Plain | Exact | Choice | Symbols | Array | StringMap | Union | Record
+
+NULL = Plain(type(None), "null")
+
+
+def name_of(node: Node) -> str:
+    """Return what a union calls a branch: a named type's name, or the Avro type."""
+    match node:
+        case Record():
+            return node.name
+        case Symbols(cls=cls):
+            return cls.__name__
+        case _:
+            return node.avro
+
+
+def schema_text(node: Node) -> str:
+    """Return a schema as canonical text: the same for the same class, in every process."""
+    return json.dumps(schema_json(node), separators=(",", ":"), ensure_ascii=False)
+
+
+def schema_json(node: Node, without: Mapping[str, frozenset[str]] | None = None) -> Json:
+    """Return a schema as JSON; `without` leaves fields of records out, by the record's name."""
+    return _json(node, set(), without or {})
+
+
+def _json(node: Node, defined: set[str], without: Mapping[str, frozenset[str]]) -> Json:  # noqa: PLR0911  one for each kind
+    match node:
+        case Plain() | Exact() | Choice():
+            return node.json
+        case Array(items=items):
+            return {"type": "array", "items": _json(items, defined, without)}
+        case StringMap(values=values):
+            return {"type": "map", "values": _json(values, defined, without)}
+        case Union(branches=branches):
+            return [_json(branch, defined, without) for branch in branches]
+        case Symbols() | Record():
+            name = name_of(node)
+            if name in defined:
+                return name
+            defined.add(name)
+            if isinstance(node, Symbols):
+                return {"type": "enum", "name": name, "symbols": list(node.members)}
+            return _record_json(node, defined, without)
+
+
+def _record_json(record: Record, defined: set[str], without: Mapping[str, frozenset[str]]) -> Json:
+    made: dict[str, Json] = {"type": "record", "name": record.name}
+    if record.doc:
+        made["doc"] = record.doc
+    left_out = without.get(record.name, frozenset())
+    fields = made["fields"] = list[Json]()
+    for each in record.fields:
+        if each.name in left_out:
+            continue
+        item: dict[str, Json] = {"name": each.name, "type": _json(each.node, defined, without)}
+        if each.doc:
+            item["doc"] = each.doc
+        if each.default is not NO_DEFAULT:
+            item["default"] = each.default
+        fields.append(item)
+    return made
+
+
+def without_logical_types(schema: Json, only: frozenset[str] | None = None) -> Json:
+    """Return a schema whose values fastavro takes and gives as they are; `only` names the logical types to drop."""
+    if isinstance(schema, list):
+        return [without_logical_types(each, only) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "logicalType" in schema and (only is None or schema["logicalType"] in only):
+        bare = {name: value for name, value in schema.items() if name not in {"logicalType", "precision", "scale"}}
+        return bare["type"] if bare.keys() == {"type"} else bare
+    made = dict(schema)
+    for part in ("type", "items", "values"):
+        if part in made:
+            made[part] = without_logical_types(made[part], only)
+    if "fields" in made:
+        made["fields"] = [{**each, "type": without_logical_types(each["type"], only)} for each in made["fields"]]
+    return made
