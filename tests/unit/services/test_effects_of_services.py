@@ -97,5 +97,5 @@ def test_a_silent_carrier_is_asked_to_cancel() -> None:
 @pytest.mark.parametrize("request_type", [VoidRequested, RefundRequested])
 def test_compensations_do_not_give_up(request_type: type[VoidRequested | RefundRequested]) -> None:
     effect = payments.effects[request_type]
-    assert effect.retry.attempts is None
+    assert effect.ask.retry.attempts is None
     assert effect.otherwise is None
