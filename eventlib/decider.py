@@ -218,6 +218,11 @@ class Decider(Generic[S]):
         answered = [event for effect in self.effects.values() for event in effect.says]
         return tuple(dict.fromkeys(said + answered))
 
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether any time follows from a state."""
+        return bool(self.deadlines) or self.forgotten_at is not None
+
     def due(self, state: S) -> dict[str, datetime]:
         """Return the deadlines that follow from a state, by name; FORGET is when the key is given up."""
         found = {name: at for name, deadline in self.deadlines.items() if (at := deadline.due_at(state)) is not None}

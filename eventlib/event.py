@@ -1,9 +1,10 @@
 """Events: past facts, each with its topic and key declared once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,6 +12,7 @@ from eventlib.errors import ContractError, WiringError
 from eventlib.topic import Topic
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,7 @@ class Position:
     recorded_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """What the log knows of a recorded event; a handler that wants it takes it as its last argument.
 
     `recorded_at` (UTC) was stamped once, when the event was said. `correlation_id` is shared by all that follows
@@ -129,4 +130,4 @@ class Meta:
     subject: str = ""
     sequence: int | None = None
     traceparent: str | None = None
-    headers: Mapping[str, bytes] = field(default_factory=dict)
+    headers: Mapping[str, bytes] = NO_HEADERS

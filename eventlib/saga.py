@@ -45,12 +45,10 @@ class SagaEvent:
         """The service that said it; `outside` for what no service has said."""
         return (self.record.source or "outside").partition("/")[0]
 
+    @property
     def facts(self) -> dict[str, object]:
-        """Return the event's fields without its key."""
-        if self.event is None:
-            return {}
-        key = contract_of(type(self.event)).key
-        return {name: value for name, value in self.event if name != key}
+        """The event's fields."""
+        return {} if self.event is None else dict(self.event)
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,25 @@ class Saga:
     def duration_ms(self) -> int:
         """From the first event to the ending, or to the last event so far."""
         return (self.ending or self.events[-1]).after_ms
+
+    def news(self) -> list[dict[str, object]]:
+        """Return what each event adds to the story: its fields, without the key and what never changes in this saga.
+
+        What never changes stands with the first event that says it.
+        """
+        values: dict[str, object] = {}
+        varying = set[str]()
+        for event in self.events:
+            varying |= {name for name, value in event.facts.items() if values.setdefault(name, value) != value}
+        said = set[str]()
+        found = list[dict[str, object]]()
+        for event in self.events:
+            new = {
+                name: v for name, v in event.facts.items() if v != self.key and (name in varying or name not in said)
+            }
+            said |= new.keys()
+            found.append(new)
+        return found
 
     def caused_by(self, event: SagaEvent) -> Sequence[SagaEvent]:
         """Return what an event led to, in order."""
@@ -165,8 +182,10 @@ def _place(record: Record, by_id: Mapping[str, Record]) -> tuple[int, int, str, 
 
 
 def _can_end(key: str, events: Iterable[SagaEvent], choreography: Choreography) -> bool:
-    fields = {contract_of(type(e.event)).key for e in events if e.event is not None and _text(e.record) == key}
-    return any(contract_of(event).final and contract_of(event).key in fields for event in choreography.events)
+    contracts = {contract_of(event).type: contract_of(event) for event in choreography.events}
+    types = {event.type for event in events if _text(event.record) == key}
+    fields = {contracts[name].key for name in types & contracts.keys()}
+    return any(contract.final and contract.key in fields for contract in contracts.values())
 
 
 def _error(record: Record, read: Event | UndecodableRecord | None) -> str | None:

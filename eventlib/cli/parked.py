@@ -43,12 +43,14 @@ def print_waiting(place: Place, key: str, *, as_json: bool) -> None:
         found = _of_key(await parkings(log), key)
         return [(parking, await waiting_inputs(log, parking)) for parking in found]
 
-    for parking, inputs in look(place, waiting):
+    for number, (parking, inputs) in enumerate(look(place, waiting)):
         lines = [_input_json(parking, each) for each in inputs]
         if as_json:
             output.print_json(lines)
-        else:
-            _print_inputs(parking, lines)
+            continue
+        if number:
+            print()
+        _print_inputs(parking, lines)
 
 
 def request_retries(place: Place, wanted: tuple[str, str] | None, *, as_json: bool) -> None:
@@ -110,7 +112,9 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         place = f"{line['topic']}/{line['partition']}@{line['offset']}" if line["topic"] else "a deadline"
         content = line["bytes"] if "bytes" in line else output.json_line(line["data"]).decode()
         rows = {"from": f"{place}  {line['recorded_at']}", "id": line["id"], "reason": line["reason"]}
-        rows |= {"error": line["error"], "bytes": content} if "bytes" in line else {"data": content}
+        if line.get("error") not in (None, line["reason"]):
+            rows["error"] = line["error"]
+        rows["bytes" if "bytes" in line else "data"] = content
         console.print()
         console.print(Text(str(line["type"] or "(no type)"), style="bold"))
         for name, value in rows.items():

@@ -11,6 +11,8 @@ from eventlib.cli.options import Place
 from eventlib.inspection.sagas import find_saga
 from eventlib.saga import Saga, SagaEvent
 
+_WIDE = 100
+Facts = dict[tuple[str, int, int], str]
 _STYLES = {"step": "", "setback": "red", "compensation": "yellow"}
 _MARKS = {"step": " ", "setback": "✗", "compensation": "↩"}
 
@@ -27,7 +29,7 @@ def print_saga(place: Place, key: str, *, only_tree: bool, fold: bool, as_json: 
         console.print()
         _print_timeline(console, found, fold=fold)
         console.print()
-    _print_tree(console, found, fold=fold)
+    _print_tree(console, found, fold=fold, with_facts=only_tree)
 
 
 def saga_json(saga: Saga) -> dict[str, object]:
@@ -80,38 +82,41 @@ def _headline(saga: Saga) -> Text:
 
 
 def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
-    columns = ["time (UTC)", "ms", "service", "", "event", "facts", "cause"]
-    shown = output.table(*columns, right=["ms"], whole=["time (UTC)", "service", "event"])
+    with_cause = console.width >= _WIDE  # the tree below has it too
+    columns = ["time (UTC)", "ms", "service", "", "event", "facts", *(["cause"] if with_cause else [])]
+    shown = output.table(*columns, right=["ms"], whole=["time (UTC)", "service", "event", "cause"])
+    facts = _facts_of(saga, every=not fold)
     for row in rows(saga, fold=fold):
         first = row.first
-        cause = "" if first.cause is None else (first.cause.type or "")
+        cause = "outside" if first.cause is None else (first.cause.type or "")
         shown.add_row(
             output.iso_ms(first.record.timestamp_ms)[11:23],
             f"+{first.after_ms:,}",
             first.service,
             "■" if first.ends else _MARKS[first.role],
             Text(row.title, style=f"bold {_STYLES[first.role]}".strip()),
-            _facts(row, saga),
-            Text(cause or "outside", style="dim"),
+            _facts(row, facts),
+            *([Text(cause, style="dim")] if with_cause else []),
         )
     console.print(shown)
 
 
-def _print_tree(console: Console, saga: Saga, *, fold: bool) -> None:
+def _print_tree(console: Console, saga: Saga, *, fold: bool, with_facts: bool) -> None:
+    facts = _facts_of(saga, every=not fold) if with_facts else {}
     whole = Tree(Text(saga.key, style="bold"), guide_style="dim")
     pending = [(whole, branch) for branch in reversed(branches(saga.roots, fold=fold))]
     while pending:
         parent, row = pending.pop()
-        node = parent.add(_node(row, saga))
+        node = parent.add(_node(row, facts))
         below = [child for event in row.events for child in saga.caused_by(event)]
         pending += [(node, branch) for branch in reversed(branches(below, fold=fold))]
     console.print(whole)
 
 
-def _node(row: Fold, saga: Saga) -> Text:
+def _node(row: Fold, all_facts: Facts) -> Text:
     first = row.first
     mark = "■ " if first.ends else f"{_MARKS[first.role]} ".lstrip()
-    facts = _facts(row, saga)
+    facts = _facts(row, all_facts)
     label = Text.assemble((f"{mark}{row.title}", f"bold {_STYLES[first.role]}".strip()))
     label.append(f"  {first.service} +{first.after_ms:,} ms", style="dim")
     label.append(f"  {facts}" if facts.plain else "")
@@ -119,14 +124,23 @@ def _node(row: Fold, saga: Saga) -> Text:
     return label
 
 
-def _facts(row: Fold, saga: Saga) -> Text:
+def _facts_of(saga: Saga, *, every: bool) -> Facts:
+    """Return what each event adds to the story, or all that it says; by its record's place on the log."""
+    facts = [event.facts for event in saga.events] if every else saga.news()
+    return {_place(event): output.facts_text(each) for event, each in zip(saga.events, facts, strict=True)}
+
+
+def _facts(row: Fold, facts: Facts) -> Text:
     first = row.first
     if first.error is not None:
         return Text(first.error, style="red")
     if len(row.events) > 1:
         return Text(row.span, style="dim")
-    facts = {name: value for name, value in first.facts().items() if value != saga.key}
-    return Text(output.facts_text(facts))
+    return Text(facts.get(_place(first), ""))
+
+
+def _place(event: SagaEvent) -> tuple[str, int, int]:
+    return event.record.topic, event.record.partition, event.record.offset
 
 
 def _key(key: bytes | None) -> str | None:

@@ -1,7 +1,9 @@
 """`eventlib state`: what a decider knows of a key."""
 
 from dataclasses import fields
+from datetime import datetime
 
+from rich.console import RenderableType
 from rich.pretty import Pretty
 from rich.table import Table
 from rich.text import Text
@@ -43,19 +45,27 @@ def _print(known: KnownState) -> None:
     where = f"{known.service}, task {known.partition}, {output.iso(known.recorded_at)}"
     console.print(Text.assemble((f"{known.decider} {known.key}", "bold"), (f"  {where}", "dim")))
     console.print()
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
     if known.state is None:
         console.print("The key is forgotten: its state was given up.")
     else:
-        for field in fields(known.state):
-            value = getattr(known.state, field.name)
-            grid.add_row(field.name, Text(str(value)) if isinstance(value, str) and value else Pretty(value))
-    grid.add_section()
-    for name, text in _memory(known).items():
-        grid.add_row(Text(name, style="dim"), text)
-    console.print(grid)
+        console.print(_grid({field.name: _value(getattr(known.state, field.name)) for field in fields(known.state)}))
+    console.print()
+    console.print(_grid({name: Text(text, style="dim") for name, text in _memory(known).items()}))
+
+
+def _grid(rows: dict[str, RenderableType]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows.items():
+        grid.add_row(name, value)
+    return grid
+
+
+def _value(value: object) -> RenderableType:
+    if isinstance(value, datetime):
+        return Text(output.iso(value))
+    return Text(str(value)) if isinstance(value, str | int | None) and value != "" else Pretty(value)
 
 
 def _memory(known: KnownState) -> dict[str, str]:

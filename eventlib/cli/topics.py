@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
+from eventlib.codec.schemas import SCHEMAS
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
 from eventlib.topic import Topic
@@ -66,4 +67,5 @@ def _kinds(log: EventLog) -> dict[str, str]:
         found[service.journal.name] = "what was handled in which order"
         found[service.parked.name] = "what could not be handled"
         found[service.control.name] = "requests to its tasks"
+    found[SCHEMAS.name] = "the schemas of events and states"
     return found

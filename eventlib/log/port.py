@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from eventlib.event import Meta
+from eventlib.event import NO_HEADERS, Meta
 from eventlib.times import from_ms
 from eventlib.topic import Topic
 
@@ -44,19 +44,20 @@ class Record(NamedTuple):
 
     def meta(self) -> Meta:
         """Return what the log knows of the event in this record."""
+        event_id = self.event_id
         return Meta(
-            id=self.event_id,
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            recorded_at=from_ms(self.timestamp_ms),
-            correlation_id=self.correlation_id or self.event_id,
-            causation_id=self.causation_id,
-            source=self.source or "",
-            subject=self.subject or "",
-            sequence=self.sequence,
-            traceparent=self.traceparent,
-            headers=dict(self.headers),
+            event_id,
+            self.topic,
+            self.partition,
+            self.offset,
+            from_ms(self.timestamp_ms),
+            self.correlation_id or event_id,
+            self.causation_id,
+            self.source or "",
+            self.subject or "",
+            self.sequence,
+            self.traceparent,
+            dict(self.headers) if self.headers else NO_HEADERS,
         )
 
 

@@ -1,6 +1,8 @@
 """A key of a decider as its task holds it in memory, and as the changelog holds it."""
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from eventlib.codec.port import Codec
@@ -9,14 +11,48 @@ from eventlib.log.port import Record
 from eventlib.times import to_ms
 
 _HEADER = "task"
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Memory:
+    """What a task remembers about a key beside its state: immutable, and written once for all who share it.
+
+    `due` and `passed` are times in ms by deadline; `answered` holds the hash of the body of each request that was
+    handled, by id.
+    """
+
+    __slots__ = ("answered", "due", "headers", "passed")
+
+    def __init__(
+        self,
+        due: Mapping[str, int] = _NONE,
+        passed: Mapping[str, int] = _NONE,
+        answered: Mapping[str, str] = _NONE,
+    ) -> None:
+        self.due = due
+        self.passed = passed
+        self.answered = answered
+        parts = {"due": due, "passed": passed, "answered": answered}
+        kept = {name: dict(part) for name, part in parts.items() if part}
+        self.headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
+
+    def with_answered(self, request_id: str, body_hash: str) -> "Memory":
+        """Return it with one more request answered."""
+        return Memory(self.due, self.passed, {**self.answered, request_id: body_hash})
+
+    def with_passed(self, deadline: str, at_ms: int) -> "Memory":
+        """Return it with a deadline passed."""
+        return Memory(self.due, {**self.passed, deadline: at_ms}, self.answered)
+
+
+NO_MEMORY = Memory()
 
 
 class Entry(NamedTuple):
     """A key's state, and what the task remembers about it.
 
     `state` is None for a key that was never seen or is forgotten. `sequence` counts the events said, `changed_by` is
-    the event that last changed the key. `due` and `passed` are times in ms by deadline; `answered` holds the hash of
-    the body of each request that was handled, by id.
+    the event that last changed the key, `correlation_id` and `traceparent` those of that event.
     """
 
     state: Any = None
@@ -24,63 +60,60 @@ class Entry(NamedTuple):
     changed_by: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
-    due: dict[str, int] = {}  # noqa: RUF012  never mutated: each change makes a new one
-    passed: dict[str, int] = {}  # noqa: RUF012  as above
-    answered: dict[str, str] = {}  # noqa: RUF012  as above
+    memory: Memory = NO_MEMORY
 
-    @property
-    def is_gone(self) -> bool:
-        """Nothing is left to remember."""
-        return self.state is None and not self.answered
+    def record(self, key: str, place: "Place", source: str, codec: Codec) -> Record:
+        """Return the entry as a changelog record; a tombstone when nothing is left to remember."""
+        value = b"" if self.state is None else codec.encode(self.state)
+        return Record(
+            place.topic,
+            place.partition,
+            -1,
+            place.at_ms,
+            key.encode(),
+            value if value or self.memory.answered else None,
+            None,
+            None if self.state is None else type(self.state).__name__,
+            source,
+            key.split("/", 2)[2],
+            self.sequence,
+            self.correlation_id,
+            self.changed_by,
+            self.traceparent,
+            self.memory.headers,
+        )
 
-    def with_due(self, decider: Decider[Any]) -> "Entry":
-        """Return the entry with the deadlines that follow from its state; one that has passed stays passed."""
-        if self.state is None or not (decider.deadlines or decider.forgotten_at):
-            return self._replace(due={}) if self.due else self
-        times = {name: to_ms(at) for name, at in decider.due(self.state).items()}
-        due = {name: at for name, at in times.items() if self.passed.get(name) != at}
-        return self if due == self.due else self._replace(due=due)
 
+class Place(NamedTuple):
+    """Where and when a transaction's changelog records are written."""
 
-def entry_record(entry: Entry, codec: Codec, state_key: str) -> Record:
-    """Return an entry as a changelog record (its topic, partition, time and source are the task's to fill in)."""
-    memory = {k: v for k, v in (("due", entry.due), ("passed", entry.passed), ("answered", entry.answered)) if v}
-    state = b"" if entry.state is None else codec.encode(entry.state)
-    return Record(
-        "",
-        0,
-        -1,
-        0,
-        state_key.encode(),
-        None if entry.is_gone else state,
-        None,
-        None if entry.state is None else type(entry.state).__name__,
-        None,
-        None,
-        entry.sequence,
-        entry.correlation_id,
-        entry.changed_by,
-        entry.traceparent,
-        ((_HEADER, json.dumps(memory, separators=(",", ":")).encode()),) if memory else (),
-    )
+    topic: str
+    partition: int
+    at_ms: int
 
 
 def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> Entry:
     """Read an entry back from its changelog record. Raises: UnknownSchema, ContractError."""
+    state = codec.decode(decider.state, record.value) if record.value else None
     return Entry(
-        codec.decode(decider.state, record.value) if record.value else None,
-        record.sequence or 0,
-        record.causation_id,
-        record.correlation_id,
-        record.traceparent,
-        **memory_of(record),
+        state, record.sequence or 0, record.causation_id, record.correlation_id, record.traceparent, memory_of(record)
     )
 
 
-def memory_of(record: Record) -> dict[str, dict[str, Any]]:
+def memory_of(record: Record) -> Memory:
     """Return the deadlines and answered requests that a state's changelog record carries beside the state."""
     for name, value in record.headers:
         if name == _HEADER:
-            found: dict[str, dict[str, Any]] = json.loads(value)
-            return found
-    return {}
+            return Memory(**json.loads(value))
+    return NO_MEMORY
+
+
+def memory_after(memory: Memory, decider: Decider[Any], state: Any) -> Memory:
+    """Return the memory with the deadlines that follow from a state; one that has passed stays passed."""
+    if not decider.has_deadlines:
+        return memory
+    times = {} if state is None else decider.due(state)
+    if not times and not memory.due:
+        return memory
+    due = {name: at_ms for name, at in times.items() if memory.passed.get(name) != (at_ms := to_ms(at))}
+    return memory if due == memory.due else Memory(due, memory.passed, memory.answered)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import EventlibError, OwnershipLost, Retryable
 from eventlib.eventlog import EventLog
-from eventlib.log.port import TOMBSTONE_RETENTION_MS, Claim, Reader, Record, TopicPartition
+from eventlib.log.port import Claim, Reader, Record, TopicPartition
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.parking import ParkedRetryRequested, is_waiting
 from eventlib.runtime.records import EFFECT, POSITION_KEY, Positions
@@ -237,7 +237,7 @@ class TaskLoop:
         state = TaskState(store, self._log.codec, self._config.cached_entries)
         changelog = self.service.changelog.name
         end = await self._port.end(changelog, partition)
-        if store.checkpoint > end or await self._is_stale(state):
+        if store.checkpoint > end:
             store.clear()
         while store.checkpoint < end:
             records = await self._port.read(changelog, partition, store.checkpoint, self._config.restore_chunk)
@@ -252,11 +252,6 @@ class TaskLoop:
         )
         task.parked_end = await self._port.end(self.service.parked.name, partition)
         return task
-
-    async def _is_stale(self, state: TaskState) -> bool:
-        """Tell whether a store is so old that a tombstone which it has not seen may be gone from the changelog."""
-        positions = await self._positions(state)
-        return now_ms() - positions.at_ms > TOMBSTONE_RETENTION_MS // 2
 
     async def _positions(self, state: TaskState) -> Positions:
         record = state.get(POSITION_KEY)

@@ -1,11 +1,10 @@
 """From what a decider says to records: ids, sequence, cause, trace and place, all derived."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventlib.codec.port import Codec
-from eventlib.decider import Decider, SaidMeta
+from eventlib.decider import Decider
 from eventlib.errors import ContractError
 from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.identity import child_traceparent, derived_id
@@ -14,8 +13,7 @@ from eventlib.times import from_ms
 from eventlib.topic import Topic
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """The input that makes a decider say something.
 
     `id` is what the ids of the events said derive from; `caused_by` is the event on the log that they name as their
@@ -78,20 +76,16 @@ class Speaker:
             child_traceparent(cause.traceparent, event_id),
         )
 
-    def said_meta(self, key: str, sequence: int, cause: Cause, at_ms: int) -> SaidMeta:
-        """Return the function that gives evolve the Meta of each event said."""
-
-        def meta(ordinal: int) -> Meta:
-            event_id = derived_id(cause.id, self.decider.name, key, ordinal)
-            return Meta(
-                id=event_id,
-                recorded_at=from_ms(at_ms),
-                correlation_id=cause.correlation_id,
-                causation_id=cause.caused_by,
-                source=self.source,
-                subject=key,
-                sequence=sequence + ordinal + 1,
-                traceparent=child_traceparent(cause.traceparent, event_id),
-            )
-
-        return meta
+    def meta(self, key: str, sequence: int, cause: Cause, ordinal: int, at_ms: int) -> Meta:
+        """Return the Meta of an event that is being said, for an evolve that wants it."""
+        event_id = derived_id(cause.id, self.decider.name, key, ordinal)
+        return Meta(
+            id=event_id,
+            recorded_at=from_ms(at_ms),
+            correlation_id=cause.correlation_id,
+            causation_id=cause.caused_by,
+            source=self.source,
+            subject=key,
+            sequence=sequence,
+            traceparent=child_traceparent(cause.traceparent, event_id),
+        )

@@ -1,13 +1,13 @@
 """A task's state: what is committed, in a cache over the local store, and one transaction's changes on top."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
 from eventlib.log.port import Record
-from eventlib.runtime.entry import Entry, entry_of, entry_record, memory_of
+from eventlib.runtime.entry import Entry, Place, entry_of, memory_of
 from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, unpack
 from eventlib.store.port import Store
 
@@ -70,14 +70,16 @@ class TaskState:
         """Whether this transaction changes anything."""
         return bool(self._changed or self._put)
 
-    def records(self) -> list[Record]:
-        """Return this transaction's changes as changelog records, without topic, partition and time."""
-        states = [entry_record(entry, self._codec, name) for name, entry in self._changed.items()]
-        others = [
-            Record("", 0, -1, 0, key.encode(), None) if record is None else record._replace(key=key.encode())
-            for key, record in self._put.items()
+    def records(self, place: Place, sources: Mapping[str, str]) -> list[Record]:
+        """Return this transaction's changes as changelog records; `sources` names each decider's `service/decider`."""
+        records = [
+            entry.record(name, place, sources[name.split("/", 2)[1]], self._codec)
+            for name, entry in self._changed.items()
         ]
-        return states + others
+        for key, record in self._put.items():
+            source = Record(*place[:2], -1, place.at_ms, None, None) if record is None else record
+            records.append(Record(place.topic, place.partition, -1, source.timestamp_ms, key.encode(), *source[5:]))
+        return records
 
     def commit(self, records: list[Record], checkpoint: int) -> None:
         """Make this transaction's changes the truth; `records` are theirs as they stand on the changelog."""
@@ -86,7 +88,7 @@ class TaskState:
             key = _text(record)
             writes[key] = None if record.value is None else pack(record)
         for name, entry in self._changed.items():
-            self._move_due(name, self._due_before(name), entry.due, writes)
+            self._move_due(name, self._due_before(name), entry.memory.due, writes)
             self._remember(name, entry)
         self.store.write(writes, checkpoint)
         self.roll_back()
@@ -102,7 +104,7 @@ class TaskState:
         newest = {_text(record): record for record in records}
         for key, record in newest.items():
             if key.startswith(STATE):
-                self._move_due(key, self._stored_due(key), memory_of(record).get("due", {}), writes)
+                self._move_due(key, self._stored_due(key), memory_of(record).due, writes)
             writes[key] = None if record.value is None else pack(record)
         self.store.write(writes, checkpoint)
 
@@ -136,18 +138,18 @@ class TaskState:
         if len(self._cache) > self._cached_entries:
             self._cache.popitem(last=False)
 
-    def _due_before(self, name: str) -> dict[str, int]:
+    def _due_before(self, name: str) -> Mapping[str, int]:
         cached = self._cache.get(name)
-        return self._stored_due(name) if cached is None else cached.due
+        return self._stored_due(name) if cached is None else cached.memory.due
 
-    def _stored_due(self, name: str) -> dict[str, int]:
+    def _stored_due(self, name: str) -> Mapping[str, int]:
         stored = self.store.get(name)
-        return {} if stored is None else memory_of(unpack(name, stored)).get("due", {})
+        return {} if stored is None else memory_of(unpack(name, stored)).due
 
     def _move_due(
-        self, name: str, before: dict[str, int], after: dict[str, int], writes: dict[str, bytes | None]
+        self, name: str, before: Mapping[str, int], after: Mapping[str, int], writes: dict[str, bytes | None]
     ) -> None:
-        if before == after:
+        if before is after or before == after:
             return
         _, decider, key = name.split("/", 2)
         for deadline, at in before.items():

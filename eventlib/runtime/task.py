@@ -15,7 +15,7 @@ from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.eventlog import EventLog, latest_copy
 from eventlib.identity import deadline_id
 from eventlib.log.port import Record
-from eventlib.runtime.entry import Entry
+from eventlib.runtime.entry import Entry, Place, memory_after
 from eventlib.runtime.journal import Steps
 from eventlib.runtime.parking import ParkedKeys, deadline_copy, key_text, original_of, parked_copy
 from eventlib.runtime.records import (
@@ -65,6 +65,9 @@ class Task:
         self._code_version = code_version
         self._topics = {topic.name: topic for topic in log.choreography.topics}
         self._speakers = {d.name: Speaker(d, service.name, self._topics, log.codec) for d in service.deciders}
+        self._sources = {name: speaker.source for name, speaker in self._speakers.items()}
+        self._parked_topic = service.parked.name
+        self._changelog, self._journal = service.changelog.name, service.journal.name
         self._handling, self._reading = _subscriptions(service)
         self._schemas_known = False
         self._begin(0)
@@ -97,7 +100,7 @@ class Task:
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Make a transaction that was appended the truth; `offsets` are those of its records."""
         for record, offset in zip(transaction.events, offsets, strict=False):
-            if record.topic == self.service.parked.name:
+            if record.topic == self._parked_topic:
                 self.parked_end = offset + 1
         last_change = offsets[len(transaction.events) + len(transaction.changes) - 1]
         self.state.commit(transaction.changes, last_change + 1)
@@ -170,15 +173,18 @@ class Task:
         key = key_text(record)
         entry = self.state.entry(decider, key)
         is_request = contract_of(type(event)).request
-        if is_request and record.event_id in entry.answered:
-            detail = "duplicate" if entry.answered[record.event_id] == body_hash(record) else "conflict"
+        if is_request and (known := entry.memory.answered.get(record.event_id)) is not None:
+            detail = "duplicate" if known == body_hash(record) else "conflict"
             self._steps.act(Step("drop", record.topic, record.offset, record.offset, decider.name, key, detail))
             return ""
         cause = _cause_of(record, entry if is_request else None)
-        meta = record.meta() if decider.wants_meta(type(event)) else Meta(id=cause.id)
+        meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
         speaker = self._speakers[decider.name]
-        said_meta = speaker.said_meta(key, entry.sequence, cause, self._at_ms)
+
+        def said_meta(ordinal: int) -> Meta:
+            return speaker.meta(key, entry.sequence + ordinal + 1, cause, ordinal, self._at_ms)
+
         failure = ""
         for _ in range(HANDLER_ATTEMPTS):
             try:
@@ -188,10 +194,10 @@ class Task:
                 failure = f"{type(error).__name__}: {error}"
                 continue
             if is_request:
-                entry = entry._replace(answered={**entry.answered, record.event_id: body_hash(record)})
+                entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
             elif state is before and not said:
                 return ""
-            self._apply(decider, key, entry._replace(state=state), cause, said, records)
+            self._apply(speaker, key, entry, state, cause, said, records)
             return ""
         return failure
 
@@ -219,7 +225,7 @@ class Task:
         for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
             decider = self._speakers[decider_name].decider
             entry = self.state.entry(decider, key)
-            if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
+            if entry.memory.due.get(name) == at and self.parked.get(decider_name, key) is None:
                 self._pass_deadline(decider, key, name, at, entry)
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
@@ -234,7 +240,10 @@ class Task:
             source=speaker.source,
             subject=key,
         )
-        said_meta = speaker.said_meta(key, entry.sequence, cause, self._at_ms)
+
+        def said_meta(ordinal: int) -> Meta:
+            return speaker.meta(key, entry.sequence + ordinal + 1, cause, ordinal, self._at_ms)
+
         try:
             state, said = decider.pass_deadline(name, entry.state, meta, said_meta)
             records = speaker.records(key, entry.sequence, cause, said, self._at_ms)
@@ -243,8 +252,8 @@ class Task:
             self._park(decider, waiting, f"{name}: {type(error).__name__}: {error}")
             return
         self._steps.act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
-        entry = entry._replace(state=state, passed={**entry.passed, name: at})
-        self._apply(decider, key, entry, cause, said, records)
+        passed = entry._replace(memory=entry.memory.with_passed(name, at))
+        self._apply(speaker, key, passed, state, cause, said, records)
 
     def _park(self, decider: Decider[Any], record: Record, reason: str) -> None:
         key = key_text(record)
@@ -290,28 +299,33 @@ class Task:
             return ""
         return self._decide(decider, record, event)
 
-    def _apply(
+    def _apply(  # noqa: PLR0913, PLR0917  the parts of one decision
         self,
-        decider: Decider[Any],
+        speaker: Speaker,
         key: str,
         entry: Entry,
+        state: Any,
         cause: Cause,
         said: Sequence[Event],
         records: list[Record],
     ) -> None:
+        decider = speaker.decider
         last = records[-1] if records else None
-        entry = entry._replace(
-            sequence=entry.sequence + len(records),
-            changed_by=cause.caused_by if last is None else last.id,
-            correlation_id=cause.correlation_id,
-            traceparent=cause.traceparent if last is None else last.traceparent,
+        changed = Entry(
+            state,
+            entry.sequence + len(records),
+            cause.caused_by if last is None else last.id,
+            cause.correlation_id,
+            cause.traceparent if last is None else last.traceparent,
+            memory_after(entry.memory, decider, state),
         )
-        self.state.set_entry(decider, key, entry.with_due(decider))
+        self.state.set_entry(decider, key, changed)
         self._say(records, said)
-        for record, event in zip(records, said, strict=True):
-            if type(event) in decider.effects:
-                self._requested.append(record)
-                self.state.put(effect_key(record.event_id), record)
+        if decider.effects:
+            for record, event in zip(records, said, strict=True):
+                if type(event) in decider.effects:
+                    self._requested.append(record)
+                    self.state.put(effect_key(record.event_id), record)
 
     def _say(self, records: list[Record], said: Sequence[Event]) -> None:
         self._events += records
@@ -323,12 +337,10 @@ class Task:
     def _transaction(self, consumed: int) -> Transaction:
         matters = bool(self._events or self._steps.acts or self.state.is_changed)
         positions = Positions(self._next, self._at_ms)
-        changelog = self.service.changelog.name
+        changelog = self._changelog
         codec = self._log.codec
-        changes = [
-            record._replace(topic=changelog, partition=self.partition, timestamp_ms=self._at_ms)
-            for record in self.state.records()
-        ]
+        place = Place(changelog, self.partition, self._at_ms)
+        changes = self.state.records(place, self._sources)
         changes.append(
             Record(
                 changelog,
@@ -341,9 +353,7 @@ class Task:
             )
         )
         entry = JournalEntry(self._code_version, self._at_ms, self._steps.all())
-        journal = Record(
-            self.service.journal.name, self.partition, -1, self._at_ms, None, codec.encode(entry), type="JournalEntry"
-        )
+        journal = Record(self._journal, self.partition, -1, self._at_ms, None, codec.encode(entry), type="JournalEntry")
         return Transaction(
             self._events, changes, journal, positions, consumed, matters, self._requested, self._answered
         )

@@ -46,7 +46,7 @@ class Given(Generic[S]):
         """Let a deadline pass, at the time that the state gives for it. Raises: AssertionError when there is none."""
         due = self.decider.due(self.state)
         assert deadline in due, f"deadline {deadline} is not due in {self.state}; due are {sorted(due) or 'none'}"  # noqa: S101  a test's own words
-        meta = replace(self._meta(None, self.key), recorded_at=max(self.at, due[deadline]))
+        meta = self._meta(None, self.key)._replace(recorded_at=max(self.at, due[deadline]))
         after, said = self.decider.pass_deadline(deadline, self.state, meta, self._said_meta(meta, self.key))
         return replace(self, state=self.decider.initial if after is None else after, said=said, at=meta.recorded_at)
 
@@ -68,7 +68,7 @@ class Given(Generic[S]):
 
     def _said_meta(self, cause: Meta, key: str) -> SaidMeta:
         def meta(ordinal: int) -> Meta:
-            return replace(cause, id=derived_id(cause.id, self.decider.name, key, ordinal), causation_id=cause.id)
+            return cause._replace(id=derived_id(cause.id, self.decider.name, key, ordinal), causation_id=cause.id)
 
         return meta
 
