@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from eventlib.cli.commands import app
+from eventlib.cli.typed import ReaderGone
 from eventlib.errors import EventlibError
 
 INTERRUPTED = 130
@@ -29,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(_usage(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         _let_go_of_stdout()
         return 0
     except (EventlibError, OSError) as error:

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.help import Command, Group
 from eventlib.cli.options import AppOption, JsonOption, LogOption, Place, Shared
 from eventlib.cli.parked_commands import parked
+from eventlib.cli.typed import Command, Group
 
 app = typer.Typer(
     name="eventlib",

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.help import Command, Group
 from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.typed import Command, Group
 
 parked = typer.Typer(cls=Group, no_args_is_help=True, help="See what could not be handled, and have it tried again.")
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from eventlib.choreography import Choreography
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
+from eventlib.errors import WiringError
 from eventlib.opening import open_log
 from eventlib.runtime import Runtime
 
@@ -17,6 +18,12 @@ def run_services(place: Place, only: list[str]) -> None:
     """Run services (those named, or all) until SIGINT or SIGTERM, or until something fails for good."""
     choreography = load_choreography(place.app)
     names = [choreography.service(name).name for name in only] or [service.name for service in choreography.services]
+    ports = sorted({port for name in names for port in choreography.service(name).ports})
+    if ports and choreography.ports is None:
+        raise WiringError(
+            f"effects speak to {', '.join(ports)}, and nobody opens that: give the choreography a function that does, "
+            f"Choreography({choreography.name!r}, ..., ports=open_outside)"
+        )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asyncio.run(_serve(choreography, list(dict.fromkeys(names)), place.url))
 

@@ -1,0 +1,39 @@
+"""Typer's commands, as this command line wants them."""
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+
+class ReaderGone(Exception):
+    """Whoever read the output has closed it: there is nothing left to do."""
+
+
+class Command(TyperCommand):
+    """A command whose --help stands there without a type, since a switch takes no value."""
+
+    def get_help_option(self, ctx: Any) -> TyperOption | None:  # noqa: ANN401  Typer keeps its context's class to itself
+        """Return the help option."""
+        return _plain(super().get_help_option(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands, in which a closed pipe is no error."""
+
+    def get_help_option(self, ctx: Any) -> TyperOption | None:  # noqa: ANN401  as above
+        """Return the help option."""
+        return _plain(super().get_help_option(ctx))
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  as above
+        """Run the command that was named. Raises: ReaderGone, before Typer makes an exit code of it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+
+def _plain(option: TyperOption | None) -> TyperOption | None:
+    if option is not None:
+        option.metavar = ""
+        option.help = "Show this help."
+    return option
