@@ -1,0 +1,282 @@
+"""The suite that every log has to pass, also one that somebody else writes.
+
+    class TestMyLog(LogContract):
+        async def open_log(self, place: Path) -> Log:
+            return await MyLog.open(place / "my.log")
+
+It needs pytest and pytest-asyncio. Times are never tighter than seconds, so that a slow machine passes too.
+"""
+# ruff: noqa: S101, PLR2004  a test speaks in asserts, and its numbers are its point
+
+import asyncio
+from datetime import timedelta
+from typing import ClassVar
+
+import pytest
+
+from eventlib.errors import ContractError, LogUnavailable, TopicMismatch
+from eventlib.log.port import TOMBSTONES_KEPT, Log, Record
+from eventlib.testing.log_fixture import LogFixture, record, values
+from eventlib.testing.ownership_contract import OwnershipContract
+from eventlib.testing.reader_contract import ReaderContract
+from eventlib.times import now_ms
+from eventlib.topic import PARTITIONERS, Topic
+
+LONG_AGO_MS = now_ms() - 2 * TOMBSTONES_KEPT // timedelta(milliseconds=1)
+
+
+class AppendContract(LogFixture):
+    """Appends: offsets, atomicity, and what is refused."""
+
+    fields: ClassVar[list[Record]] = [
+        record("a", b"1", key=None),
+        record("a", None, key=b"gone"),
+        record("a", b"", key=b""),
+        record("a", b"\x00\xff" * 500, key=b"\xff\xfe"),
+        record("a", b"e")._replace(
+            timestamp_ms=1_700_000_000_123,
+            id="0" * 32,
+            type="StockReserved",
+            source="stock/reservation",
+            subject="größe-☃",
+            sequence=2**53,
+            correlation_id="c",
+            causation_id="d",
+            traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01",
+            headers=(("h", b"x"), ("h", b"\xff\x00"), ("e", b""), ("ü", "☃".encode())),
+        ),
+    ]
+
+    async def test_offsets_count_up_in_each_partition(self, log: Log) -> None:
+        """Each partition counts for itself, and `append` answers in the order that it was asked."""
+        records = [record("a", b"%d" % i, partition=i % 2) for i in range(6)]
+        offsets = await log.append(records)
+        assert offsets[0] < offsets[2] < offsets[4]
+        assert offsets[1] < offsets[3] < offsets[5]
+        assert await values(log, "a", 0) == [b"0", b"2", b"4"]
+        assert await values(log, "a", 1) == [b"1", b"3", b"5"]
+        assert [r.offset for r in await log.read("a", 1, 0, 10)] == [offsets[1], offsets[3], offsets[5]]
+
+    async def test_a_record_comes_back_as_it_was_given(self, log: Log) -> None:
+        """Every field survives, with bytes that are no text, empty ones, and none."""
+        offsets = await log.append(self.fields)
+        expected = [r._replace(offset=o) for r, o in zip(self.fields, offsets, strict=True)]
+        assert await log.read("a", 0, 0, 10) == expected
+
+    async def test_reading_from_an_offset(self, log: Log) -> None:
+        """`read` gives at most `limit`, and nothing from the end on."""
+        offsets = await log.append([record("a", b"%d" % i) for i in range(10)])
+        found = await log.read("a", 0, offsets[4], 3)
+        assert [r.value for r in found] == [b"4", b"5", b"6"]
+        assert len(await log.read("a", 0, offsets[8], 100)) == 2
+        assert await log.read("a", 0, await log.end("a", 0), 5) == []
+        assert await log.read("a", 1, 0, 5) == []
+
+    async def test_start_and_end(self, log: Log) -> None:
+        """An empty partition starts at its end; the end is where the next record goes."""
+        assert await log.start("a", 0) == await log.end("a", 0)
+        end = await log.end("a", 0)
+        assert await log.append([record("a", b"1")]) == [end]
+        assert await log.start("a", 0) == end
+        assert await log.end("a", 0) > end
+
+    async def test_offset_at_a_time(self, log: Log) -> None:
+        """The first record that is not older counts, also when times do not rise with the offsets."""
+        times = [1_000_000 + t for t in (10, 20, 15, 40, 30)]
+        offsets = await log.append([record("a", b"x")._replace(timestamp_ms=t) for t in times])
+        end = await log.end("a", 0)
+        asked = {0: 0, 10: 0, 11: 1, 20: 1, 21: 3, 40: 3}
+        found = {t: await log.offset_at("a", 0, 1_000_000 + t) for t in asked}
+        assert found == {t: offsets[i] for t, i in asked.items()}
+        assert await log.offset_at("a", 0, 1_000_041) == end
+        assert await log.offset_at("a", 1, 0) == await log.end("a", 1)
+
+    async def test_offset_at_a_time_in_a_long_partition(self, log: Log) -> None:
+        """It is exact however the log looks it up."""
+        for first in range(0, 5_000, 500):
+            batch = [
+                record("a", b"x")._replace(timestamp_ms=1_000_000 + i // 3 * 10) for i in range(first, first + 500)
+            ]
+            await log.append(batch)
+        for index in (0, 1, 300, 1_023, 1_024, 1_666):
+            offset = await log.offset_at("a", 0, 1_000_000 + index * 10 - 5)
+            assert (await log.read("a", 0, offset, 1))[0].timestamp_ms == 1_000_000 + index * 10
+            assert offset == (await log.start("a", 0)) + index * 3
+
+    async def test_an_append_to_several_topics_is_whole_or_not_at_all(self, log: Log) -> None:
+        """When the last record is refused, none of the others is there."""
+        await log.append([record("a", b"1"), record("b", b"2"), record("c", b"3", partition=1)])
+        with pytest.raises(ContractError):
+            await log.append([record("a", b"4"), record("b", b"5"), record("nowhere", b"6")])
+        assert await values(log, "a", 0) == [b"1"]
+        assert await values(log, "b", 0) == [b"2"]
+        assert await values(log, "c", 1) == [b"3"]
+
+    async def test_appends_at_the_same_time_each_get_their_own_answer(self, log: Log) -> None:
+        """Refused ones fail alone; each one's records stand in the order that they were given in."""
+        good = [[record("a", b"%d/%d" % (i, j)) for j in range(3)] for i in range(50)]
+        refused = [record("a", b"no"), record("a", b"x", partition=99)]
+        asked = [log.append(refused if i % 10 == 5 else records) for i, records in enumerate(good)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        there = {r.offset: r.value for r in await log.read("a", 0, 0, 1_000)}
+        for i, answer in enumerate(answers):
+            if i % 10 == 5:
+                assert isinstance(answer, ContractError)
+            else:
+                assert not isinstance(answer, BaseException)
+                assert [there.pop(offset) for offset in answer] == [r.value for r in good[i]]
+        assert there == {}
+
+    async def test_an_empty_append_is_nothing(self, log: Log) -> None:
+        """It answers with no offsets."""
+        assert await log.append([]) == []
+
+    async def test_a_record_over_the_largest_event_is_refused(self, log: Log) -> None:
+        """The sentence names the topic, the size, and the largest one; a value of just that size is taken."""
+        await log.append([record("small", b"x" * 1_000)])
+        with pytest.raises(ContractError, match="small") as caught:
+            await log.append([record("a", b"1"), record("small", b"x" * 1_001)])
+        assert "1,001" in str(caught.value)
+        assert "1,000" in str(caught.value)
+        assert await values(log, "a", 0) == []
+
+    async def test_unknown_places_are_refused(self, log: Log) -> None:
+        """A topic or partition that is not there is a ContractError, wherever it is named."""
+        for topic, partition in (("nowhere", 0), ("a", 2), ("a", -1)):
+            for ask in (
+                log.append([record(topic, b"x", partition=partition)]),
+                log.read(topic, partition, 0, 1),
+                log.start(topic, partition),
+                log.end(topic, partition),
+                log.offset_at(topic, partition, 0),
+            ):
+                with pytest.raises(ContractError, match=topic):
+                    await ask
+
+    async def test_a_closed_log_says_so(self, log: Log) -> None:
+        """Appending and reading fail with LogUnavailable; closing again does nothing."""
+        await log.close()
+        await log.close()
+        with pytest.raises(LogUnavailable, match="closed"):
+            await log.append([record("a", b"x")])
+        with pytest.raises(LogUnavailable, match="closed"):
+            await log.read("a", 0, 0, 1)
+
+
+class TopicContract(LogFixture):
+    """Topics: created once, never repartitioned."""
+
+    async def test_topics_are_created_once(self, log: Log) -> None:
+        """Creating them again changes nothing, and keeps what is there."""
+        await log.append([record("a", b"1")])
+        await log.create_topics([Topic("a", partitions=2), Topic("later", partitions=1)])
+        assert await values(log, "a", 0) == [b"1"]
+        topics = await log.topics()
+        assert topics["a"] == Topic("a", partitions=2)
+        assert topics["later"] == Topic("later", partitions=1)
+
+    async def test_a_topic_comes_back_as_declared(self, log: Log) -> None:
+        """All of its settings are on the log; a later declaration's settings hold from then on."""
+        declared = Topic("d", partitions=3, retention=timedelta(days=7), retention_bytes=10**9, max_event_bytes=10**7)
+        await log.create_topics([declared])
+        assert (await log.topics())["d"] == declared
+        await log.create_topics([Topic("d", partitions=3, compacted=True)])
+        assert (await log.topics())["d"] == Topic("d", partitions=3, compacted=True)
+
+    async def test_another_partition_count_is_refused(self, log: Log) -> None:
+        """The sentence says what to do instead, and nothing else of that call is created."""
+        with pytest.raises(TopicMismatch, match="new topic") as caught:
+            await log.create_topics([Topic("later", partitions=1), Topic("a", partitions=3)])
+        assert "replay" in str(caught.value)
+        assert "'a'" in str(caught.value)
+        assert "later" not in await log.topics()
+
+    async def test_another_partitioner_is_refused(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It would send a key's events to other partitions."""
+        monkeypatch.setitem(PARTITIONERS, "first", lambda _key, _partitions: 0)
+        with pytest.raises(TopicMismatch, match="partitioner"):
+            await log.create_topics([Topic("a", partitions=2, partitioner="first")])
+
+
+class KeepingContract(LogFixture):
+    """Retention and compaction: what goes, what stays, and that no offset is given twice."""
+
+    async def test_retention_by_time(self, log: Log) -> None:
+        """What is older goes from the front; the rest keeps its offsets."""
+        old = [record("hour", b"old")._replace(timestamp_ms=LONG_AGO_MS + i) for i in range(700)]
+        offsets = await log.append([*old, record("hour", b"1"), record("hour", b"2")])
+        await log.compact()
+        assert await log.start("hour", 0) == offsets[-2]
+        assert await values(log, "hour", 0) == [b"1", b"2"]
+
+    async def test_retention_by_size(self, log: Log) -> None:
+        """The newest records are kept, as many as fit; a second time counts only what is new."""
+        batch = [record("kilobytes", b"%03d" % i + b"x" * 97, key=None) for i in range(200)]
+        await log.append(batch)
+        await log.compact()
+        kept = await values(log, "kilobytes", 0)
+        assert kept == [r.value for r in batch[-len(kept) :]]
+        assert 50 <= len(kept) <= 100
+        await log.append(batch)
+        await log.compact()
+        assert await values(log, "kilobytes", 0) == kept
+
+    async def test_for_ever_is_the_default(self, log: Log) -> None:
+        """A topic without settings loses nothing."""
+        await log.append([record("a", b"old")._replace(timestamp_ms=LONG_AGO_MS) for _ in range(10)])
+        await log.compact()
+        assert len(await values(log, "a", 0)) == 10
+
+    async def test_compaction_keeps_the_newest_of_each_key(self, log: Log) -> None:
+        """In its place, with its offset; other partitions' equal keys are others."""
+        records = [record("compact", b"%d" % i, key=b"k%d" % (i % 7), partition=i % 2) for i in range(1_400)]
+        offsets = await log.append(records)
+        await log.compact()
+        for partition in (0, 1):
+            newest = {r.key: (o, r.value) for r, o in zip(records, offsets, strict=True) if r.partition == partition}
+            left = await log.read("compact", partition, 0, 1_000)
+            assert [(r.offset, r.value) for r in left] == sorted(newest.values())
+        await log.append([record("compact", b"again", key=b"k0")])
+        await log.compact()
+        assert [r.value for r in await log.read("compact", 0, 0, 1_000) if r.key == b"k0"] == [b"again"]
+
+    async def test_a_tombstone_ends_its_key_and_stays_for_a_while(self, log: Log) -> None:
+        """A young one stays however often is compacted; an old one goes once it stood alone."""
+        young = record("compact", None, key=b"young")._replace(timestamp_ms=now_ms())
+        old = record("compact", None, key=b"old")._replace(timestamp_ms=LONG_AGO_MS)
+        await log.append([record("compact", b"1", key=b"young"), record("compact", b"1", key=b"old"), young, old])
+        await log.compact()
+        left = await log.read("compact", 0, 0, 10)
+        assert [(r.key, r.value) for r in left] == [(b"young", None), (b"old", None)]
+        await log.compact()
+        await log.compact()
+        assert [r.key for r in await log.read("compact", 0, 0, 10)] == [b"young"]
+
+    async def test_no_offset_is_given_twice(self, log: Log) -> None:
+        """Also when the last record of a partition was dropped."""
+        old = record("compact", None, key=b"k")._replace(timestamp_ms=LONG_AGO_MS)
+        (offset,) = await log.append([old])
+        for _ in range(3):
+            await log.compact()
+        assert await log.read("compact", 0, 0, 10) == []
+        assert await log.start("compact", 0) == await log.end("compact", 0) == offset + 1
+        assert await log.append([record("compact", b"1")]) > [offset]
+
+
+class LogContract(AppendContract, TopicContract, KeepingContract, ReaderContract, OwnershipContract):
+    """Subclass this with `open_log`, and pytest tries to break each promise of `eventlib.log.port`."""
+
+    async def test_a_log_is_itself_when_opened_again(self, log: Log) -> None:
+        """Its id, its topics and its records are as they were; another place has another log."""
+        other = await self.open_log(self.place / "other")
+        self.handles.append(other)
+        assert other.log_id != log.log_id
+        if not self.durable:
+            return
+        await log.append([record("a", b"1"), record("b", b"2")])
+        await log.close()
+        again = await self.another_handle()
+        assert again.log_id == log.log_id
+        assert {"a", "b", "c", "compact"} <= (await again.topics()).keys()
+        assert await values(again, "a", 0) == [b"1"]
+        assert await again.append([record("a", b"3")]) > [0]

@@ -1,0 +1,70 @@
+"""What the tests of a log begin with: an empty log with a few topics."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from eventlib.log.port import Log, Record
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+TOPICS = (
+    Topic("a", partitions=2),
+    Topic("b", partitions=2),
+    Topic("c", partitions=2),
+    Topic("small", partitions=1, max_event_bytes=1_000),
+    Topic("hour", partitions=1, retention=timedelta(hours=1)),
+    Topic("kilobytes", partitions=1, retention_bytes=10_000),
+    Topic("compact", partitions=2, compacted=True),
+)
+PATIENCE_S = 20.0
+"""How long a test waits for what should happen within seconds, on a slow machine."""
+
+
+class LogFixture:
+    """Opens the log of a test, and closes it after."""
+
+    durable = True
+    """Whether opening the same place again gives the same log, also while it is open."""
+
+    place: Path
+    handles: list[Log]
+
+    async def open_log(self, place: Path) -> Log:
+        """Open the log at a place of the test's own: an adapter's suite says how."""
+        raise NotImplementedError(f"{type(self).__name__} has to say how its log is opened: define open_log({place})")
+
+    @pytest_asyncio.fixture
+    async def log(self, tmp_path: Path) -> AsyncIterator[Log]:
+        """Open an empty log with the suite's topics."""
+        self.place = tmp_path
+        self.handles = []
+        log = await self.another_handle()
+        await log.create_topics(TOPICS)
+        yield log
+        for handle in self.handles:
+            await handle.close()
+
+    async def another_handle(self) -> Log:
+        """Open the test's log once more, as another process would."""
+        log = await self.open_log(self.place / "log")
+        self.handles.append(log)
+        return log
+
+    def only_for_durable_logs(self) -> None:
+        """Skip a test that opens the log twice, when that gives two logs."""
+        if not self.durable:
+            pytest.skip("opening this log twice gives two logs")
+
+
+def record(topic: str, value: bytes | None, *, key: bytes | None = b"k", partition: int = 0) -> Record:
+    """Return a record as a writer makes it."""
+    return Record(topic, partition, -1, now_ms(), key, value)
+
+
+async def values(log: Log, topic: str, partition: int) -> list[bytes | None]:
+    """Return what stands in a partition."""
+    return [r.value for r in await log.read(topic, partition, 0, 10_000)]

@@ -1,0 +1,10 @@
+"""Let pytest explain the asserts of the public suites as it does those of tests."""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    "eventlib.testing.log_contract",
+    "eventlib.testing.ownership_contract",
+    "eventlib.testing.reader_contract",
+    "eventlib.testing.store_contract",
+)

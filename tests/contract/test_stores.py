@@ -1,0 +1,20 @@
+"""Every store of this library passes the public suite."""
+
+from pathlib import Path
+
+from eventlib.store.memory import MemoryStores
+from eventlib.store.port import Stores
+from eventlib.store.sqlite import SqliteStores
+from eventlib.testing.store_contract import StoreContract
+
+
+class TestMemoryStores(StoreContract):
+    durable = False
+
+    def open_stores(self, place: Path) -> Stores:  # noqa: ARG002  the memory has no place
+        return MemoryStores()
+
+
+class TestSqliteStores(StoreContract):
+    def open_stores(self, place: Path) -> Stores:
+        return SqliteStores(place / "stores")
