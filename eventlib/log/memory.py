@@ -23,6 +23,7 @@ class _Partition:
     def __init__(self) -> None:
         self.records = list[Record]()
         self.end = 0
+        self.clean_to = 0
 
     def index(self, offset: int) -> int:
         return bisect_left(self.records, offset, key=lambda record: record.offset)
@@ -36,9 +37,14 @@ class _Partition:
             if record.key is None
             or (
                 newest[record.key] == record.offset
-                and (record.value is not None or record.timestamp_ms >= oldest_tombstone)
+                and (
+                    record.value is not None
+                    or record.timestamp_ms >= oldest_tombstone
+                    or record.offset >= self.clean_to
+                )
             )
         ]
+        self.clean_to = self.end
 
     def retain(self, topic: Topic, now: int) -> None:
         drop = 0

@@ -190,7 +190,11 @@ class Log(ABC):
 
     @abstractmethod
     async def compact(self) -> None:
-        """Drop what retention and compaction no longer keep, now; runs by itself from time to time as well."""
+        """Drop what retention and compaction no longer keep, now; runs by itself from time to time as well.
+
+        Guarantee: a compacted topic keeps the newest record of each key. A tombstone goes when it is older than
+        TOMBSTONES_KEPT and stood alone since an earlier compaction: who read an older value reads the tombstone too.
+        """
 
     @abstractmethod
     async def close(self) -> None:
