@@ -20,7 +20,7 @@ class SimulatedCarrier:
     def __init__(self, ledger: Ledger, faults: CarrierFaults | None = None, *, seed: int = 0) -> None:
         self._ledger = ledger
         self._faults = faults or CarrierFaults()
-        self._chance = Chance(seed)
+        self._chance = Chance(seed, "carrier")
         self._connection = Connection(self._faults, self._chance)
 
     async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:

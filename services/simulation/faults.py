@@ -53,10 +53,14 @@ class CarrierFaults(Faults):
 
 
 class Chance:
-    """Seeded chance without a memory: the same seed and words give the same outcome, in any order, in any process."""
+    """Seeded chance without a memory: the same seed and words give the same outcome, in any order, in any process.
 
-    def __init__(self, seed: int) -> None:
+    `whose` keeps two parts of the outside world apart, so that one's silence says nothing about the other's.
+    """
+
+    def __init__(self, seed: int, whose: str) -> None:
         self._seed = seed
+        self._whose = whose
 
     def of(self, rate: float, *words: object) -> bool:
         """Tell whether something happens that happens at this rate (0 to 1)."""
@@ -64,7 +68,7 @@ class Chance:
 
     def fraction(self, *words: object) -> float:
         """Return a number from 0 to below 1."""
-        text = "\x1f".join(map(str, (self._seed, *words)))
+        text = "\x1f".join(map(str, (self._seed, self._whose, *words)))
         return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) / 2**64
 
 

@@ -18,7 +18,7 @@ class SimulatedGateway:
     def __init__(self, ledger: Ledger, faults: GatewayFaults | None = None, *, seed: int = 0) -> None:
         self._ledger = ledger
         self._faults = faults or GatewayFaults()
-        self._chance = Chance(seed)
+        self._chance = Chance(seed, "gateway")
         self._connection = Connection(self._faults, self._chance)
 
     async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:

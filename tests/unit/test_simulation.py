@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -225,6 +225,24 @@ async def test_a_silent_carrier_is_final_when_it_is_asked_to_cancel(ledger: Ledg
             await carrier.book(f"d{order_id}", order_id, "France")
         answers.add(type(await carrier.recall(f"d{order_id}")).__name__)
     assert answers == {"Booked", "Recalled"}
+
+
+async def test_a_silent_gateway_says_nothing_about_the_carrier(ledger: Ledger) -> None:
+    gateway = SimulatedGateway(ledger, GatewayFaults(silent=0.5))
+    carrier = SimulatedCarrier(ledger, CarrierFaults(silent=0.5))
+    heard = set[tuple[bool, bool]]()
+    for order_id in map(str, range(100)):
+        paid = await answers(gateway.charge(order_id, order_id, 1, "GBP"))
+        heard.add((paid, await answers(carrier.book(order_id, order_id, "France"))))
+    assert len(heard) == 4
+
+
+async def answers(asked: Awaitable[object]) -> bool:
+    try:
+        await asked
+    except OutcomeUnknown:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("wrong", [{"decline": 1.5}, {"timeout": -0.1}, {"delay_s": -1.0}])
