@@ -55,7 +55,7 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
             f"services have run"
         )
     entry = await _entry(log, record, decider)
-    due = {name: from_ms(at) for name, at in sorted(entry.due.items(), key=lambda item: item[1])}
+    due = {name: from_ms(at) for name, at in sorted(entry.memory.due.items(), key=lambda item: item[1])}
     return KnownState(
         service.name,
         decider.name,
@@ -68,7 +68,7 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
         entry.correlation_id,
         {name: at for name, at in due.items() if name != FORGET},
         due.get(FORGET),
-        len(entry.answered),
+        len(entry.memory.answered),
     )
 
 
