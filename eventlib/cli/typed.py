@@ -12,7 +12,7 @@ class ReaderGone(Exception):
 class Command(TyperCommand):
     """A command whose --help stands there without a type, since a switch takes no value."""
 
-    def get_help_option(self, ctx: Any) -> TyperOption | None:  # noqa: ANN401  Typer keeps its context's class to itself
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
         """Return the help option."""
         return _plain(super().get_help_option(ctx))
 
@@ -20,11 +20,11 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group of commands, in which a closed pipe is no error."""
 
-    def get_help_option(self, ctx: Any) -> TyperOption | None:  # noqa: ANN401  as above
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
         """Return the help option."""
         return _plain(super().get_help_option(ctx))
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  as above
+    def invoke(self, ctx: Any) -> Any:
         """Run the command that was named. Raises: ReaderGone, before Typer makes an exit code of it."""
         try:
             return super().invoke(ctx)

@@ -1,0 +1,406 @@
+"""The command line on a real log: finished sagas, a compensated one, parked keys and effects, and pipes."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlib import EventLog, Publication, Runtime, Terminal, open_log
+from eventlib.cli import run
+from eventlib.log.port import Record
+from eventlib.times import now_ms
+from services import shop
+from services.dispatch.ports import Booked, Recalled
+from services.order.events import OrderLine, OrderSubmitted, ProductListed
+from services.payment.ports import Charged, Declined
+from services.stock.events import DeliveryLine, DeliverySubmitted
+
+Print = Callable[..., str]
+Objects = Callable[..., list[dict[str, Any]]]
+
+GARBAGE = b"\x89PNG\xff"
+LINES = 12
+
+
+class Gateway:
+    """Takes money, but not for `declined`; for `broken` it is broken until it is mended."""
+
+    def __init__(self, *, mended: bool = False) -> None:
+        self._mended = mended
+
+    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
+        del key, amount_cents, currency
+        if order_id == "broken" and not self._mended:
+            raise Terminal("the gateway does not know us")
+        return Declined("declined") if order_id == "declined" else Charged()
+
+
+class Carrier:
+    """Takes every parcel."""
+
+    async def book(self, key: str, order_id: str, country: str) -> Booked:
+        del key, country
+        return Booked(tracking=f"T-{order_id}")
+
+    async def recall(self, key: str) -> Recalled:
+        raise AssertionError(key)
+
+
+def order(order_id: str, lines: int = 1) -> Publication:
+    ordered = tuple(OrderLine(line_no=n + 1, sku="A", quantity=1, unit_price_cents=250) for n in range(lines))
+    event = OrderSubmitted(
+        order_id=order_id, customer_id=None, country="France", currency="EUR", lines=ordered, placed_at=None
+    )
+    return Publication(event, idempotency_key=order_id)
+
+
+async def served(log: EventLog, *, mended: bool = False) -> None:
+    ports = {"gateway": Gateway(mended=mended), "carrier": Carrier()}
+    async with Runtime(log, ports=ports) as runtime, asyncio.timeout(30):
+        await runtime.idle()
+
+
+async def fill(url: str) -> None:
+    async with open_log(url, shop) as log:
+        await log.publish(ProductListed(sku="A", description="Ä", unit_price_cents=250, currency="EUR"))
+        delivery = DeliverySubmitted(delivery_id="D", lines=(DeliveryLine(sku="A", quantity=100),))
+        await log.publish(delivery, idempotency_key="D")
+        await served(log)  # so that the delivery is on its shelf before the orders ask
+        await log.publish_many([order("completed"), order("declined"), order("broken"), order("large", LINES)])
+        partition = next(topic for topic in shop.topics if topic.name == "payments").partition_of(b"garbled")
+        await log.port.append(
+            [Record("payments", partition, -1, now_ms(), b"garbled", GARBAGE, id="g", type="PaymentTaken")]
+        )
+        await served(log)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a log with finished and parked sagas, which tests only read."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('log')}/shop.db"
+    asyncio.run(fill(url))
+    return url
+
+
+@pytest.fixture
+def shown(filled: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Print:
+    """Run a command on the log, and return what it prints."""
+    monkeypatch.setenv("EVENTLIB_LOG", filled)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def show(*arguments: str, code: int = 0) -> str:
+        assert run(arguments) == code
+        out, err = capsys.readouterr()
+        assert err == "" or code
+        return out or err
+
+    return show
+
+
+@pytest.fixture
+def objects(shown: Print) -> Objects:
+    """Run a command with --json, and return the objects it prints."""
+
+    def read(*arguments: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in shown(*arguments, "--json").splitlines()]
+
+    return read
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from eventlib.cli import main; main()", *arguments]
+
+
+# --- topics and tail
+
+
+def test_topics_lists_events_first_and_counts_them(objects: Objects, shown: Print) -> None:
+    found = {row["topic"]: row for row in objects("topics")}
+    assert found["order.requests"]["records"] == 4
+    assert found["products.latest"]["compacted"]
+    assert found["order.requests"]["events"] == ["OrderSubmitted", "CancelSubmitted"]
+    table = shown("topics")
+    assert table.index("stock.requests") < table.index("order.journal")
+    assert max(map(len, table.splitlines())) <= 100
+
+
+FIELDS = [
+    "topic",
+    "partition",
+    "offset",
+    "recorded_at",
+    "key",
+    "type",
+    "id",
+    "source",
+    "subject",
+    "sequence",
+    "correlation_id",
+    "causation_id",
+    "data",
+]
+
+
+def test_tail_prints_every_event_once_in_order_of_time(objects: Objects) -> None:
+    lines = objects("tail")
+    assert all([*line][:13] == FIELDS for line in lines)
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["recorded_at"]) for line in lines)
+    times = [line["recorded_at"] for line in lines]
+    assert times == sorted(times)
+    ids = [line["id"] for line in lines]
+    assert len(set(ids)) == len(ids)
+    assert {line["topic"] for line in lines} == {
+        "products",
+        "order.requests",
+        "orders",
+        "stock.deliveries",
+        "stock.requests",
+        "stock.lines",
+        "stock",
+        "payments",
+        "dispatches",
+    }
+    (placed,) = [line for line in lines if line["type"] == "OrderPlaced" and line["key"] == "completed"]
+    assert placed["source"] == "order/order"
+    assert placed["subject"] == "completed"
+    assert placed["sequence"] == 1
+    assert placed["data"]["lines"] == [{"line_no": 1, "sku": "A", "quantity": 1, "unit_price_cents": 250}]
+
+
+def test_tail_says_why_a_record_cannot_be_decoded(objects: Objects, shown: Print) -> None:
+    (line,) = [line for line in objects("tail", "payments") if line["key"] == "garbled"]
+    assert line["data"] is None
+    assert "magic byte" in line["error"]
+    assert "! PaymentTaken: the first byte is 137" in shown("tail", "payments")
+
+
+def test_tail_reads_what_services_keep_for_themselves_when_it_is_named(objects: Objects) -> None:
+    changes = {line["key"]: line for line in objects("tail", "order.changelog")}
+    assert changes["state/order/completed"]["data"]["currency"] == "EUR"
+    assert changes["position"]["data"]["next"]
+    assert changes["parked/order/garbled"]["data"]["count"] == 1
+    assert objects("tail", "order.journal")[0]["data"]["steps"]
+    (parked,) = objects("tail", "order.parked")
+    assert parked["type"] == "PaymentTaken"
+    assert "magic byte" in parked["error"]
+    assert [line["data"]["sku"] for line in objects("tail", "products.latest")] == ["A"]
+
+
+def test_tail_begins_where_it_is_told(objects: Objects) -> None:
+    everything = objects("tail", "orders")
+    assert objects("tail", "orders", "--from", "latest") == []
+    middle = everything[len(everything) // 2]["recorded_at"]
+    assert objects("tail", "orders", "--from", middle) == [e for e in everything if e["recorded_at"] >= middle]
+    assert objects("tail", "orders", "--from", "1") == [e for e in everything if e["offset"] >= 1]
+
+
+def test_tail_for_people_is_a_line_a_record(shown: Print, objects: Objects) -> None:
+    lines = shown("tail").splitlines()
+    assert len(lines) == len(objects("tail"))
+    (line,) = [line for line in lines if "OrderCompleted" in line and "completed" in line.split()]
+    assert "amount_cents=250 currency=EUR" in line
+    assert "\x1b" not in "".join(lines)
+
+
+def test_tail_of_a_topic_that_is_not_there(shown: Print) -> None:
+    assert "there is no topic 'nope' on this log" in shown("tail", "nope", code=1)
+
+
+# --- sagas and states
+
+
+def test_the_saga_of_a_completed_order(objects: Objects) -> None:
+    (saga,) = objects("saga", "completed")
+    assert saga["ended"] is True
+    assert saga["ending"] == "OrderCompleted"
+    events = saga["events"]
+    assert events[0]["type"] == "OrderSubmitted"
+    assert events[0]["cause"] is None
+    assert {event["role"] for event in events} == {"step"}
+    ids = {event["id"] for event in events}
+    assert all(event["causation_id"] in ids for event in events[1:])
+    assert {event["service"] for event in events} == {"outside", "order", "stock", "payment", "dispatch"}
+    requested = [event for event in events if event["type"] == "LineRequested"]
+    assert [event["key"] for event in requested] == ["A"]
+
+
+def test_the_saga_of_a_declined_order_shows_its_compensation(shown: Print, objects: Objects) -> None:
+    (saga,) = objects("saga", "declined")
+    found = {event["type"]: event["role"] for event in saga["events"]}
+    assert found["PaymentFailed"] == "setback"
+    assert found["LineReleased"] == found["StockReleased"] == "compensation"
+    printed = shown("saga", "declined")
+    assert "declined  ended with OrderCancelled after" in printed
+    assert "✗ PaymentFailed" in printed
+    assert "↩ LineReleased" in printed
+    assert "■ OrderCancelled" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+def test_many_events_of_one_kind_are_one_line_unless_all_are_wanted(shown: Print) -> None:
+    assert f"LineReserved ×{LINES}" in shown("saga", "large")  # noqa: RUF001  the sign for "times"
+    assert shown("saga", "large", "--all", "--tree").count("LineReserved") == LINES
+
+
+def test_a_saga_that_waits(shown: Print) -> None:
+    assert "not ended" in shown("saga", "broken")
+
+
+def test_a_saga_that_nobody_has_heard_of(shown: Print) -> None:
+    assert "no event on this log has the key 'nope'" in shown("saga", "nope", code=1)
+
+
+def test_the_state_of_a_key(objects: Objects, shown: Print) -> None:
+    (known,) = objects("state", "shelf", "A")
+    assert known["state"] == {"on_hand": 100 - 2 - LINES, "reserved": 1, "shipped": 1 + LINES}
+    (known,) = objects("state", "order", "broken")
+    assert known["changed_by"] in {line["id"] for line in objects("tail")}
+    assert [*known["deadlines"]] == ["overdue_at"]
+    assert known["requests_answered"] == 1
+    assert "deadline overdue_at" in shown("state", "order", "broken")
+
+
+def test_states_that_are_not_there(shown: Print) -> None:
+    assert "there is no decider 'nope'; known are delivery" in shown("state", "nope", "1", code=1)
+    assert "decider order knows nothing of key 'nope'" in shown("state", "order", "nope", code=1)
+
+
+# --- parked
+
+
+def test_parked_keys_and_effects_are_listed(objects: Objects, shown: Print) -> None:
+    found = objects("parked", "list")
+    assert {(row["service"], row["decider"], row["key"], row["effect"]) for row in found} == {
+        ("order", "order", "garbled", None),
+        ("payment", "payment", "garbled", None),
+        ("dispatch", "shipment", "garbled", None),
+        ("payment", "payment", "broken", "ChargeRequested"),
+    }
+    assert "ChargeRequested: Terminal: the gateway does not know us" in " ".join(shown("parked", "list").split())
+
+
+def test_what_waits_is_shown_with_its_place_and_its_bytes(objects: Objects, shown: Print) -> None:
+    first = objects("parked", "show", "garbled")[0]
+    assert first["topic"] == "payments"
+    assert first["bytes"] == GARBAGE.hex()
+    assert "magic byte" in first["reason"]
+    assert GARBAGE.hex() in shown("parked", "show", "garbled")
+    (effect,) = objects("parked", "show", "broken")
+    assert effect["type"] == "ChargeRequested"
+    assert effect["data"]["amount_cents"] == 250
+
+
+def test_nothing_is_parked_under_a_key(shown: Print) -> None:
+    assert "`eventlib parked list` shows what is" in shown("parked", "show", "completed", code=1)
+    assert "nothing is parked under 'broken'" in shown("parked", "retry", "order", "broken", code=1)
+
+
+def test_a_mended_effect_is_retried_and_the_order_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    monkeypatch.setenv("EVENTLIB_LOG", url)
+    asyncio.run(fill(url))
+    assert run(["parked", "retry", "payment", "broken"]) == 0
+    assert "Asked payment to try ChargeRequested broken again." in capsys.readouterr().out
+
+    async def again() -> None:
+        async with open_log(url, shop) as log:
+            await served(log, mended=True)
+
+    asyncio.run(again())
+    assert run(["saga", "broken", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ending"] == "OrderCompleted"
+    assert run(["parked", "retry", "--all", "--json"]) == 0
+    assert {json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()} == {"garbled"}
+
+
+# --- as a process
+
+
+def test_a_closed_pipe_is_no_error(filled: str) -> None:
+    for arguments in (["tail", "--json"], ["tail"], ["topics"], ["saga", "large", "--all"]):
+        with subprocess.Popen(
+            command(*arguments, "--log", filled), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == b""
+        assert process.returncode == 0
+
+
+def test_follow_waits_for_what_comes_and_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+
+    async def publish(name: str) -> None:
+        async with open_log(url, shop) as log:
+            await log.publish(ProductListed(sku=name, description="", unit_price_cents=1, currency="EUR"))
+
+    asyncio.run(publish("before"))
+    with subprocess.Popen(
+        command("tail", "products", "--follow", "--json", "--log", url), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["key"] == "before"
+        asyncio.run(publish("after"))
+        assert json.loads(process.stdout.readline())["key"] == "after"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+    assert process.returncode == 130
+
+
+RUNNABLE = """
+from contextlib import asynccontextmanager
+from services import shop as declared
+from eventlib import Choreography
+from tests.integration import test_cli_on_a_log as fakes
+
+@asynccontextmanager
+async def outside(url):
+    yield {"gateway": fakes.Gateway(), "carrier": fakes.Carrier()}
+
+shop = Choreography("shop", declared.services, facts=declared.facts, ports=outside)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_serves_until_it_is_told_to_stop(
+    tmp_path: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runnable.py").write_text(RUNNABLE)
+    url = f"sqlite:///{tmp_path}/shop.db"
+    here = Path(__file__).parents[2]
+    with subprocess.Popen(
+        command("run", "--app", "runnable:shop", "--log", url),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(here)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"Running order, stock, payment, dispatch on {url}; Ctrl-C stops.\n"
+
+        async def placed() -> None:
+            async with open_log(url, shop) as log:
+                await log.publish_many([order("refused")])
+
+        asyncio.run(placed())
+        monkeypatch.setenv("EVENTLIB_LOG", url)
+        deadline = time.monotonic() + 20
+        while "OrderCancelled" not in capsys.readouterr().out:
+            assert time.monotonic() < deadline
+            assert run(["tail", "orders"]) == 0
+        process.send_signal(number)
+        assert process.stderr.read() == "Stopping: finishing what is at hand.\nStopped.\n"
+    assert process.returncode == 0

@@ -1,0 +1,242 @@
+"""The command line without a log: options, finding the application, and one sentence for whatever is wrong."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eventlib.cli import run
+
+Refused = Callable[..., str]
+
+APP = """
+from dataclasses import dataclass
+from eventlib import Choreography, Decider, Event, Service
+
+class Heard(Event, topic="t", key="k"):
+    k: str
+
+class Said(Event, topic="u", key="k"):
+    k: str
+
+@dataclass(frozen=True)
+class State:
+    count: int = 0
+
+talker = Decider("talker", state=State, key="k")
+
+@talker.on(Heard)
+def answer(state: State, heard: Heard) -> list[Said]:
+    return [Said(k=heard.k)]
+
+app = Choreography("faulty", [Service("talk", deciders=[talker])])
+other = 3
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of its own, with a faulty application in it, and nothing of this project's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVENTLIB_LOG", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    (tmp_path / "faulty.py").write_text(APP)
+    (tmp_path / "pyproject.toml").write_text('[tool.eventlib]\napp = "faulty:app"\n')
+    return tmp_path
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Run a command that must fail, and return its sentence."""
+
+    def refuse(*arguments: str, code: int = 1) -> str:
+        assert run(arguments) == code
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("eventlib: ")
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        return err.removeprefix("eventlib: ").strip()
+
+    return refuse
+
+
+def test_help_has_an_example_for_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "topics", "tail", "saga", "state", "parked list", "parked show", "parked retry", "check"):
+        assert run([*command.split(), "--help"]) == 0
+        assert f"eventlib {command}" in capsys.readouterr().out.replace("Usage:", "").split("Example", 1)[1]
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-h"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("run", "topics", "tail", "saga", "state", "parked", "check", "graph"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["sgaa"], "no such command 'sgaa'"),
+        (["tail", "--form", "latest"], "no such option: --form"),
+        (["state", "order"], "missing argument 'KEY'"),
+        (["tail", "--from", "yesterday"], "'yesterday' is no place to start: write earliest, latest, an offset"),
+        (["tail", "--from", "-3"], "'-3' is no place to start"),
+        (["parked", "retry", "order"], "name both, or give --all"),
+        (["parked", "retry", "order", "1", "--all"], "it stands alone"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_points_to_help(refused: Refused, arguments: list[str], sentence: str) -> None:
+    said = refused(*arguments, code=2)
+    assert sentence in said
+    assert "--help`)" in said
+
+
+@pytest.mark.parametrize(
+    ("app", "sentence"),
+    [
+        ("faulty", "'faulty' does not say where the choreography is"),
+        ("faulty:", "'faulty:' does not say where the choreography is"),
+        ("faulty:nobody", "module faulty has no 'nobody'"),
+        ("faulty:other", "is a int, not a Choreography"),
+        ("absent:app", "there is no module 'absent' here"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_an_application_that_is_not_there(refused: Refused, app: str, sentence: str) -> None:
+    assert sentence in refused("check", "--app", app)
+    assert sentence in refused("--app", app, "check")
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'; is it installed?"),
+        ("1 / 0", "broken.py:1): ZeroDivisionError: division by zero; mend it there"),
+        ("def (", "broken.py:1): SyntaxError"),
+        ("from eventlib import Event\nclass A(Event): ...", "is wired wrongly"),
+    ],
+)
+def test_an_application_that_cannot_be_imported(project: Path, refused: Refused, source: str, sentence: str) -> None:
+    (project / "broken.py").write_text(source)
+    assert sentence in refused("check", "--app", "broken:app")
+
+
+def test_no_application_named(project: Path, refused: Refused) -> None:
+    (project / "pyproject.toml").unlink()
+    assert 'write [tool.eventlib] app = "module:name" into pyproject.toml' in refused("check")
+
+
+def test_a_pyproject_that_is_no_toml(project: Path, refused: Refused) -> None:
+    (project / "pyproject.toml").write_text("[tool")
+    assert "is not valid TOML" in refused("check")
+
+
+def test_the_application_is_found_from_a_directory_below(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "below").mkdir()
+    (project / "below" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    monkeypatch.chdir(project / "below")
+    assert run(["graph"]) == 0
+    assert "decider_talker" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("project")
+def test_check_ends_with_1_when_there_are_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check"]) == 1
+    shown = capsys.readouterr().out
+    assert "Heard" in shown
+    assert "2 errors, 0 warnings." in shown
+
+
+@pytest.mark.usefixtures("project")
+def test_check_as_json_prints_a_finding_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--json"]) == 1
+    findings = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {finding["rule"] for finding in findings} == {"handler-without-source", "event-without-handler"}
+
+
+def test_the_shop_is_well_wired(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--app", "services:shop"]) == 0
+    assert "shop is well wired" in capsys.readouterr().out
+
+
+def test_the_graph_of_the_shop(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["graph", "--app", "services:shop"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "flowchart LR"
+    assert 'subgraph service_stock["stock"]' in lines
+    assert 'decider_delivery -->|"stock.requests: StockReceived"| decider_shelf' in lines
+    assert 'outside -->|"stock.deliveries: DeliverySubmitted"| decider_delivery' in lines
+    assert 'decider_payment -.->|"RefundRequested"| port_gateway' in lines
+    assert 'port_gateway -.->|"PaymentRefunded"| decider_payment' in lines
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["topics"], ["tail"], ["saga", "1"], ["state", "talker", "1"], ["parked", "list"], ["parked", "retry", "--all"]],
+)
+def test_looking_at_a_log_that_is_not_there_makes_none(project: Path, refused: Refused, command: list[str]) -> None:
+    assert "there is no log at var/shop.db: `eventlib run` makes one" in refused(*command)
+    assert "there is no log at other.db" in refused(*command, "--log", "sqlite:///other.db")
+    assert "there is no log at before.db" in refused("--log", "sqlite:///before.db", *command)
+    assert sorted(path.name for path in project.iterdir() if path.suffix == ".db") == []
+
+
+def test_the_environment_names_the_log(project: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_LOG", f"sqlite:///{project}/env.db")
+    assert f"there is no log at {project}/env.db" in refused("topics")
+
+
+@pytest.mark.usefixtures("project")
+def test_a_log_in_memory_cannot_be_looked_at(refused: Refused) -> None:
+    assert "name a log file" in refused("topics", "--log", "memory://")
+
+
+@pytest.mark.usefixtures("project")
+def test_a_log_of_an_unknown_kind(refused: Refused) -> None:
+    assert "bogus" in refused("topics", "--log", "bogus://here")
+
+
+def test_a_log_that_is_no_log(project: Path, refused: Refused) -> None:
+    (project / "text.db").write_text("not a database, but long enough to be looked at as one" * 40)
+    assert "is not a log at all" in refused("topics", "--log", "sqlite:///text.db")
+
+
+@pytest.mark.usefixtures("project")
+def test_running_a_service_that_is_not_there(refused: Refused) -> None:
+    assert refused("run", "--service", "nobody") == "there is no service 'nobody'; known are talk"
+
+
+def test_running_effects_that_nobody_gives_a_port(project: Path, refused: Refused) -> None:
+    effect = '@talker.effect(Said)\nasync def ask(said: Said, phone: object) -> Heard:\n    return Heard(k="1")\n'
+    (project / "calling.py").write_text(APP.replace("app =", effect + "app ="))
+    assert "effects speak to phone, and nobody opens that" in refused("run", "--app", "calling:app")
+
+
+def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+    def fall_over(_: object) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr("eventlib.cli.checking.load_choreography", fall_over)
+    assert refused("check").startswith("something unforeseen: RuntimeError: out of luck (EVENTLIB_TRACEBACK=1")
+
+
+def test_ctrl_c_ends_quietly_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eventlib.cli.checking.load_choreography", interrupt)
+    assert run(["check"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_help_does_not_load_what_only_commands_need() -> None:
+    loaded = (
+        "import sys, eventlib.cli; sys.exit(any(name in sys.modules for name in ('rich.console', 'eventlib.saga')))"
+    )
+    subprocess.run([sys.executable, "-c", loaded], check=True)
