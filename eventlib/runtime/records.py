@@ -13,7 +13,7 @@ PARKED = "parked/"
 DUE = "due/"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Positions:
     """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms)."""
 
@@ -21,7 +21,7 @@ class Positions:
     at_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParkedKey:
     """A key of a decider whose inputs wait in the parked topic, and why.
 
@@ -36,7 +36,7 @@ class ParkedKey:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One thing that a transaction did, in order.
 
@@ -54,7 +54,7 @@ class Step:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JournalEntry:
     """One transaction: the code that made it, its time (ms), and what it did in order."""
 

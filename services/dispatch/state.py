@@ -15,7 +15,7 @@ class Stage(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shipment:
     """One order's shipment; `cancel_waits` says that a wish to cancel waits for the carrier's answer."""
 

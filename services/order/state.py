@@ -56,7 +56,7 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Order:
     """One order: `reason` is why it will not be completed, empty as long as it may be; money is in minor units.
 

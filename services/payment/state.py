@@ -19,7 +19,7 @@ class Stage(StrEnum):
     WAIVED = "waived"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Payment:
     """One order's payment; `called_off` is why the money must not be kept, and may be known before it is taken."""
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shelf:
     """One product's units; whatever happens, the sum of the three is what was received."""
 
@@ -13,7 +13,7 @@ class Shelf:
     shipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeldLine:
     """Units that a shelf has set aside for one order line."""
 
@@ -22,7 +22,7 @@ class HeldLine:
     quantity: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reservation:
     """One order's stock: how many lines were asked for and answered, what is held, what is on its way back.
 
@@ -41,7 +41,7 @@ class Reservation:
     closed_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Delivery:
     """One delivery: whether its units are on the shelves."""
 

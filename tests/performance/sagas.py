@@ -13,7 +13,7 @@ from pathlib import Path
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from services import shop
-from services.dispatch.ports import Booked, Recall
+from services.dispatch.ports import Booked, Recalled
 from services.order.events import OrderLine, OrderSubmitted
 from services.payment.ports import Charged
 from services.stock.events import DeliveryLine, DeliverySubmitted
@@ -39,7 +39,7 @@ class InstantCarrier:
         del order_id, country
         return Booked(tracking=key)
 
-    async def recall(self, key: str) -> Recall:
+    async def recall(self, key: str) -> Booked | Recalled:
         """Never asked: every booking is answered."""
         raise AssertionError(key)
 
