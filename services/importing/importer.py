@@ -36,7 +36,8 @@ class ImportConfig:
     """What to do with a file.
 
     `open_orders` is how many orders may be placed and not ended before the import waits, `batch_orders` and
-    `batch_lines` how many go on the log together, `patience_s` how long it waits for the next delivery to arrive.
+    `batch_lines` how many go on the log together, `patience_s` how long it waits for the next delivery to arrive,
+    and `place_only_patience_s` when it is for others to run the services.
     """
 
     log_url: str
@@ -48,6 +49,7 @@ class ImportConfig:
     batch_orders: int = 100
     batch_lines: int = 2_000
     patience_s: float = 15.0
+    place_only_patience_s: float = 3.0
 
 
 class Progress(Protocol):
@@ -136,7 +138,9 @@ class Import:
                 f"{catalogue.other_units:,} deliveries of this file are on the log with another number of units: "
                 "they stay as they are"
             )
-        if first_ms is None and not await arrival(self._log, catalogue, self._config.patience_s):
+        config = self._config
+        patience_s = config.place_only_patience_s if config.place_only else config.patience_s
+        if first_ms is None and not await arrival(self._log, catalogue, patience_s):
             self._report.notes.append("the stock has not arrived yet: some orders may be refused as out of stock")
         return first_ms
 

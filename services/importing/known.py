@@ -38,6 +38,11 @@ class KnownOrders:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def bytes(self) -> int:
+        """How much memory the table takes."""
+        return self._table.itemsize * len(self._table)
+
     def add(self, order_id: str, content: int, units: int) -> bool:
         """Take an order in; False when there is one with its id already, which stays as it is."""
         if self._count >= self._slots * _MOST_FILLED:

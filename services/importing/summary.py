@@ -43,7 +43,7 @@ def _intake(report: Report) -> Table:
     placing, catalogue = report.placing, report.catalogue
     table = _table("In the file", report.file)
     table.add_row(_bold("orders read"), _bold(f"{report.read:,}"), "")
-    table.add_row("placed now", f"{placing.placed:,}", "")
+    table.add_row("placed now", f"{placing.placed:,}", "" if placing.placed else "nothing was new")
     if placing.before:
         table.add_row("on the log before", f"{placing.before:,}", "nothing changed for these")
     if placing.repeated:
@@ -51,7 +51,7 @@ def _intake(report: Report) -> Table:
     for reason in Reason:
         if count := placing.refused[reason]:
             table.add_row(Text("refused: ").append(reason, style="yellow"), f"{count:,}", _MEANING[reason])
-    listed = f"{catalogue.listed:,} of them listed now, {catalogue.delivered:,} deliveries"
+    listed = f"{catalogue.listed:,} new, {catalogue.delivered:,} deliveries"
     table.add_row("products", f"{report.products:,}", listed)
     return table
 
@@ -110,37 +110,38 @@ def _waiting(report: Report) -> RenderableType:
 
 
 def _next(report: Report) -> RenderableType:
-    table = Table(title="What to look at next", title_justify="left", title_style="bold", box=None, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(style="dim")
+    lines = Text("What to look at next", style="bold", overflow="fold")
     for command, why in _commands(report):
-        table.add_row(Text(command, style="cyan"), why)
-    return table
+        lines.append(f"\n{why}", style="not bold dim").append(f"\n  {command}", style="not bold cyan")
+    return lines
 
 
 def _commands(report: Report) -> Iterator[tuple[str, str]]:
     eventlib = _eventlib()
     log = "" if report.log_url == os.environ.get("EVENTLIB_LOG", DEFAULT_LOG) else f" --log {report.log_url}"
     if report.place_only:
-        yield f"{eventlib} run{log}", "run the services on what was placed"
+        yield f"{eventlib} run{log}", "Run the services on what was placed:"
         return
     examples = dict(report.outcomes.examples)
     if completed := examples.pop("completed", None):
-        yield f"{eventlib} saga {_quoted(completed)}{log}", "an order that was completed, event by event"
+        yield f"{eventlib} saga {_quoted(completed)}{log}", "An order that was completed, event by event:"
     for reason in ("undeliverable", "declined", "out_of_stock", *examples):
         if order_id := examples.pop(reason, None):
             words = _WORDS.get(reason, reason.replace("_", " "))
-            yield f"{eventlib} saga {_quoted(order_id)}{log}", f"one that was compensated: {words}"
+            yield (
+                f"{eventlib} saga {_quoted(order_id)}{log}",
+                f"One that was cancelled, {words}, and how it was made good:",
+            )
     if report.waiting:
-        yield f"{eventlib} parked list{log}", "what waits for a person, and why"
-    yield f"{eventlib} topics{log}", "what is on the log"
-    yield f"{eventlib} graph", "who says what to whom"
+        yield f"{eventlib} parked list{log}", "What waits for a person, and why:"
+    yield f"{eventlib} topics{log}", "What is on the log:"
+    yield f"{eventlib} graph", "Who says what to whom:"
 
 
 def _table(title: str, beside: str) -> Table:
     heading = Text(title, style="bold").append(f"  {beside}" if beside else "", style="dim")
     table = Table(title=heading, title_justify="left", box=None, show_header=False, pad_edge=False)
-    table.add_column(min_width=32)
+    table.add_column(min_width=34, no_wrap=True)
     table.add_column(justify="right", min_width=8)
     table.add_column(style="dim")
     return table
@@ -180,9 +181,9 @@ def _bold(text: str) -> Text:
 
 _MEANING = {
     Reason.MALFORMED: "not an order in the agreed shape",
-    Reason.CREDIT_NOTE: "cancels an order that it does not name",
+    Reason.CREDIT_NOTE: "takes an order back",
     Reason.QUANTITY: "a line with less than one unit",
-    Reason.UNIT_PRICE: "a price below 0, or with more than two decimals",
+    Reason.UNIT_PRICE: "below 0, or more than two decimals",
     Reason.NOTHING_TO_PAY: "the total is 0",
     Reason.CONFLICT: "the log has another order under this id",
 }

@@ -1,0 +1,92 @@
+"""Starts the shop's commands as a person does, and kills them as an accident does."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+REAL_ORDERS = ROOT.parent / "shared" / "data" / "orders-open.ndjson.gz"
+EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
+LONGEST_S = 900
+
+
+def order_file(directory: Path, orders: int) -> Path:
+    """Return a file with the first orders of the real ones where they are at hand, else with orders made up alike."""
+    path = directory / "orders.ndjson"
+    if REAL_ORDERS.exists():
+        with gzip.open(REAL_ORDERS, "rt", encoding="utf-8") as lines:
+            chosen = [line for line, _ in zip(lines, range(orders), strict=False)]
+    else:
+        from services.demo import order_lines
+
+        chosen = [line + "\n" for line in order_lines(orders, seed=1) if _is_in_shape(line)]
+    path.write_text("".join(chosen), encoding="utf-8")
+    return path
+
+
+class ShopLog:
+    """A log in a directory of its own, and the commands on it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.url = f"sqlite:///{directory / 'shop.db'}"
+        self.ledger = directory / "shop.db.outside.db"
+        self.rejects = directory / "rejects.ndjson"
+
+    def start_import(self, file: Path, *options: str) -> "subprocess.Popen[str]":
+        """Start an import, and do not wait for it."""
+        arguments = ["-m", "services", "import", str(file), "--log", self.url, "--rejects", str(self.rejects), *options]
+        return subprocess.Popen(
+            [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def run_import(self, file: Path, *options: str) -> dict[str, Any]:
+        """Import a file and return the summary."""
+        process = self.start_import(file, "--json", *options)
+        out, err = process.communicate(timeout=LONGEST_S)
+        assert process.returncode == 0, err
+        summary: dict[str, Any] = json.loads(out)
+        return summary
+
+    def killed_import(self, file: Path, after_s: float, *options: str) -> bool:
+        """Import a file, but kill it after so many seconds; False when it was over before."""
+        process = self.start_import(file, *options)
+        try:
+            process.communicate(timeout=after_s)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+            return True
+        assert process.returncode == 0
+        return False
+
+    def tail(self) -> Iterator[str]:
+        """Yield what `eventlib tail --json` prints."""
+        command = [EVENTLIB, "tail", "--json", "--log", self.url]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            yield from process.stdout
+        assert process.returncode == 0
+
+    def parked(self) -> list[Any]:
+        """Return what `eventlib parked list --json` prints."""
+        command = [EVENTLIB, "parked", "list", "--json", "--log", self.url]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _is_in_shape(line: str) -> bool:
+    """Leave out what is malformed: the laws read a file as orders."""
+    try:
+        order = json.loads(line)
+        return all(type(each["quantity"]) is int for each in order["lines"]) and bool(
+            order["lines"] and order["country"]
+        )
+    except (ValueError, KeyError):
+        return False
