@@ -12,7 +12,7 @@ from eventlib.log.port import Record
 from eventlib.runtime.entry import Entry, entry_of
 from eventlib.runtime.records import state_key
 from eventlib.service import Service
-from eventlib.times import from_ms
+from eventlib.times import from_ms, to_ms
 
 _CHUNK = 1_000
 
@@ -55,7 +55,7 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
             f"services have run"
         )
     entry = await _entry(log, record, decider)
-    due = {name: from_ms(at) for name, at in sorted(entry.memory.due.items(), key=lambda item: item[1])}
+    due = _due(decider, entry)
     return KnownState(
         service.name,
         decider.name,
@@ -89,6 +89,14 @@ async def newest_of_key(log: EventLog, topic: str, partition: int, key: str) -> 
                 return record
         high = low
     return None
+
+
+def _due(decider: Decider[Any], entry: Entry) -> dict[str, datetime]:
+    """Return the deadlines that follow from a state and have not passed, the next one first."""
+    if entry.state is None:
+        return {}
+    due = sorted(decider.due(entry.state).items(), key=lambda item: item[1])
+    return {name: at for name, at in due if entry.memory.passed.get(name) != to_ms(at)}
 
 
 async def _entry(log: EventLog, record: Record, decider: Decider[Any]) -> Entry:
