@@ -19,7 +19,7 @@ def print_list(place: Place, *, as_json: bool) -> None:
     """Print a line for each parked key and effect."""
     found = look(place, parkings)
     if as_json:
-        output.print_json(_json(parking) for parking in found)
+        output.print_json(parking_json(parking) for parking in found)
         return
     console = output.terminal()
     if not found:
@@ -65,7 +65,7 @@ def request_retries(place: Place, wanted: tuple[str, str] | None, *, as_json: bo
 
     asked = look(place, requested)
     if as_json:
-        output.print_json({**_json(parking), "requested_at_offset": offset} for parking, offset in asked)
+        output.print_json({**parking_json(parking), "requested_at_offset": offset} for parking, offset in asked)
         return
     for parking, _ in asked:
         print(f"Asked {parking.service} to try {parking.effect or parking.decider} {parking.key} again.")
@@ -79,7 +79,8 @@ def _of_key(found: list[Parking], key: str) -> list[Parking]:
     return kept
 
 
-def _json(parking: Parking) -> dict[str, object]:
+def parking_json(parking: Parking) -> dict[str, object]:
+    """Return what is parked as JSON has it."""
     return {**asdict(parking), "since": output.iso(parking.since)}
 
 

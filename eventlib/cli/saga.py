@@ -8,7 +8,11 @@ from eventlib.cli import output
 from eventlib.cli.folding import Fold, branches, rows
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
+from eventlib.cli.parked import parking_json
+from eventlib.eventlog import EventLog
+from eventlib.inspection.parked import Parking, parkings
 from eventlib.inspection.sagas import find_saga
+from eventlib.runtime.parking import key_text
 from eventlib.saga import Saga, SagaEvent
 
 _WIDE = 100
@@ -19,13 +23,22 @@ _MARKS = {"step": " ", "setback": "✗", "compensation": "↩"}
 
 def print_saga(place: Place, key: str, *, only_tree: bool, fold: bool, as_json: bool) -> None:
     """Print a saga's timeline and tree, or all of it as one JSON object."""
-    found = look(place, lambda log: find_saga(log, key))
+
+    async def with_parked(log: EventLog) -> tuple[Saga, list[Parking]]:
+        saga = await find_saga(log, key)
+        if saga.ended:
+            return saga, []
+        return saga, await parkings(log, {key_text(event.record) for event in saga.events})
+
+    found, parked = look(place, with_parked)
     if as_json:
-        output.print_json([saga_json(found)])
+        output.print_json([{**saga_json(found), "parked": [parking_json(each) for each in parked]}])
         return
     console = output.terminal()
     if not only_tree:
         console.print(_headline(found))
+        for each in parked:
+            console.print(_waits(each))
         console.print()
         _print_timeline(console, found, fold=fold)
         console.print()
@@ -53,7 +66,7 @@ def _event_json(event: SagaEvent) -> dict[str, object]:
         "service": event.service,
         "source": record.source,
         "type": record.type,
-        "key": _key(record.key),
+        "key": None if record.key is None else key_text(record),
         "id": record.event_id,
         "correlation_id": record.correlation_id,
         "causation_id": record.causation_id,
@@ -79,6 +92,12 @@ def _headline(saga: Saga) -> Text:
         how_long = f"over {output.duration(saga.duration_ms)} so far" if saga.ended is False else ""
     parts: list[Text | str] = [Text(saga.key, style="bold"), "  ", end, f" {how_long}" if how_long else ""]
     return Text.assemble(*parts, f", {count}, from {output.iso(saga.started_at)}")
+
+
+def _waits(parking: Parking) -> Text:
+    what = parking.effect or parking.decider
+    because = f"{what} is parked since {output.readable(parking.since)}: {parking.reason}"
+    return Text.assemble(("waits  ", "bold red"), because, (f"  (eventlib parked show {parking.key})", "dim"))
 
 
 def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
@@ -141,7 +160,3 @@ def _facts(row: Fold, facts: Facts) -> Text:
 
 def _place(event: SagaEvent) -> tuple[str, int, int]:
     return event.record.topic, event.record.partition, event.record.offset
-
-
-def _key(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", "backslashreplace")

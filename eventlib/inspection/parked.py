@@ -1,6 +1,6 @@
 """What a choreography's services could not handle: which keys and effects are parked, why, what waits; and again."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
@@ -11,6 +11,7 @@ from eventlib.event import Position
 from eventlib.eventlog import EventLog
 from eventlib.identity import root_traceparent
 from eventlib.inspection.decoding import Reading, RecordReader
+from eventlib.inspection.state import partition_of
 from eventlib.log.port import Record
 from eventlib.runtime.parking import ParkedRetryRequested, is_waiting, key_text, original_of
 from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
@@ -51,14 +52,15 @@ class WaitingInput:
     reading: Reading
 
 
-async def parkings(log: EventLog) -> list[Parking]:
-    """Return everything that is parked, the oldest first."""
+async def parkings(log: EventLog, keys: Collection[str] | None = None) -> list[Parking]:
+    """Return everything that is parked, or what is parked under these keys; the oldest first."""
     found = list[Parking]()
     for service in log.choreography.services:
-        for partition in range(service.partitions):
+        own = range(service.partitions)
+        for partition in own if keys is None else sorted({partition_of(service, key) for key in keys}):
             for record in await _newest(log, service, partition):
                 parking = await _parking(log, service, record)
-                if parking is not None:
+                if keys is None or parking.key in keys:
                     found.append(parking)
     return sorted(found, key=lambda parking: (parking.since, parking.service, parking.decider, parking.key))
 
@@ -123,7 +125,7 @@ async def _newest(log: EventLog, service: Service, partition: int) -> list[Recor
     return list(newest.values())
 
 
-async def _parking(log: EventLog, service: Service, record: Record) -> Parking | None:
+async def _parking(log: EventLog, service: Service, record: Record) -> Parking:
     place = record.partition
     if key_text(record).startswith(EFFECT):
         return Parking(

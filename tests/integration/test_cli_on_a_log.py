@@ -251,8 +251,13 @@ def test_many_events_of_one_kind_are_one_line_unless_all_are_wanted(shown: Print
     assert shown("saga", "large", "--all", "--tree").count("LineReserved") == LINES
 
 
-def test_a_saga_that_waits(shown: Print) -> None:
-    assert "not ended" in shown("saga", "broken")
+def test_a_saga_that_waits_for_a_person_says_why(shown: Print, objects: Objects) -> None:
+    printed = " ".join(shown("saga", "broken").split())
+    assert "not ended" in printed
+    assert "ChargeRequested is parked since" in printed
+    assert "the gateway does not know us" in printed
+    (saga,) = objects("saga", "broken")
+    assert [parked["effect"] for parked in saga["parked"]] == ["ChargeRequested"]
 
 
 def test_a_saga_that_nobody_has_heard_of(shown: Print) -> None:
