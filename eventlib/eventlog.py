@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from secrets import token_hex
 
 from eventlib.choreography import Choreography
@@ -38,6 +39,7 @@ class EventLog:
         self._types = {contract_of(event).type: event for event in choreography.events}
         self._topics = {topic.name: topic for topic in choreography.topics}
         self._turn = 0
+        self._recent: dict[tuple[str, int, int], Event] = {}
 
     async def prepare(self) -> None:
         """Create the choreography's topics and register its events' schemas, where they are not there yet."""
@@ -69,6 +71,19 @@ class EventLog:
             records += self.records_of(publication, now)
         offsets = await self.port.append(records)
         return [Position(records[i].topic, records[i].partition, offsets[i], from_ms(now)) for i in places]
+
+    def remember(self, records: Sequence[Record], offsets: Sequence[int], events: Sequence[Event | None]) -> None:
+        """Keep events that this process has just put on the log, for those in it who read them next."""
+        recent = self._recent
+        for record, offset, event in zip(records, offsets, events, strict=False):
+            if event is not None:
+                recent[record.topic, record.partition, offset] = event
+        for place in list(islice(recent, max(0, len(recent) - _REMEMBERED))):
+            del recent[place]
+
+    def said_at(self, record: Record) -> Event | None:
+        """Return the event in a record if this process has put it there lately: the same that decoding would give."""
+        return self._recent.get(record[:3])
 
     def decode(self, record: Record) -> Event | None:
         """Return the event in a record; None when its type is not one of the choreography's.
@@ -147,6 +162,10 @@ class EventLog:
             headers=tuple((name, value.encode()) for name, value in publication.headers.items()),
         )
         return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]
+
+
+_REMEMBERED = 10_000
+"""How many of its own latest events a process keeps as they were said."""
 
 
 def latest_copy(record: Record, *, tombstone: bool) -> Record:

@@ -1,5 +1,6 @@
 """How commands print: JSON lines fast, tables and timelines for a person's terminal."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -108,6 +109,8 @@ def _short(value: object) -> str:
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"[{len(value)}]"
     text = str(value)
+    if _ID.fullmatch(text):
+        return f"{text[:8]}…"
     return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
 
 
@@ -121,4 +124,5 @@ def _second(seconds: int) -> str:
 
 
 _LONG = 40
+_ID = re.compile(r"[0-9a-f]{32}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

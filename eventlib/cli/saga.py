@@ -97,7 +97,7 @@ def _headline(saga: Saga) -> Text:
 def _waits(parking: Parking) -> Text:
     what = parking.effect or parking.decider
     because = f"{what} is parked since {output.readable(parking.since)}: {parking.reason}"
-    return Text.assemble(("waits  ", "bold red"), because, (f"  (eventlib parked show {parking.key})", "dim"))
+    return Text.assemble(("waits  ", "bold red"), because, (f"\n       eventlib parked show {parking.key}", "dim"))
 
 
 def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:

@@ -73,8 +73,8 @@ def _readable(reading: Reading, width: int | None, *, colour: bool) -> bytes:
     record = reading.record
     at = output.iso_ms(record.timestamp_ms)
     place = f"{record.topic}/{record.partition}@{record.offset}"
-    start = output.printable(f"{at[:10]} {at[11:23]}  {place:<20} {key_text(record):<8} ")
-    name = f"{output.printable(record.type or '-'):<16}"
+    start = output.printable(f"{at[:10]} {at[11:23]}  {place:<20} {key_text(record):<10} ")
+    name = f"{output.printable(record.type or '-'):<20}"
     rest = output.printable(_data_text(reading))
     if width is not None:
         rest = rest[: max(width - len(start) - len(name) - 1, 0)]

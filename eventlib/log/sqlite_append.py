@@ -9,7 +9,7 @@ from typing import Any
 from eventlib.errors import ContractError, EventlibError
 from eventlib.log.port import Claim, Record, TopicPartition
 from eventlib.log.rules import ownership_lost, too_large
-from eventlib.log.sqlite_errors import explained, is_about_the_record, is_busy, unavailable
+from eventlib.log.sqlite_errors import damaged, explained, is_about_the_record, is_busy, unavailable
 from eventlib.log.sqlite_file import LogFile, PartitionState
 from eventlib.log.sqlite_schema import encode_headers
 
@@ -143,6 +143,8 @@ class Appender:
             self._not_begun(error, loop)
         except EventlibError as error:
             self._fail(self._next_group(), error)
+        except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+            self._fail(self._next_group(), damaged(self._file.path, str(error)))
         else:
             self._waiting_since = None
             self._commit(self._next_group())
@@ -176,6 +178,10 @@ class Appender:
         except (sqlite3.Error, ValueError, TypeError, OverflowError, AttributeError) as error:
             group.forget()
             self._refused(entries, error)
+        except BaseException as error:
+            group.forget()
+            self._fail(entries, error)  # nobody may wait for ever, whatever this is
+            raise
         else:
             for entry, offsets in group.accepted:
                 entry.future.set_result(offsets)
@@ -211,7 +217,7 @@ class Appender:
         else:
             self._commit([entry])
 
-    def _fail(self, entries: list[_Entry], error: EventlibError) -> None:
+    def _fail(self, entries: list[_Entry], error: BaseException) -> None:
         for entry in entries:
             if not entry.future.done():
                 entry.future.set_exception(error)

@@ -8,7 +8,8 @@ from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, Log
 
 _PRIMARY = 0xFF  # the low byte of an extended code is the primary one
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+# SQLITE_ERROR: the statements are right, so a table is missing, or a text is none.
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
 _FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _NO_SPACE_BYTES = 256 * 1024
 
@@ -43,13 +44,18 @@ def explained(error: sqlite3.Error, path: Path, what: str = "log") -> EventlibEr
             f"is safe; make room on its disk, and the {what} goes on"
         )
     if is_damaged(error):
-        return LogCorrupt(
-            f"the {what} {path} is damaged, or is not a {what} at all ({error}): keep a copy, and restore it from a backup; "
-            f'`sqlite3 {path.name} ".recover"` saves what is readable'
-        )
+        return damaged(path, str(error), what)
     if primary in _FORBIDDEN:
         return read_only(path, str(error), what)
     return unavailable(path, f"{error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})", what)
+
+
+def damaged(path: Path, why: str, what: str = "log") -> LogCorrupt:
+    """Return the refusal of a file that cannot be read as what it should be."""
+    return LogCorrupt(
+        f"the {what} {path} is damaged, or is not a {what} at all ({why}): keep a copy, and restore it from a backup; "
+        f'`sqlite3 {path.name} ".recover"` saves what is readable'
+    )
 
 
 def read_only(path: Path, why: str, what: str = "log") -> LogReadOnly:

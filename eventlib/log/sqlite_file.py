@@ -6,7 +6,8 @@ process ever sees half of one, and whoever has to wait for another process gives
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any, TypeVar
 from eventlib.errors import LogUnavailable
 from eventlib.log.port import TopicPartition
 from eventlib.log.rules import known
-from eventlib.log.sqlite_errors import explained, is_busy, unavailable
-from eventlib.log.sqlite_schema import OFFSET_BITS, connect, prepare
+from eventlib.log.sqlite_errors import damaged, explained, is_busy, read_only
+from eventlib.log.sqlite_schema import OFFSET_BITS, connect, prepare, refuse_cut_off
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 
@@ -33,15 +34,17 @@ class SqliteOptions:
 
     An owner is seen every `heartbeat_s` and given up when it was not seen for `lease_s`. Other processes' appends are
     looked for every `watch_active_s`, falling back to every `watch_idle_s` when nothing comes. `compact_floor` is how
-    many records a partition has to grow by before it is compacted; `clock` gives milliseconds.
+    many records a partition has to grow by before it is compacted. An append that would let the file grow over
+    `max_bytes` fails with LogFull (default: as far as the disk goes). `clock` gives milliseconds.
     """
 
     busy_s: float = 30.0
     heartbeat_s: float = 1.0
     lease_s: float = 3.0
     watch_active_s: float = 0.002
-    watch_idle_s: float = 0.02
+    watch_idle_s: float = 0.025
     compact_floor: int = 10_000
+    max_bytes: int | None = None
     clock: Callable[[], int] = now_ms
 
 
@@ -116,10 +119,11 @@ class LogFile:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise unavailable(path, f"its directory cannot be made ({error})") from error
+            raise read_only(path, f"its directory cannot be made: {error}") from error
 
         def attempt() -> "LogFile":
-            connection = connect(path)
+            refuse_cut_off(path)
+            connection = connect(path, options.max_bytes)
             try:
                 file = cls(path, connection, prepare(connection, path), options)
                 file.catch_up()
@@ -134,7 +138,8 @@ class LogFile:
         """Return a query's rows. No transaction stays open, so that no reader holds a checkpoint up."""
 
         def attempt() -> list[Any]:
-            return self.open_connection().execute(sql, values).fetchall()
+            with _well_formed(self.path):
+                return self.open_connection().execute(sql, values).fetchall()
 
         return await _patiently(attempt, self.path, self.options.busy_s)
 
@@ -182,15 +187,19 @@ class LogFile:
         version = self.open_connection().execute("PRAGMA data_version").fetchone()[0]
         if version == self._version:
             return
+        with _well_formed(self.path):
+            self._reload_as_of_one_moment()
+        self._version = version
+
+    def _reload_as_of_one_moment(self) -> None:
         if self.connection.in_transaction:
             self._reload()
         else:
-            self.connection.execute("BEGIN")  # the tables have to be read as of one moment
+            self.connection.execute("BEGIN")
             try:
                 self._reload()
             finally:
                 self.connection.execute("COMMIT")
-        self._version = version
 
     def _reload(self) -> None:
         self.learn_topics()
@@ -286,6 +295,15 @@ def row_of(topic: Topic) -> tuple[Any, ...]:
     )
 
 
+@contextmanager
+def _well_formed(path: Path) -> Iterator[None]:
+    """Say so when SQLite is content, but what it found was never written by a log."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(path, f"it contains what no log writes: {error!r}") from error
+
+
 async def _patiently(attempt: Callable[[], T], path: Path, busy_s: float) -> T:
     """Call `attempt` until no other process is in its way, giving the event loop back in between."""
     deadline: float | None = None
@@ -297,4 +315,6 @@ async def _patiently(attempt: Callable[[], T], path: Path, busy_s: float) -> T:
             deadline = deadline or now + busy_s
             if not is_busy(error) or now >= deadline:
                 raise explained(error, path) from error
+        except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+            raise damaged(path, str(error)) from error
         await asyncio.sleep(_RETRY_S)

@@ -10,12 +10,13 @@ from pathlib import Path
 from secrets import token_hex
 
 from eventlib.errors import LogCorrupt, LogVersionMismatch
-from eventlib.log.sqlite_errors import read_only
+from eventlib.log.sqlite_errors import damaged, read_only
 from eventlib.times import now_ms
 
 OFFSET_BITS = 40
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x65766C67  # "evlg"
+_HEADER_BYTES = 100
 
 _TABLES = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -51,7 +52,26 @@ CREATE VIEW log AS
 """  # noqa: S608  constants of this file only
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def refuse_cut_off(path: Path) -> None:
+    """Refuse a file that lost its end, before SQLite takes what is left for a new database, or for a shorter one.
+
+    Raises: LogCorrupt.
+    """
+    journal = path.with_name(f"{path.name}-wal")
+    journal_bytes = _size(journal)
+    size = _size(path)
+    if size == 0 and journal_bytes > 0:
+        raise damaged(path, f"it is empty, but its journal {journal.name} is not")
+    if 0 < size < _HEADER_BYTES:
+        raise damaged(path, f"it has only {size} bytes")
+    # With a journal a part of a page may be there for a moment, or after a crash: then the journal has it in whole.
+    if size > 0 and journal_bytes == _size(journal) == 0:
+        page_bytes = _page_bytes(path)
+        if page_bytes and size % page_bytes:
+            raise damaged(path, f"its {size} bytes do not make whole pages of {page_bytes}")
+
+
+def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
     """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile."""
     connection = sqlite3.connect(
         path, timeout=0, isolation_level=None, detect_types=sqlite3.PARSE_COLNAMES, cached_statements=256
@@ -60,6 +80,9 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA cache_size=-8192")  # KiB
         connection.execute("PRAGMA journal_size_limit=67108864")
+        if max_bytes is not None:
+            page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count={max_bytes // page_bytes}")
     except BaseException:
         connection.close()
         raise
@@ -71,7 +94,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
 
     Raises: LogCorrupt, LogVersionMismatch, LogReadOnly; sqlite3.Error.
     """
-    if _is_new(connection, path):
+    if _is_empty(connection):
         _create(connection, path)
     _check_version(connection, path)
     row = connection.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()
@@ -80,24 +103,13 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
     return str(row[0])
 
 
-def _is_new(connection: sqlite3.Connection, path: Path) -> bool:
-    # SQLite deletes a journal that lies beside an empty file, so this is asked before the file is touched.
-    journal = path.with_name(f"{path.name}-wal")
-    if path.exists() and path.stat().st_size == 0 and journal.exists() and journal.stat().st_size > 0:
-        raise LogCorrupt(
-            f"the log {path} is empty, but its journal {journal.name} is not: the file was cut off; keep a copy of "
-            "both, and restore it from a backup"
-        )
-    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
-
-
 def _create(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
         raise read_only(path, "its file system does not allow a write-ahead log")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have been faster.
-        if connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0]:
+        if _is_empty(connection):
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -111,6 +123,10 @@ def _create(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
+
+
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
@@ -120,6 +136,28 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
             f"the log {path} has format version {version}, and this eventlib reads up to {FORMAT_VERSION}: it was "
             "written by a newer release; upgrade eventlib here"
         )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0  # SQLite is going to say what is wrong there
+
+
+def _page_bytes(path: Path) -> int:
+    """Return the page size that a database's header says; 0 when it is none.
+
+    Source: https://sqlite.org/fileformat2.html, "The Database Header".
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return 0
+    if not header.startswith(b"SQLite format 3\x00"):
+        return 0
+    return {1: 65_536}.get(size := int.from_bytes(header[16:18]), size)
 
 
 def encode_headers(headers: tuple[tuple[str, bytes], ...]) -> str | None:

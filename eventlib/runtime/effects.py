@@ -50,10 +50,13 @@ class EffectRunner:
         """Count the effects that run or wait for their next attempt."""
         return len(self._running)
 
-    def start(self, request: Record) -> None:
-        """Run a pending request's effect; a request that runs already is left alone."""
+    def start(self, request: Record, event: Event | None) -> None:
+        """Run a pending request's effect; `event` is what its record holds, where that is at hand.
+
+        A request that runs already is left alone.
+        """
         if request.event_id not in self._running:
-            running = asyncio.get_running_loop().create_task(self._run(request))
+            running = asyncio.get_running_loop().create_task(self._run(request, event))
             self._running[request.event_id] = running
             running.add_done_callback(lambda _: self._running.pop(request.event_id, None))
 
@@ -66,10 +69,10 @@ class EffectRunner:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _run(self, request: Record) -> None:
+    async def _run(self, request: Record, event: Event | None) -> None:
         effect = self._effects[request.type or ""]
         try:
-            event = await self._log.decode_now(request)
+            event = event or await self._log.decode_now(request)
             answer = await self._answer(effect, event, request)
         except Exception as error:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
             reason = f"{type(error).__name__}: {error}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
 from eventlib.log.port import Record
+from eventlib.runtime.records import state_key
 from eventlib.times import to_ms
 
 _HEADER = "task"
@@ -15,34 +16,27 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Memory:
-    """What a task remembers about a key beside its state: immutable, and written once for all who share it.
+    """What a task remembers about a key beside its state: immutable, and written out once for all who share it.
 
-    `due` and `passed` are times in ms by deadline; `answered` holds the hash of the body of each request that was
-    handled, by id.
+    `passed` holds the time in ms of each deadline that has passed; `answered` the hash of the body of each request
+    that was handled, by id.
     """
 
-    __slots__ = ("answered", "due", "headers", "passed")
+    __slots__ = ("answered", "headers", "passed")
 
-    def __init__(
-        self,
-        due: Mapping[str, int] = _NONE,
-        passed: Mapping[str, int] = _NONE,
-        answered: Mapping[str, str] = _NONE,
-    ) -> None:
-        self.due = due
+    def __init__(self, passed: Mapping[str, int] = _NONE, answered: Mapping[str, str] = _NONE) -> None:
         self.passed = passed
         self.answered = answered
-        parts = {"due": due, "passed": passed, "answered": answered}
-        kept = {name: dict(part) for name, part in parts.items() if part}
+        kept = {name: dict(part) for name, part in (("passed", passed), ("answered", answered)) if part}
         self.headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
 
     def with_answered(self, request_id: str, body_hash: str) -> "Memory":
         """Return it with one more request answered."""
-        return Memory(self.due, self.passed, {**self.answered, request_id: body_hash})
+        return Memory(self.passed, {**self.answered, request_id: body_hash})
 
     def with_passed(self, deadline: str, at_ms: int) -> "Memory":
         """Return it with a deadline passed."""
-        return Memory(self.due, {**self.passed, deadline: at_ms}, self.answered)
+        return Memory({**self.passed, deadline: at_ms}, self.answered)
 
 
 NO_MEMORY = Memory()
@@ -52,7 +46,8 @@ class Entry(NamedTuple):
     """A key's state, and what the task remembers about it.
 
     `state` is None for a key that was never seen or is forgotten. `sequence` counts the events said, `changed_by` is
-    the event that last changed the key, `correlation_id` and `traceparent` those of that event.
+    the event that last changed the key, `correlation_id` and `traceparent` those of that event. `due` follows from
+    the state: when each deadline that has not passed falls due, in ms.
     """
 
     state: Any = None
@@ -61,8 +56,9 @@ class Entry(NamedTuple):
     correlation_id: str | None = None
     traceparent: str | None = None
     memory: Memory = NO_MEMORY
+    due: Mapping[str, int] = _NONE
 
-    def record(self, key: str, place: "Place", source: str, codec: Codec) -> Record:
+    def record(self, name: tuple[str, str], place: "Place", source: str, codec: Codec) -> Record:
         """Return the entry as a changelog record; a tombstone when nothing is left to remember."""
         value = b"" if self.state is None else codec.encode(self.state)
         return Record(
@@ -70,12 +66,12 @@ class Entry(NamedTuple):
             place.partition,
             -1,
             place.at_ms,
-            key.encode(),
+            state_key(*name).encode(),
             value if value or self.memory.answered else None,
             None,
             None if self.state is None else type(self.state).__name__,
             source,
-            key.split("/", 2)[2],
+            name[1],
             self.sequence,
             self.correlation_id,
             self.changed_by,
@@ -95,25 +91,22 @@ class Place(NamedTuple):
 def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> Entry:
     """Read an entry back from its changelog record. Raises: UnknownSchema, ContractError."""
     state = codec.decode(decider.state, record.value) if record.value else None
-    return Entry(
-        state, record.sequence or 0, record.causation_id, record.correlation_id, record.traceparent, memory_of(record)
+    entry = Entry(
+        state, record.sequence or 0, record.causation_id, record.correlation_id, record.traceparent, _memory_of(record)
     )
+    return entry._replace(due=due_times(decider, entry))
 
 
-def memory_of(record: Record) -> Memory:
-    """Return the deadlines and answered requests that a state's changelog record carries beside the state."""
+def due_times(decider: Decider[Any], entry: Entry) -> Mapping[str, int]:
+    """Return when each deadline of an entry falls due (ms); one that has passed stays passed."""
+    if entry.state is None or not decider.has_deadlines:
+        return _NONE
+    passed = entry.memory.passed
+    return {name: at_ms for name, at in decider.due(entry.state).items() if passed.get(name) != (at_ms := to_ms(at))}
+
+
+def _memory_of(record: Record) -> Memory:
     for name, value in record.headers:
         if name == _HEADER:
             return Memory(**json.loads(value))
     return NO_MEMORY
-
-
-def memory_after(memory: Memory, decider: Decider[Any], state: Any) -> Memory:
-    """Return the memory with the deadlines that follow from a state; one that has passed stays passed."""
-    if not decider.has_deadlines:
-        return memory
-    times = {} if state is None else decider.due(state)
-    if not times and not memory.due:
-        return memory
-    due = {name: at_ms for name, at in times.items() if memory.passed.get(name) != (at_ms := to_ms(at))}
-    return memory if due == memory.due else Memory(due, memory.passed, memory.answered)

@@ -1,40 +1,45 @@
 """Collects what a transaction did, in order, as the steps of a journal entry."""
 
+from collections.abc import Sequence
+
 from eventlib.log.port import Record
 from eventlib.runtime.records import Step
 
 
 class Steps:
-    """The steps of one transaction; neighbouring inputs of a topic become one run."""
+    """The steps of one transaction; neighbouring inputs of a topic become one run.
 
-    def __init__(self) -> None:
+    `next` holds the offset that follows the last input of each topic.
+    """
+
+    def __init__(self, inputs: Sequence[Record] = ()) -> None:
+        self._inputs = inputs
+        self._noted = 0
         self._steps: list[Step] = []
-        self._topic = ""
-        self._first = 0
-        self._last = 0
-        self.inputs = 0
         self.acts = 0
+        self.next: dict[str, int] = {}
 
-    def input(self, record: Record) -> None:
-        """Note that an input was handled."""
-        self.inputs += 1
-        if record.topic != self._topic or record.offset != self._last + 1:
-            self._end_run()
-            self._topic, self._first = record.topic, record.offset
-        self._last = record.offset
-
-    def act(self, step: Step) -> None:
-        """Note something that was done beside handling inputs, or about the last input."""
+    def act(self, step: Step, *, inputs: int) -> None:
+        """Note something that was done beside handling inputs, after the first `inputs` of them."""
         self.acts += 1
-        self._end_run()
+        self._note_runs(inputs)
         self._steps.append(step)
 
-    def all(self) -> tuple[Step, ...]:
-        """Return the steps so far."""
-        self._end_run()
+    def all(self, inputs: int) -> tuple[Step, ...]:
+        """Return the steps, with the first `inputs` inputs handled."""
+        self._note_runs(inputs)
         return tuple(self._steps)
 
-    def _end_run(self) -> None:
-        if self._topic:
-            self._steps.append(Step("run", self._topic, self._first, self._last))
-        self._topic = ""
+    def _note_runs(self, until: int) -> None:
+        inputs = self._inputs
+        while self._noted < until:
+            first = last = inputs[self._noted]
+            self._noted += 1
+            while self._noted < until:
+                record = inputs[self._noted]
+                if record.offset != last.offset + 1 or record.topic != first.topic:
+                    break
+                last = record
+                self._noted += 1
+            self._steps.append(Step("run", first.topic, first.offset, last.offset))
+            self.next[first.topic] = last.offset + 1

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from time import monotonic
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import EventlibError, OwnershipLost, Retryable
@@ -39,6 +40,7 @@ class RuntimeConfig:
     restore_chunk: int = 2_000
     skipped_inputs: int = 5_000
     retry_pause_s: float = 0.2
+    flush_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class TaskLoop:
         self._answers: list[Answer] = []
         self._inbox: list[Record] = []
         self._skipped = 0
+        self._flushed_at = monotonic()
         self._stopping = False
         self._woken = asyncio.Event()
         self._barrier: tuple[int, Mapping[TopicPartition, int]] | None = None
@@ -93,7 +96,7 @@ class TaskLoop:
         try:
             for request in task.state.committed(EFFECT):
                 if not request.headers:
-                    self._effects.start(request)
+                    self._effects.start(request, None)
             while not self._stopping:
                 await self._turn(task)
             await self._effects.stop(self._config.grace_s)
@@ -101,7 +104,13 @@ class TaskLoop:
         finally:
             await self._effects.stop(0)
             await self._reader.close()
-            task.state.store.close()
+            self._close(task)
+
+    def _close(self, task: Task) -> None:
+        try:
+            task.state.close()
+        except OwnershipLost:
+            _log.debug("%s/%s: the store has another owner already", self.service.name, self.claim.partition)
 
     async def is_idle(self) -> bool:
         """Tell whether there is nothing to handle: every input read and handled, no effect and no answer open."""
@@ -169,22 +178,28 @@ class TaskLoop:
 
     async def _commit(self, task: Task, inputs: Inputs, *, always: bool = False) -> None:
         transaction = await self._handled(task, inputs)
-        self._skipped = 0 if transaction.matters else self._skipped + transaction.consumed
+        self._skipped = 0 if transaction.matters else self._skipped + transaction.handled
         if transaction.matters or self._skipped >= self._config.skipped_inputs or (always and self._skipped):
             offsets = await self._appended(task, transaction)
             if offsets is None:
                 return
             task.committed(transaction, offsets)
+            self._flush_sometimes(task)
             self.transactions += 1
             self._skipped = 0
         else:
             task.skipped(transaction)
-        consumed = transaction.consumed + (inputs.release is not None)
-        self._inbox = self._inbox[consumed:]
+        self._inbox = self._inbox[transaction.handled :]
         if inputs.answers:
             self._answers = self._answers[len(inputs.answers) :]
-        for request in transaction.requested:
-            self._effects.start(request)
+        for request, event in transaction.requested:
+            self._effects.start(request, event)
+
+    def _flush_sometimes(self, task: Task) -> None:
+        now = monotonic()
+        if now - self._flushed_at >= self._config.flush_s:
+            self._flushed_at = now
+            task.state.flush()
 
     async def _handled(self, task: Task, inputs: Inputs) -> Transaction:
         try:
@@ -234,7 +249,8 @@ class TaskLoop:
     async def _restored(self) -> Task:
         partition = self.claim.partition
         store = self._host.stores.open(self.service.name, partition, self.claim.epoch, self._port.log_id)
-        state = TaskState(store, self._log.codec, self._config.cached_entries)
+        deciders = {decider.name: decider for decider in self.service.deciders}
+        state = TaskState(store, self._log.codec, deciders, self._config.cached_entries)
         changelog = self.service.changelog.name
         end = await self._port.end(changelog, partition)
         if store.checkpoint > end:

@@ -68,6 +68,12 @@ def state_key(decider: str, key: str) -> str:
     return f"{STATE}{decider}/{key}"
 
 
+def state_name(key: str) -> tuple[str, str]:
+    """Return the decider and the key whose state stands under a changelog key."""
+    _, decider, key = key.split("/", 2)
+    return decider, key
+
+
 def effect_key(request_id: str) -> str:
     """Return the changelog key of a pending effect."""
     return f"{EFFECT}{request_id}"

@@ -7,32 +7,43 @@ from typing import Any
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
 from eventlib.log.port import Record
-from eventlib.runtime.entry import Entry, Place, entry_of, memory_of
-from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, unpack
+from eventlib.runtime.entry import Entry, Place, due_times, entry_of
+from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, state_name, unpack
 from eventlib.store.port import Store
 
 _EMPTY = Entry()
+_MOST_UNWRITTEN = 2_000
+_MOST_UNWRITTEN_BYTES = 1_000_000
+
+Name = tuple[str, str]
+"""A decider's name and a key."""
 
 
 class TaskState:
     """Entries and other changelog records of one task.
 
     Changes are seen at once by later reads of the same transaction; `records` lists them for the changelog, and
-    either `commit` makes them the truth or `roll_back` drops them.
+    either `commit` makes them the truth or `roll_back` drops them. The store hears of them later, when there are
+    many or at `flush`: what a crash keeps from it stands on the changelog, and a key that changes often is written once.
     """
 
-    def __init__(self, store: Store, codec: Codec, cached_entries: int) -> None:
+    def __init__(self, store: Store, codec: Codec, deciders: Mapping[str, Decider[Any]], cached_entries: int) -> None:
         self.store = store
         self._codec = codec
+        self._deciders = deciders
         self._cached_entries = cached_entries
-        self._cache: OrderedDict[str, Entry] = OrderedDict()
-        self._changed: dict[str, Entry] = {}
+        self._cache: OrderedDict[Name, Entry] = OrderedDict()
+        self._changed: dict[Name, Entry] = {}
         self._put: dict[str, Record | None] = {}
+        self._unwritten: dict[str, Record] = {}
+        self._unwritten_bytes = 0
+        self._due_moves: dict[str, bytes | None] = {}
         self._due_bound: int | None = 0
+        self._checkpoint = store.checkpoint
 
     def entry(self, decider: Decider[Any], key: str) -> Entry:
         """Return a key's entry as this transaction sees it; an empty one when the key was never seen."""
-        name = state_key(decider.name, key)
+        name = (decider.name, key)
         found = self._changed.get(name)
         if found is not None:
             return found
@@ -40,21 +51,18 @@ class TaskState:
         if found is not None:
             self._cache.move_to_end(name)
             return found
-        stored = self.store.get(name)
-        found = _EMPTY if stored is None else entry_of(unpack(name, stored), decider, self._codec)
+        record = self._committed(state_key(*name))
+        found = _EMPTY if record is None else entry_of(record, decider, self._codec)
         self._remember(name, found)
         return found
 
     def set_entry(self, decider: Decider[Any], key: str, entry: Entry) -> None:
         """Change a key's entry in this transaction."""
-        self._changed[state_key(decider.name, key)] = entry
+        self._changed[decider.name, key] = entry
 
     def get(self, key: str) -> Record | None:
         """Return the changelog record under a key (not a state's), as this transaction sees it."""
-        if key in self._put:
-            return self._put[key]
-        stored = self.store.get(key)
-        return None if stored is None else unpack(key, stored)
+        return self._put[key] if key in self._put else self._committed(key)
 
     def put(self, key: str, record: Record | None) -> None:
         """Change the changelog record under a key (not a state's) in this transaction; None removes it."""
@@ -62,6 +70,7 @@ class TaskState:
 
     def committed(self, prefix: str) -> Iterator[Record]:
         """Yield the committed changelog records whose keys begin with a prefix."""
+        self.flush()
         for key, stored in self.store.scan(prefix):
             yield unpack(key, stored)
 
@@ -72,26 +81,21 @@ class TaskState:
 
     def records(self, place: Place, sources: Mapping[str, str]) -> list[Record]:
         """Return this transaction's changes as changelog records; `sources` names each decider's `service/decider`."""
-        records = [
-            entry.record(name, place, sources[name.split("/", 2)[1]], self._codec)
-            for name, entry in self._changed.items()
-        ]
-        for key, record in self._put.items():
-            source = Record(*place[:2], -1, place.at_ms, None, None) if record is None else record
-            records.append(Record(place.topic, place.partition, -1, source.timestamp_ms, key.encode(), *source[5:]))
-        return records
+        states = [entry.record(name, place, sources[name[0]], self._codec) for name, entry in self._changed.items()]
+        return states + [_placed(key, record, place) for key, record in self._put.items()]
 
     def commit(self, records: list[Record], checkpoint: int) -> None:
         """Make this transaction's changes the truth; `records` are theirs as they stand on the changelog."""
-        writes: dict[str, bytes | None] = {}
         for record in records:
-            key = _text(record)
-            writes[key] = None if record.value is None else pack(record)
+            self._write_later(record)
         for name, entry in self._changed.items():
-            self._move_due(name, self._due_before(name), entry.memory.due, writes)
+            before = self._cache.get(name)
+            self._move_due(name, self._stored_due(name) if before is None else before.due, entry.due)
             self._remember(name, entry)
-        self.store.write(writes, checkpoint)
+        self._checkpoint = checkpoint
         self.roll_back()
+        if len(self._unwritten) > _MOST_UNWRITTEN or self._unwritten_bytes > _MOST_UNWRITTEN_BYTES:
+            self.flush()
 
     def roll_back(self) -> None:
         """Drop this transaction's changes."""
@@ -99,14 +103,34 @@ class TaskState:
         self._put = {}
 
     def restore(self, records: list[Record], checkpoint: int) -> None:
-        """Take committed changelog records into the store, as a restart or a takeover reads them."""
-        writes: dict[str, bytes | None] = {}
+        """Take committed changelog records in, as a restart or a takeover reads them."""
         newest = {_text(record): record for record in records}
         for key, record in newest.items():
             if key.startswith(STATE):
-                self._move_due(key, self._stored_due(key), memory_of(record).due, writes)
-            writes[key] = None if record.value is None else pack(record)
-        self.store.write(writes, checkpoint)
+                name = state_name(key)
+                self._move_due(name, self._stored_due(name), self._due(name, record))
+            self._write_later(record)
+        self._checkpoint = checkpoint
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand what was committed to the store, with the place on the changelog up to which it is complete."""
+        if self._checkpoint == self.store.checkpoint:
+            return
+        writes: dict[str, bytes | None] = {
+            key: None if record.value is None else pack(record) for key, record in self._unwritten.items()
+        }
+        self.store.write({**writes, **self._due_moves}, self._checkpoint)
+        self._unwritten = {}
+        self._unwritten_bytes = 0
+        self._due_moves = {}
+
+    def close(self) -> None:
+        """Hand everything to the store and close it."""
+        self.flush()
+        self.store.close()
+
+    # --- deadlines: an index by time, which only the local store has, since it follows from the states
 
     def due_from(self, now_ms: int, is_parked: Callable[[str, str], bool]) -> int | None:
         """Return a time (ms) before which no deadline of a key that goes on falls due; None: there is none.
@@ -114,8 +138,8 @@ class TaskState:
         It is a bound until it has come; then it is looked up, so that most transactions look at no deadline at all.
         """
         if self._due_bound is not None and self._due_bound <= now_ms:
-            due = (due_of(key) for key, _ in self.store.scan(DUE))
-            self._due_bound = next((at for at, decider, _, key in due if not is_parked(decider, key)), None)
+            due = (due for due in self._dues() if not is_parked(due[1], due[3]))
+            self._due_bound = next((at for at, *_ in due), None)
         return self._due_bound
 
     def look_at_deadlines(self) -> None:
@@ -123,40 +147,62 @@ class TaskState:
         self._due_bound = 0
 
     def due_by(self, due_ms: int, limit: int) -> list[tuple[int, str, str, str]]:
-        """Return up to `limit` committed deadlines that fall due by a time: (due ms, decider, deadline, key), in order."""
+        """Return up to `limit` committed deadlines due by a time: (due ms, decider, deadline, key), in order."""
         found = list[tuple[int, str, str, str]]()
-        for stored_key, _ in self.store.scan(DUE):
-            deadline = due_of(stored_key)
-            if deadline[0] > due_ms or len(found) >= limit:
+        for due in self._dues():
+            if due[0] > due_ms or len(found) >= limit:
                 break
-            found.append(deadline)
+            found.append(due)
         return found
 
-    def _remember(self, name: str, entry: Entry) -> None:
+    def _dues(self) -> Iterator[tuple[int, str, str, str]]:
+        self.flush()
+        return (due_of(key) for key, _ in self.store.scan(DUE))
+
+    def _move_due(self, name: Name, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        if before is after or before == after:
+            return
+        for deadline, at in before.items():
+            self._due_moves[due_key(at, name[0], deadline, name[1])] = None
+        for deadline, at in after.items():
+            self._due_moves[due_key(at, name[0], deadline, name[1])] = b""
+            self._due_bound = at if self._due_bound is None else min(self._due_bound, at)
+
+    def _stored_due(self, name: Name) -> Mapping[str, int]:
+        record = self._committed(state_key(*name))
+        return {} if record is None else self._due(name, record)
+
+    def _due(self, name: Name, record: Record) -> Mapping[str, int]:
+        decider = self._deciders.get(name[0])
+        if decider is None or not decider.has_deadlines or not record.value:
+            return {}
+        return due_times(decider, entry_of(record, decider, self._codec))
+
+    # --- the store, and what it has not heard of yet
+
+    def _committed(self, key: str) -> Record | None:
+        record = self._unwritten.get(key)
+        if record is not None:
+            return None if record.value is None else record
+        stored = self.store.get(key)
+        return None if stored is None else unpack(key, stored)
+
+    def _write_later(self, record: Record) -> None:
+        self._unwritten[_text(record)] = record
+        self._unwritten_bytes += len(record.value or b"")
+
+    def _remember(self, name: Name, entry: Entry) -> None:
         self._cache[name] = entry
         self._cache.move_to_end(name)
         if len(self._cache) > self._cached_entries:
             self._cache.popitem(last=False)
 
-    def _due_before(self, name: str) -> Mapping[str, int]:
-        cached = self._cache.get(name)
-        return self._stored_due(name) if cached is None else cached.memory.due
 
-    def _stored_due(self, name: str) -> Mapping[str, int]:
-        stored = self.store.get(name)
-        return {} if stored is None else memory_of(unpack(name, stored)).due
-
-    def _move_due(
-        self, name: str, before: Mapping[str, int], after: Mapping[str, int], writes: dict[str, bytes | None]
-    ) -> None:
-        if before is after or before == after:
-            return
-        _, decider, key = name.split("/", 2)
-        for deadline, at in before.items():
-            writes[due_key(at, decider, deadline, key)] = None
-        for deadline, at in after.items():
-            writes[due_key(at, decider, deadline, key)] = b""
-            self._due_bound = at if self._due_bound is None else min(self._due_bound, at)
+def _placed(key: str, record: Record | None, place: Place) -> Record:
+    topic, partition, at_ms = place
+    if record is None:
+        return Record(topic, partition, -1, at_ms, key.encode(), None)
+    return Record(topic, partition, -1, record.timestamp_ms, key.encode(), *record[5:])
 
 
 def _text(record: Record) -> str:

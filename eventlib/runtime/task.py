@@ -15,7 +15,7 @@ from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.eventlog import EventLog, latest_copy
 from eventlib.identity import deadline_id
 from eventlib.log.port import Record
-from eventlib.runtime.entry import Entry, Place, memory_after
+from eventlib.runtime.entry import Entry, Place, due_times
 from eventlib.runtime.journal import Steps
 from eventlib.runtime.parking import ParkedKeys, deadline_copy, key_text, original_of, parked_copy
 from eventlib.runtime.records import (
@@ -70,38 +70,44 @@ class Task:
         self._changelog, self._journal = service.changelog.name, service.journal.name
         self._handling, self._reading = _subscriptions(service)
         self._schemas_known = False
-        self._begin(0)
+        self._begin(0, ())
 
-    def _begin(self, at_ms: int) -> None:
+    def _begin(self, at_ms: int, records: Sequence[Record]) -> None:
         self._at_ms = at_ms
-        self._steps = Steps()
+        self._steps = Steps(records)
+        self._handled = 0
         self._events: list[Record] = []
-        self._requested: list[Record] = []
+        self._said: list[Event | None] = []
+        self._requested: list[tuple[Record, Event | None]] = []
         self._answered: list[str] = []
-        self._next = dict(self.positions.next)
+        self._parks = False
 
     def handle(self, inputs: Inputs) -> Transaction:
         """Handle inputs up to a transaction's size and return what to append.
 
         Raises: UnknownSchema when the codec has to be refreshed; then roll back and handle again.
         """
-        newest = max((record.timestamp_ms for record in inputs.records), default=0)
-        self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
+        records = inputs.records if inputs.release is None else (inputs.release.control,)
+        newest = max((record.timestamp_ms for record in records), default=0)
+        self._begin(max(inputs.now_ms, newest, self.positions.at_ms), records)
         self._schemas_known = inputs.schemas_known
         for answer in inputs.answers:
             self._take_answer(answer)
-        consumed = self._take_records(inputs.records)
         if inputs.release is not None:
+            self._handled = 1
             self._release(inputs.release)
-        elif inputs.due_ms is not None and consumed == len(inputs.records):
-            self._pass_deadlines(inputs.due_ms)
-        return self._transaction(consumed)
+        else:
+            self._take_records(records)
+            if inputs.due_ms is not None and self._handled == len(records):
+                self._pass_deadlines(inputs.due_ms)
+        return self._transaction()
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Make a transaction that was appended the truth; `offsets` are those of its records."""
-        for record, offset in zip(transaction.events, offsets, strict=False):
-            if record.topic == self._parked_topic:
-                self.parked_end = offset + 1
+        if transaction.parks:
+            ends = (o for r, o in zip(transaction.events, offsets, strict=False) if r.topic == self._parked_topic)
+            self.parked_end = max(ends) + 1
+        self._log.remember(transaction.events, offsets, transaction.said)
         last_change = offsets[len(transaction.events) + len(transaction.changes) - 1]
         self.state.commit(transaction.changes, last_change + 1)
         self.positions = transaction.positions
@@ -119,31 +125,28 @@ class Task:
         """Forget a transaction that was not appended."""
         self.state.roll_back()
 
-    def _take_records(self, records: Sequence[Record]) -> int:
-        consumed = 0
+    def _take_records(self, records: Sequence[Record]) -> None:
+        handling = self._handling
         for record in records:
             if len(self._events) >= MAX_SAID:
                 break
-            self._steps.input(record)
-            self._take(record)
-            self._next[record.topic] = record.offset + 1
-            consumed += 1
-        return consumed
+            self._handled += 1
+            deciders = handling.get(record.type) if record.type else self._reading.get(record.topic)
+            if deciders is not None:
+                self._take(record, deciders)
 
-    def _take(self, record: Record) -> None:
-        deciders = self._handling.get(record.type) if record.type else self._reading.get(record.topic)
-        if deciders is None:
-            return
+    def _take(self, record: Record, deciders: Sequence[Decider[Any]]) -> None:
         try:
-            event = self._read(record)
+            event = self._log.said_at(record) or self._read(record)
         except UndecodableRecord as error:
             for decider in deciders:
                 self._park(decider, record, error.reason)
             return
+        key = key_text(record)
         for decider in deciders:
-            if self.parked.get(decider.name, key_text(record)) is not None:
+            if self.parked.get(decider.name, key) is not None:
                 self._park(decider, record, "waits behind an earlier input of its key")
-            elif failure := self._decide(decider, record, event):
+            elif failure := self._decide(decider, key, record, event):
                 self._park(decider, record, failure)
 
     def _read(self, record: Record) -> Event:
@@ -168,14 +171,13 @@ class Task:
             )
         return event
 
-    def _decide(self, decider: Decider[Any], record: Record, event: Event) -> str:
+    def _decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> str:
         """Handle one input for one decider; return why it could not be, or an empty string."""
-        key = key_text(record)
         entry = self.state.entry(decider, key)
         is_request = contract_of(type(event)).request
         if is_request and (known := entry.memory.answered.get(record.event_id)) is not None:
             detail = "duplicate" if known == body_hash(record) else "conflict"
-            self._steps.act(Step("drop", record.topic, record.offset, record.offset, decider.name, key, detail))
+            self._act(Step("drop", record.topic, record.offset, record.offset, decider.name, key, detail))
             return ""
         cause = _cause_of(record, entry if is_request else None)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
@@ -211,7 +213,7 @@ class Task:
         if answer.event is None:
             stalled = pending._replace(headers=(("parked_reason", answer.reason.encode()),))
             self.state.put(effect_key(answer.request_id), stalled)
-            self._steps.act(Step("stall", decider=decider.name, key=answer.request_id, detail=answer.reason))
+            self._act(Step("stall", decider=decider.name, key=answer.request_id, detail=answer.reason))
             return
         entry = self.state.entry(decider, key)
         cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
@@ -219,13 +221,13 @@ class Task:
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
         self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
         self.state.put(effect_key(answer.request_id), None)
-        self._steps.act(Step("answer", decider=decider.name, key=answer.request_id))
+        self._act(Step("answer", decider=decider.name, key=answer.request_id))
 
     def _pass_deadlines(self, due_ms: int) -> None:
         for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
             decider = self._speakers[decider_name].decider
             entry = self.state.entry(decider, key)
-            if entry.memory.due.get(name) == at and self.parked.get(decider_name, key) is None:
+            if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
                 self._pass_deadline(decider, key, name, at, entry)
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
@@ -251,7 +253,7 @@ class Task:
             waiting = deadline_copy(name, key, self.partition, at)
             self._park(decider, waiting, f"{name}: {type(error).__name__}: {error}")
             return
-        self._steps.act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
+        self._act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
         passed = entry._replace(memory=entry.memory.with_passed(name, at))
         self._apply(speaker, key, passed, state, cause, said, records)
 
@@ -259,19 +261,18 @@ class Task:
         key = key_text(record)
         parked = ParkedKey(decider.name, key, self.parked_end, 1, self._at_ms, reason)
         self.parked.add(parked)
-        self._events.append(parked_copy(record, decider.name, reason, self.service.parked.name))
-        self._steps.act(Step("park", record.topic, record.offset, record.offset, decider.name, key, reason))
+        self._events.append(parked_copy(record, decider.name, reason, self._parked_topic))
+        self._said.append(None)
+        self._parks = True
+        self._act(Step("park", record.topic, record.offset, record.offset, decider.name, key, reason))
 
     def _release(self, release: Release) -> None:
-        control = release.control
-        self._steps.input(control)
-        self._next[control.topic] = control.offset + 1
         stalled = self.state.get(effect_key(release.effect_id)) if release.effect_id else None
         if stalled is not None and stalled.headers:
             again = stalled._replace(headers=())
             self.state.put(effect_key(release.effect_id), again)
-            self._requested.append(again)
-            self._steps.act(Step("release", decider=(again.source or "").partition("/")[2], key=release.effect_id))
+            self._requested.append((again, None))
+            self._act(Step("release", decider=(again.source or "").partition("/")[2], key=release.effect_id))
         for position, parked in enumerate(release.waiting):
             facts, record = original_of(parked)
             decider = self._speakers[facts["decider"]].decider
@@ -281,13 +282,13 @@ class Task:
                 self.state.look_at_deadlines()
             if not record.topic:
                 continue  # a deadline: it falls due again by itself, now that its key goes on
-            self._steps.act(Step("release", self.service.parked.name, parked.offset, parked.offset, decider.name, key))
+            self._act(Step("release", self.service.parked.name, parked.offset, parked.offset, decider.name, key))
             failure = self._decide_again(decider, record)
             if failure:
                 since = int(facts.get("since_ms", self._at_ms))
                 waiting = len(release.waiting) - position
                 self.parked.add(ParkedKey(decider.name, key, parked.offset, waiting, since, failure))
-                self._steps.act(Step("park", record.topic, record.offset, record.offset, decider.name, key, failure))
+                self._act(Step("park", record.topic, record.offset, record.offset, decider.name, key, failure))
                 return
 
     def _decide_again(self, decider: Decider[Any], record: Record) -> str:
@@ -297,7 +298,7 @@ class Task:
             return error.reason
         if type(event) not in decider.handlers:
             return ""
-        return self._decide(decider, record, event)
+        return self._decide(decider, key_text(record), record, event)
 
     def _apply(  # noqa: PLR0913, PLR0917  the parts of one decision
         self,
@@ -317,46 +318,53 @@ class Task:
             cause.caused_by if last is None else last.id,
             cause.correlation_id,
             cause.traceparent if last is None else last.traceparent,
-            memory_after(entry.memory, decider, state),
+            entry.memory,
         )
+        if decider.has_deadlines:
+            changed = changed._replace(due=due_times(decider, changed))
         self.state.set_entry(decider, key, changed)
         self._say(records, said)
         if decider.effects:
             for record, event in zip(records, said, strict=True):
                 if type(event) in decider.effects:
-                    self._requested.append(record)
+                    self._requested.append((record, event))
                     self.state.put(effect_key(record.event_id), record)
 
     def _say(self, records: list[Record], said: Sequence[Event]) -> None:
         self._events += records
+        self._said += said
         for record, event in zip(records, said, strict=True):
             contract = contract_of(type(event))
             if contract.topic.latest:
                 self._events.append(latest_copy(record, tombstone=contract.tombstone))
+                self._said.append(None)
 
-    def _transaction(self, consumed: int) -> Transaction:
+    def _act(self, step: Step) -> None:
+        self._steps.act(step, inputs=self._handled)
+
+    def _transaction(self) -> Transaction:
         matters = bool(self._events or self._steps.acts or self.state.is_changed)
-        positions = Positions(self._next, self._at_ms)
-        changelog = self._changelog
-        codec = self._log.codec
-        place = Place(changelog, self.partition, self._at_ms)
-        changes = self.state.records(place, self._sources)
-        changes.append(
-            Record(
-                changelog,
-                self.partition,
-                -1,
-                self._at_ms,
-                POSITION_KEY.encode(),
-                codec.encode(positions),
-                type="Positions",
-            )
-        )
-        entry = JournalEntry(self._code_version, self._at_ms, self._steps.all())
-        journal = Record(self._journal, self.partition, -1, self._at_ms, None, codec.encode(entry), type="JournalEntry")
+        steps = self._steps.all(self._handled)
+        positions = Positions({**self.positions.next, **self._steps.next}, self._at_ms)
+        changes = self.state.records(Place(self._changelog, self.partition, self._at_ms), self._sources)
+        changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
+        journal = self._own_record(self._journal, None, JournalEntry(self._code_version, self._at_ms, steps))
         return Transaction(
-            self._events, changes, journal, positions, consumed, matters, self._requested, self._answered
+            self._events,
+            self._said,
+            changes,
+            journal,
+            positions,
+            self._handled,
+            matters,
+            self._parks,
+            self._requested,
+            self._answered,
         )
+
+    def _own_record(self, topic: str, key: bytes | None, content: object) -> Record:
+        value = self._log.codec.encode(content)
+        return Record(topic, self.partition, -1, self._at_ms, key, value, type=type(content).__name__)
 
 
 def body_hash(record: Record) -> str:

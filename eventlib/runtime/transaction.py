@@ -42,21 +42,23 @@ class Inputs:
     schemas_known: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """What has to be appended together, and what follows once it was.
 
-    `consumed` counts the input records that it covers. `matters` is False when it would only move positions past
-    inputs that nobody here handles. `requested` are the effects to start, `answered` the ids of those that are over.
+    `said` has the event in each record of `events`, or None. `handled` counts the input records that it covers.
+    `matters` is False when it would only move positions past inputs that nobody here handles, `parks` is True when
+    inputs were parked. `requested` are the effects to start, `answered` the ids of those that are over.
     """
 
     events: list[Record]
+    said: list[Event | None]
     changes: list[Record]
     journal: Record
     positions: Positions
-    consumed: int
+    handled: int
     matters: bool
-    requested: list[Record]
+    parks: bool
+    requested: list[tuple[Record, Event | None]]
     answered: list[str]
 
     @property
