@@ -19,6 +19,9 @@ from eventlib.inspection.tail import tail as tail_of
 from eventlib.runtime.parking import key_text
 
 
+_WIDE = 110  # below, a terminal has no room for dates and offsets
+
+
 def print_tail(place: Place, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
     """Print records: as JSON lines, or as a line each for a person. Raises: BadParameter for no place to start."""
     try:
@@ -72,8 +75,11 @@ def _readable_lines() -> Callable[[Reading], bytes]:
 def _readable(reading: Reading, width: int | None, *, colour: bool) -> bytes:
     record = reading.record
     at = output.iso_ms(record.timestamp_ms)
-    place = f"{record.topic}/{record.partition}@{record.offset}"
-    start = output.printable(f"{at[:10]} {at[11:23]}  {place:<20} {key_text(record):<10} ")
+    if width is not None and width < _WIDE:
+        start = output.printable(f"{at[11:23]} {record.topic:<14} {key_text(record):<10} ")
+    else:
+        place = f"{record.topic}/{record.partition}@{record.offset}"
+        start = output.printable(f"{at[:10]} {at[11:23]}  {place:<20} {key_text(record):<10} ")
     name = f"{output.printable(record.type or '-'):<20}"
     rest = output.printable(_data_text(reading))
     if width is not None:
@@ -90,5 +96,6 @@ def _data_text(reading: Reading) -> str:
     if value is None:
         return "(its key is removed)" if reading.record.value is None else ""
     if isinstance(value, BaseModel):
-        return output.facts_text(dict(value), limit=sys.maxsize)
+        key = key_text(reading.record)
+        return output.facts_text({name: fact for name, fact in value if fact != key}, limit=sys.maxsize)
     return output.json_line(value).decode()
