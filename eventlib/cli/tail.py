@@ -18,7 +18,6 @@ from eventlib.inspection.tail import start_of
 from eventlib.inspection.tail import tail as tail_of
 from eventlib.runtime.parking import key_text
 
-
 _WIDE = 110  # below, a terminal has no room for dates and offsets
 
 
