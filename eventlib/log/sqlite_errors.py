@@ -8,8 +8,14 @@ from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, Log
 
 _PRIMARY = 0xFF  # the low byte of an extended code is the primary one
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-# SQLITE_ERROR: the statements are right, so a table is missing, or a text is none.
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
+# The statements are right, so beyond the first line: a table is missing, a text is none, a length or a place was never
+# written like that.
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT} | {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_CONSTRAINT,
+}
 _FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _NO_SPACE_BYTES = 256 * 1024
 
@@ -19,9 +25,11 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _code(error) & _PRIMARY in _BUSY
 
 
-def is_damaged(error: sqlite3.Error) -> bool:
+def is_damaged(error: Exception) -> bool:
     """Tell whether the file itself is broken, or is no database."""
-    return _code(error) & _PRIMARY in _DAMAGED
+    if isinstance(error, sqlite3.Error):
+        return _code(error) & _PRIMARY in _DAMAGED
+    return isinstance(error, UnicodeDecodeError)  # SQLite's message quotes bytes that are no text
 
 
 def is_about_the_record(error: sqlite3.Error) -> bool:
@@ -72,7 +80,9 @@ def unavailable(path: Path, why: str, what: str = "log") -> LogUnavailable:
 
 
 def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    # Python's own errors have no code: text that cannot be decoded is an OperationalError, the others are our mistakes.
+    own = sqlite3.SQLITE_ERROR if isinstance(error, sqlite3.OperationalError) else sqlite3.SQLITE_MISUSE
+    return getattr(error, "sqlite_errorcode", own)
 
 
 def _has_no_space(primary: int, path: Path) -> bool:

@@ -66,7 +66,7 @@ class ServiceFile:
                     self._connection.execute(_FORGET, (owner.partition,))
                     checkpoint = 0
                 self._note(owner, checkpoint)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from error
         return int(checkpoint)
 
@@ -80,7 +80,7 @@ class ServiceFile:
                 self._connection.executemany(_PUT, put)
                 self._connection.executemany(_DELETE, deleted)
                 self._note(owner, checkpoint)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from error
 
     def clear(self, owner: Owner) -> None:
@@ -90,14 +90,14 @@ class ServiceFile:
                 self._refuse_zombie(owner)
                 self._connection.execute(_FORGET, (owner.partition,))
                 self._note(owner, 0)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from error
 
     def get(self, partition: int, key: str) -> bytes | None:
         """Return a flushed value."""
         try:
             row = self._usable().execute(_GET, (partition, key)).fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from error
         return None if row is None else bytes(row[0])
 
@@ -106,7 +106,7 @@ class ServiceFile:
         sql, key = (_SCAN, start) if after is None else (_SCAN_ON, after)
         try:
             return self._usable().execute(sql, (partition, key, limit)).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from error
 
     def close(self) -> None:
@@ -133,8 +133,8 @@ class ServiceFile:
     def _gone(self, why: str) -> LogUnavailable:
         return LogUnavailable(f"the state store {self.path} is gone: {why}; open it again, and restore the changelog")
 
-    def _explained(self, error: sqlite3.Error) -> EventlibError:
-        if not is_damaged(error):
+    def _explained(self, error: Exception) -> EventlibError:
+        if isinstance(error, sqlite3.Error) and not is_damaged(error):
             return explained(error, self.path, "state store")
         self.broken = True
         self._connection.close()
@@ -163,7 +163,7 @@ class _Transaction:
 def _open_or_begin_anew(path: Path) -> sqlite3.Connection:
     try:
         return _open(path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if not is_damaged(error):
             raise
         _throw_away(path)
