@@ -12,13 +12,16 @@ import typer
 from rich.console import Console
 
 from eventlib.errors import EventlibError
-from services.demo import DEFAULT_ORDERS, DEMO_STOCK, demo_path, write_orders
+from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
 from services.importing.summary import DEFAULT_LOG, show_summary
 from services.outside import Outside
 
 app = typer.Typer(name="services", no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
 
 LogOption = Annotated[
     str,
@@ -73,7 +76,7 @@ def demo(
     write_orders(path, orders, seed)
     Console(stderr=True).print(f"{orders:,} orders, made with seed {seed}: {path}", highlight=False, markup=False)
     outside = Outside(decline=0.05, undeliverable=0.01, seed=seed)
-    _import(path, ImportConfig(log_url=log, stock_units=DEMO_STOCK, outside=outside), as_json=as_json)
+    _import(path, ImportConfig(log_url=log, stock_units=stock_for(orders), outside=outside), as_json=as_json)
 
 
 def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
@@ -98,7 +101,7 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         return _complain(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted; start it again and it goes on where it was", 130)
+        code = INTERRUPTED
     except (EventlibError, OSError) as error:
         return _complain(str(error) or type(error).__name__, 1)
     except Exception as error:
@@ -106,11 +109,14 @@ def run(arguments: list[str]) -> int:
             raise
         what = f"{type(error).__name__}: {error}"
         return _complain(f"something unforeseen: {what} (EVENTLIB_TRACEBACK=1 shows where)", 1)
+    if code == INTERRUPTED:
+        return _complain("interrupted; start it again and it goes on where it was", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
 def _complain(sentence: str, code: int) -> int:
-    sys.stderr.write(f"services: {sentence}\n")
+    if sentence:  # without a command, the help was printed, and nothing is left to say
+        sys.stderr.write(f"services: {sentence}\n")
     return code
 
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-DEFAULT_ORDERS = 1_500
-DEMO_STOCK = 2_500
-"""Units of each product: enough for most of them, so that only the most wanted run out."""
+DEFAULT_ORDERS = 2_500
 
 MOST_LINES = 500
 
@@ -54,6 +52,11 @@ class Shop:
     def wanted(self, random: Random, count: int) -> list[Product]:
         """Return what somebody puts into a basket; the same product may be there twice."""
         return random.choices(self.products, cum_weights=self._weights, k=count)
+
+
+def stock_for(orders: int) -> int:
+    """Return how many units of each product to deliver: so few that the most wanted one runs out towards the end."""
+    return max(10, 3 * orders + orders // 2)
 
 
 def write_orders(path: Path, orders: int, seed: int) -> None:

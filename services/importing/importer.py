@@ -45,7 +45,7 @@ class ImportConfig:
     place_only: bool = False
     rejects: Path | None = None
     outside: Outside = field(default_factory=Outside)
-    open_orders: int = 2_000
+    open_orders: int = 1_000
     batch_orders: int = 100
     batch_lines: int = 2_000
     patience_s: float = 15.0
@@ -73,6 +73,8 @@ async def import_file(path: Path, config: ImportConfig, progress: Progress) -> R
     """
     if config.rejects is not None and config.rejects.exists() and config.rejects.samefile(path):
         raise WiringError(f"--rejects {config.rejects} is the file that is imported: name another one")
+    if config.rejects is not None and not config.rejects.parent.is_dir():
+        raise WiringError(f"--rejects {config.rejects}: there is no directory {config.rejects.parent}")
     source = Source(path)
     found = survey(source, progress.surveyed)
     async with AsyncExitStack() as stack:

@@ -1,6 +1,7 @@
 """The summary of an import, for a person."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ _WORDS = {
     "out_of_stock": "out of stock",
     "payment_uncertain": "payment uncertain, voided",
 }
+_STORIES = {
+    "undeliverable": "One that could not be delivered: its stock and its money went back:",
+    "declined": "One whose payment was declined: its stock went back:",
+    "out_of_stock": "One that was out of stock: what had been set aside for it went back:",
+    "payment_uncertain": "One whose payment stayed unknown, and was voided:",
+}
 _SECOND_MS = 1_000
 
 
@@ -33,10 +40,10 @@ def show_summary(console: Console, report: Report) -> None:
     parts += [Text(f"! {note}", style="yellow") for note in report.notes]
     if report.waiting:
         parts.append(_waiting(report))
-    parts.append(_next(report))
     for part in parts:
         console.print(Padding(part, (1, 0, 0, 1)))
     console.print()
+    console.print(_next(report), soft_wrap=True)  # a command that is cut into lines cannot be copied
 
 
 def _intake(report: Report) -> Table:
@@ -109,29 +116,28 @@ def _waiting(report: Report) -> RenderableType:
     return table
 
 
-def _next(report: Report) -> RenderableType:
-    lines = Text("What to look at next", style="bold", overflow="fold")
+def _next(report: Report) -> Text:
+    lines = Text(" What to look at next\n", style="bold")
     for command, why in _commands(report):
-        lines.append(f"\n{why}", style="not bold dim").append(f"\n  {command}", style="not bold cyan")
+        lines.append(f" {why}\n", style="not bold dim").append(f"   {command}\n", style="not bold cyan")
     return lines
 
 
 def _commands(report: Report) -> Iterator[tuple[str, str]]:
     eventlib = _eventlib()
-    log = "" if report.log_url == os.environ.get("EVENTLIB_LOG", DEFAULT_LOG) else f" --log {report.log_url}"
+    log = (
+        "" if report.log_url == os.environ.get("EVENTLIB_LOG", DEFAULT_LOG) else f" --log {shlex.quote(report.log_url)}"
+    )
     if report.place_only:
         yield f"{eventlib} run{log}", "Run the services on what was placed:"
         return
     examples = dict(report.outcomes.examples)
     if completed := examples.pop("completed", None):
-        yield f"{eventlib} saga {_quoted(completed)}{log}", "An order that was completed, event by event:"
-    for reason in ("undeliverable", "declined", "out_of_stock", *examples):
+        yield f"{eventlib} saga {shlex.quote(completed)}{log}", "An order that was completed, event by event:"
+    for reason in (*_STORIES, *examples):
         if order_id := examples.pop(reason, None):
-            words = _WORDS.get(reason, reason.replace("_", " "))
-            yield (
-                f"{eventlib} saga {_quoted(order_id)}{log}",
-                f"One that was cancelled, {words}, and how it was made good:",
-            )
+            why = _STORIES.get(reason, f"One that was cancelled ({reason}):")
+            yield f"{eventlib} saga {shlex.quote(order_id)}{log}", why
     if report.waiting:
         yield f"{eventlib} parked list{log}", "What waits for a person, and why:"
     yield f"{eventlib} topics{log}", "What is on the log:"
@@ -153,12 +159,6 @@ def _eventlib() -> str:
         return "eventlib"
     beside = Path(sys.executable).with_name("eventlib")
     return os.path.relpath(beside) if beside.exists() else "eventlib"
-
-
-def _quoted(order_id: str) -> str:
-    return (
-        order_id if order_id.replace("-", "").replace("_", "").isalnum() else "'" + order_id.replace("'", "'\\''") + "'"
-    )
 
 
 def _amount(cents: int) -> str:

@@ -62,7 +62,7 @@ async def test_what_is_wrong_is_refused_and_the_rest_goes_on(tmp_path: Path) -> 
         (None, "malformed", "file line 2: not JSON: Expecting value at column 1"),
         ("2", "credit note", "file line 3: cancels is true"),
         (None, "malformed", "file line 4: the line has 10,000,194 bytes, and 4,194,304 is the most"),
-        ("8", "malformed", "file line 5: the order takes 1,029,816 bytes, and 999,000 is the most"),
+        ("8", "malformed", "file line 5: the order takes 1,049,756 bytes, and 999,000 is the most"),
         ("1", "malformed", "file line 7: order 1 was in the file before, with other content"),
     ]
 
