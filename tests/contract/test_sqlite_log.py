@@ -1,0 +1,219 @@
+"""What the SQLite log and its stores do beyond their ports: upkeep, group commit, bounds, and what people see."""
+
+import asyncio
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from eventlib.errors import ContractError, LogUnavailable
+from eventlib.log.port import TOMBSTONES_KEPT, Log, Record
+from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite_file import SqliteOptions
+from eventlib.store.port import Stores
+from eventlib.store.sqlite import SqliteStores
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+PATIENCE_S = 20.0
+TOPICS = [
+    Topic("a", partitions=2),
+    Topic("compact", partitions=1, compacted=True),
+    Topic("kilobytes", partitions=1, retention_bytes=100_000),
+]
+
+
+def record(topic: str, value: bytes = b"x", key: bytes = b"k") -> Record:
+    return Record(topic, 0, -1, now_ms(), key, value)
+
+
+async def opened(place: Path, options: SqliteOptions | None = None) -> SqliteLog:
+    log = await SqliteLog.open(place / "log.db", options=options)
+    await log.create_topics(TOPICS)
+    return log
+
+
+async def count(log: Log, topic: str) -> int:
+    return len(await log.read(topic, 0, 0, 1_000_000))
+
+
+def size_of(place: Path) -> int:
+    return os.path.getsize(place)  # noqa: PTH202  short enough for a loop
+
+
+async def test_upkeep_runs_by_itself_and_beside_appends(tmp_path: Path) -> None:
+    log = await opened(tmp_path, SqliteOptions(compact_floor=500))
+    appended = 0
+    for _ in range(50):
+        await log.append([record("compact", b"%d" % i, b"k%d" % (i % 50)) for i in range(200)])
+        await log.append([record("kilobytes", b"x" * 1_000) for _ in range(100)])
+        appended += 300
+        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_S):
+        while (left := await count(log, "compact") + await count(log, "kilobytes")) > 2_000:
+            await asyncio.sleep(0.05)
+    assert left < appended / 5
+    assert await log.end("compact", 0) == 10_000
+    await log.close()
+
+
+async def test_a_file_that_is_compacted_does_not_grow(tmp_path: Path) -> None:
+    log = await opened(tmp_path)
+    sizes = list[int]()
+    for _ in range(6):
+        for _ in range(10):
+            await log.append([record("compact", b"x" * 500, b"k%d" % i) for i in range(200)])
+        await log.compact()
+        assert await count(log, "compact") == 200
+        sizes.append(size_of(tmp_path / "log.db"))
+    assert sizes[-1] <= sizes[1] * 1.2
+    await log.close()
+
+
+async def test_the_journal_stays_small_beside_a_reader(tmp_path: Path) -> None:
+    log, other = await opened(tmp_path), await opened(tmp_path)
+    reader = other.reader({("a", 0): 0})
+    largest = 0
+    for _ in range(150):
+        await log.append([record("a", b"x" * 500) for _ in range(200)])
+        assert await reader.poll(50)
+        largest = max(largest, size_of(tmp_path / "log.db-wal"))
+    assert largest < 16_000_000
+    await log.close()
+    await other.close()
+
+
+async def test_appends_of_one_pass_share_a_transaction(tmp_path: Path) -> None:
+    log, other = await opened(tmp_path), sqlite3.connect(tmp_path / "log.db")
+    versions = {other.execute("PRAGMA data_version").fetchone()[0]}
+
+    async def see() -> None:
+        for _ in range(10):
+            versions.add(other.execute("PRAGMA data_version").fetchone()[0])
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(log.append([record("a", b"%d" % i)]) for i in range(100)), see())
+    assert len(versions) == 2
+    assert await count(log, "a") == 100
+    other.close()
+    await log.close()
+
+
+async def test_a_record_that_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
+    log = await opened(tmp_path)
+    misfits = [record("a")._replace(sequence=2**70), record("a")._replace(id="\ud800"), record("a")._replace(key=[])]  # type: ignore[arg-type]
+    appends = [log.append([record("a"), misfit]) for misfit in misfits]
+    answers = await asyncio.gather(
+        log.append([record("a")]), *appends, log.append([record("a")]), return_exceptions=True
+    )
+    assert [type(answer) for answer in answers] == [list, ContractError, ContractError, ContractError, list]
+    assert await count(log, "a") == 2
+    assert await log.append([record("a")]) == [2]
+    await log.close()
+
+
+async def test_an_append_that_is_cancelled_before_its_turn_is_not_made(tmp_path: Path) -> None:
+    log = await opened(tmp_path)
+    cancelled = asyncio.create_task(log.append([record("a")]))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await log.append([record("a", b"made")])
+    assert [r.value for r in await log.read("a", 0, 0, 10)] == [b"made"]
+    await log.close()
+
+
+async def test_closing_ends_what_waits(tmp_path: Path) -> None:
+    log = await opened(tmp_path)
+    member = await log.join("s", 1)
+    held = await member.changed({})
+    waiting = [
+        asyncio.create_task(log.reader({("a", 0): 0}).poll(1)),
+        asyncio.create_task(log.append([record("a")])),
+        asyncio.create_task(member.changed(held)),
+    ]
+    await asyncio.sleep(0)
+    await log.close()
+    for outcome in await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE_S):
+        assert isinstance(outcome, LogUnavailable)
+
+
+async def test_topics_made_by_another_process_are_seen(tmp_path: Path) -> None:
+    log, other = await opened(tmp_path), await opened(tmp_path)
+    await other.create_topics([Topic("later", partitions=1)])
+    assert await log.append([record("later")]) == [0]
+    await log.create_topics([Topic("latest", partitions=1)])
+    assert await other.read("latest", 0, 0, 1) == []
+    assert set(await log.topics()) == set(await other.topics())
+    await log.close()
+    await other.close()
+
+
+async def test_people_can_read_it_with_sqlite_alone(tmp_path: Path) -> None:
+    log = await opened(tmp_path)
+    said = record("a", b"\x00\x01", b"order-1")._replace(
+        timestamp_ms=1_700_000_000_123, type="StockReserved", id="i", headers=(("trace", "ü".encode()),)
+    )
+    await log.append([record("a"), said])
+    await log.close()
+    connection = sqlite3.connect(tmp_path / "log.db")
+    rows = connection.execute(
+        'SELECT topic, partition, "offset", recorded_at, "key", type, id, bytes, headers FROM log WHERE topic = \'a\''
+    ).fetchall()
+    assert rows[1] == (
+        "a", 0, 1, "2023-11-14T22:13:20.123Z", "order-1", "StockReserved", "i", 2, '[["trace", "\\u00fc"]]',
+    )  # fmt: skip
+    connection.close()
+
+
+def with_key(place: Path) -> Stores:
+    stores = SqliteStores(place)
+    store = stores.open("s", 0, 1, "log")
+    store.write({f"k{i}": b"1" * 100 for i in range(1_000)}, 5)
+    store.flush()
+    return stores
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 1_000, b"SQLite format 3\x00" + b"?" * 9_000])
+def test_a_damaged_store_begins_anew(tmp_path: Path, content: bytes) -> None:
+    with_key(tmp_path).close()
+    (tmp_path / "s.db").write_bytes(content)
+    stores = SqliteStores(tmp_path)
+    store = stores.open("s", 0, 1, "log")
+    assert (store.checkpoint, store.get("k1")) == (0, None)
+    store.write({"k1": b"2"}, 1)
+    stores.close()
+    stores = SqliteStores(tmp_path)
+    assert stores.open("s", 0, 1, "log").get("k1") == b"2"
+    stores.close()
+
+
+def test_a_store_whose_damage_shows_later_is_given_up_and_begins_anew(tmp_path: Path) -> None:
+    with_key(tmp_path).close()
+    size = size_of(tmp_path / "s.db")
+    with (tmp_path / "s.db").open("r+b") as file:
+        file.seek(3 * 4_096)
+        file.write(b"\xff" * (size - 3 * 4_096))
+    stores = SqliteStores(tmp_path)
+    store = stores.open("s", 0, 1, "log")
+    with pytest.raises(LogUnavailable, match="restore the changelog"):
+        list(store.scan(""))
+    store.write({"k": b"1"}, 9)
+    with pytest.raises(LogUnavailable):
+        store.flush()
+    again = stores.open("s", 0, 1, "log")
+    assert (again.checkpoint, list(again.scan(""))) == (0, [])
+    stores.close()
+
+
+def test_a_store_that_may_have_missed_a_tombstone_comes_back_empty(tmp_path: Path) -> None:
+    with_key(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / "s.db")
+    long_ago = now_ms() - int(TOMBSTONES_KEPT.total_seconds() * 1_000)
+    connection.execute("UPDATE tasks SET flushed_at = ?", (long_ago,))
+    connection.commit()
+    connection.close()
+    stores = SqliteStores(tmp_path)
+    store = stores.open("s", 0, 1, "log")
+    assert (store.checkpoint, store.get("k1")) == (0, None)
+    stores.close()
