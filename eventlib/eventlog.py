@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from secrets import token_hex
 
 from eventlib.choreography import Choreography
@@ -70,16 +69,21 @@ class EventLog:
             places.append(len(records))
             records += self.records_of(publication, now)
         offsets = await self.port.append(records)
+        for i, publication in zip(places, publications, strict=True):
+            self._remember(records[i], offsets[i], publication.event)
         return [Position(records[i].topic, records[i].partition, offsets[i], from_ms(now)) for i in places]
 
     def remember(self, records: Sequence[Record], offsets: Sequence[int], events: Sequence[Event | None]) -> None:
         """Keep events that this process has just put on the log, for those in it who read them next."""
-        recent = self._recent
         for record, offset, event in zip(records, offsets, events, strict=False):
             if event is not None:
-                recent[record.topic, record.partition, offset] = event
-        for place in list(islice(recent, max(0, len(recent) - _REMEMBERED))):
-            del recent[place]
+                self._remember(record, offset, event)
+
+    def _remember(self, record: Record, offset: int, event: Event) -> None:
+        recent = self._recent
+        recent[record.topic, record.partition, offset] = event
+        if len(recent) > _REMEMBERED:
+            del recent[next(iter(recent))]
 
     def said_at(self, record: Record) -> Event | None:
         """Return the event in a record if this process has put it there lately: the same that decoding would give."""
@@ -164,7 +168,7 @@ class EventLog:
         return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]
 
 
-_REMEMBERED = 10_000
+_REMEMBERED = 20_000
 """How many of its own latest events a process keeps as they were said."""
 
 

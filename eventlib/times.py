@@ -2,11 +2,13 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
+@lru_cache(maxsize=1_024)  # all that one transaction says has one time
 def from_ms(milliseconds: int) -> datetime:
     """Return the UTC time of a record's timestamp."""
     return _EPOCH + timedelta(milliseconds=milliseconds)

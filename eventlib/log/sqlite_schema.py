@@ -6,6 +6,7 @@ range of the table in offset order. The view `log` shows the same to people, and
 
 import json
 import sqlite3
+from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
 
@@ -160,6 +161,7 @@ def _page_bytes(path: Path) -> int:
     return {1: 65_536}.get(size := int.from_bytes(header[16:18]), size)
 
 
+@lru_cache(maxsize=4_096)  # a state's headers are the same at each of its changes
 def encode_headers(headers: tuple[tuple[str, bytes], ...]) -> str | None:
     """Return headers as JSON pairs that people can read; bytes that are not UTF-8 survive as lone surrogates."""
     if not headers:

@@ -40,7 +40,7 @@ class RuntimeConfig:
     restore_chunk: int = 2_000
     skipped_inputs: int = 5_000
     retry_pause_s: float = 0.2
-    flush_s: float = 1.0
+    flush_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,12 @@ def is_waiting(parked: Record, decider: str, key: str) -> bool:
 
 def key_text(record: Record) -> str:
     """Return a record's key as the text that names it; bytes that are not UTF-8 are escaped."""
-    return "" if record.key is None else record.key.decode("utf-8", "backslashreplace")
+    if record.key is None:
+        return ""
+    try:
+        return record.key.decode()
+    except UnicodeDecodeError:
+        return record.key.decode("utf-8", "backslashreplace")
 
 
 class ParkedKeys:
@@ -60,6 +65,11 @@ class ParkedKeys:
         self._state = state
         self._codec = codec
         self._known = {(p.decider, p.key) for p in self.all()}
+
+    @property
+    def any(self) -> bool:
+        """Whether any key may be parked, asked for every input."""
+        return bool(self._known)
 
     def all(self) -> list[ParkedKey]:
         """Return the keys that are parked, as committed."""

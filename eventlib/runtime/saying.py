@@ -27,7 +27,7 @@ class Cause(NamedTuple):
 
 
 class Speaker:
-    """Makes the records of what one decider says under one key."""
+    """Makes the records of what one decider says."""
 
     def __init__(self, decider: Decider[Any], service: str, topics: dict[str, Topic], codec: Codec) -> None:
         self.decider = decider
@@ -35,57 +35,79 @@ class Speaker:
         self._topics = topics
         self._codec = codec
 
-    def records(self, key: str, sequence: int, cause: Cause, said: Sequence[Event], at_ms: int) -> list[Record]:
-        """Return the records of events said, `sequence` being how many the key has said before.
+    def turn(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Turn":
+        """Return one turn to speak under a key that has said `sequence` events before."""
+        return Turn(self, key, sequence, cause, at_ms)
 
-        Raises: ContractError for an event without a key, or over its topic's largest.
-        """
-        return [
-            self._record(
-                event, key, sequence + ordinal + 1, cause, derived_id(cause.id, self.decider.name, key, ordinal), at_ms
-            )
-            for ordinal, event in enumerate(said)
-        ]
-
-    def _record(self, event: Event, key: str, sequence: int, cause: Cause, event_id: str, at_ms: int) -> Record:
+    def record(self, turn: "Turn", ordinal: int, event: Event) -> Record:
+        """Return the record of an event said. Raises: ContractError when it has no key, or is too large."""
         contract = contract_of(type(event))
         topic = self._topics[contract.topic.name]
         event_key = key_of(event)
         if event_key is None:
             raise ContractError(f"{contract.type} has no key: what a decider says has one")
-        key_bytes = event_key.encode()
+        key = event_key.encode()
         value = self._codec.encode(event)
         if len(value) > topic.max_event_bytes:
-            raise ContractError(
-                f"{contract.type} has {len(value)} bytes; topic {topic.name} takes {topic.max_event_bytes}"
-            )
+            limit = topic.max_event_bytes
+            raise ContractError(f"{contract.type} has {len(value)} bytes; topic {topic.name} takes {limit}")
+        cause = turn.cause
+        event_id = turn.id(ordinal)
         return Record(
             topic.name,
-            topic.partition_of(key_bytes),
+            topic.partition_of(key),
             -1,
-            at_ms,
-            key_bytes,
+            turn.at_ms,
+            key,
             value,
             event_id,
             contract.type,
             self.source,
-            key,
-            sequence,
+            turn.key,
+            turn.sequence + ordinal + 1,
             cause.correlation_id,
             cause.caused_by,
             child_traceparent(cause.traceparent, event_id),
         )
 
-    def meta(self, key: str, sequence: int, cause: Cause, ordinal: int, at_ms: int) -> Meta:
+
+class Turn:
+    """A decider's turn to speak: one input's answers, with their ids derived once."""
+
+    __slots__ = ("_ids", "at_ms", "cause", "key", "sequence", "speaker")
+
+    def __init__(self, speaker: Speaker, key: str, sequence: int, cause: Cause, at_ms: int) -> None:
+        self.speaker = speaker
+        self.key = key
+        self.sequence = sequence
+        self.cause = cause
+        self.at_ms = at_ms
+        self._ids: list[str] = []
+
+    def id(self, ordinal: int) -> str:
+        """Return the id of the event that is said as number `ordinal` of this turn, from 0."""
+        ids = self._ids
+        while len(ids) <= ordinal:
+            ids.append(derived_id(self.cause.id, self.speaker.decider.name, self.key, len(ids)))
+        return ids[ordinal]
+
+    def meta(self, ordinal: int) -> Meta:
         """Return the Meta of an event that is being said, for an evolve that wants it."""
-        event_id = derived_id(cause.id, self.decider.name, key, ordinal)
+        cause, event_id = self.cause, self.id(ordinal)
         return Meta(
-            id=event_id,
-            recorded_at=from_ms(at_ms),
-            correlation_id=cause.correlation_id,
-            causation_id=cause.caused_by,
-            source=self.source,
-            subject=key,
-            sequence=sequence,
-            traceparent=child_traceparent(cause.traceparent, event_id),
+            event_id,
+            "",
+            0,
+            -1,
+            from_ms(self.at_ms),
+            cause.correlation_id,
+            cause.caused_by,
+            self.speaker.source,
+            self.key,
+            self.sequence + ordinal + 1,
+            child_traceparent(cause.traceparent, event_id),
         )
+
+    def records(self, said: Sequence[Event]) -> list[Record]:
+        """Return the records of all that was said in this turn. Raises: ContractError."""
+        return [self.speaker.record(self, ordinal, event) for ordinal, event in enumerate(said)]

@@ -12,8 +12,8 @@ from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_ke
 from eventlib.store.port import Store
 
 _EMPTY = Entry()
-_MOST_UNWRITTEN = 2_000
-_MOST_UNWRITTEN_BYTES = 1_000_000
+_MOST_UNWRITTEN = 5_000
+_MOST_UNWRITTEN_BYTES = 2_000_000
 
 Name = tuple[str, str]
 """A decider's name and a key."""

@@ -26,7 +26,7 @@ from eventlib.runtime.records import (
     Step,
     effect_key,
 )
-from eventlib.runtime.saying import Cause, Speaker
+from eventlib.runtime.saying import Cause, Speaker, Turn
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Answer, Inputs, Release, Transaction
 from eventlib.service import Service
@@ -37,6 +37,9 @@ HANDLER_ATTEMPTS = 3
 
 MAX_SAID = 5_000
 """How many events a transaction may hold before it takes no further input."""
+
+
+_NOTHING: list[Record] = []
 
 
 class Task:
@@ -144,7 +147,7 @@ class Task:
             return
         key = key_text(record)
         for decider in deciders:
-            if self.parked.get(decider.name, key) is not None:
+            if self.parked.any and self.parked.get(decider.name, key) is not None:
                 self._park(decider, record, "waits behind an earlier input of its key")
             elif failure := self._decide(decider, key, record, event):
                 self._park(decider, record, failure)
@@ -182,16 +185,12 @@ class Task:
         cause = _cause_of(record, entry if is_request else None)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
-        speaker = self._speakers[decider.name]
-
-        def said_meta(ordinal: int) -> Meta:
-            return speaker.meta(key, entry.sequence + ordinal + 1, cause, ordinal, self._at_ms)
-
+        turn = self._speakers[decider.name].turn(key, entry.sequence, cause, self._at_ms)
         failure = ""
         for _ in range(HANDLER_ATTEMPTS):
             try:
-                state, said = decider.decide(before, event, meta, said_meta)
-                records = speaker.records(key, entry.sequence, cause, said, self._at_ms)
+                state, said = decider.decide(before, event, meta, turn.meta)
+                records = turn.records(said) if said else _NOTHING
             except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
                 failure = f"{type(error).__name__}: {error}"
                 continue
@@ -199,7 +198,7 @@ class Task:
                 entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
             elif state is before and not said:
                 return ""
-            self._apply(speaker, key, entry, state, cause, said, records)
+            self._apply(turn, entry, state, said, records)
             return ""
         return failure
 
@@ -217,7 +216,8 @@ class Task:
             return
         entry = self.state.entry(decider, key)
         cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
-        self._say(speaker.records(key, entry.sequence, cause, [answer.event], self._at_ms), [answer.event])
+        turn = speaker.turn(key, entry.sequence, cause, self._at_ms)
+        self._say(turn.records([answer.event]), [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
         self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
         self.state.put(effect_key(answer.request_id), None)
@@ -242,20 +242,17 @@ class Task:
             source=speaker.source,
             subject=key,
         )
-
-        def said_meta(ordinal: int) -> Meta:
-            return speaker.meta(key, entry.sequence + ordinal + 1, cause, ordinal, self._at_ms)
-
+        turn = speaker.turn(key, entry.sequence, cause, self._at_ms)
         try:
-            state, said = decider.pass_deadline(name, entry.state, meta, said_meta)
-            records = speaker.records(key, entry.sequence, cause, said, self._at_ms)
+            state, said = decider.pass_deadline(name, entry.state, meta, turn.meta)
+            records = turn.records(said)
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
             waiting = deadline_copy(name, key, self.partition, at)
             self._park(decider, waiting, f"{name}: {type(error).__name__}: {error}")
             return
         self._act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
         passed = entry._replace(memory=entry.memory.with_passed(name, at))
-        self._apply(speaker, key, passed, state, cause, said, records)
+        self._apply(turn, passed, state, said, records)
 
     def _park(self, decider: Decider[Any], record: Record, reason: str) -> None:
         key = key_text(record)
@@ -300,17 +297,8 @@ class Task:
             return ""
         return self._decide(decider, key_text(record), record, event)
 
-    def _apply(  # noqa: PLR0913, PLR0917  the parts of one decision
-        self,
-        speaker: Speaker,
-        key: str,
-        entry: Entry,
-        state: Any,
-        cause: Cause,
-        said: Sequence[Event],
-        records: list[Record],
-    ) -> None:
-        decider = speaker.decider
+    def _apply(self, turn: Turn, entry: Entry, state: Any, said: Sequence[Event], records: list[Record]) -> None:
+        decider, cause = turn.speaker.decider, turn.cause
         last = records[-1] if records else None
         changed = Entry(
             state,
@@ -322,9 +310,10 @@ class Task:
         )
         if decider.has_deadlines:
             changed = changed._replace(due=due_times(decider, changed))
-        self.state.set_entry(decider, key, changed)
-        self._say(records, said)
-        if decider.effects:
+        self.state.set_entry(decider, turn.key, changed)
+        if records:
+            self._say(records, said)
+        if records and decider.effects:
             for record, event in zip(records, said, strict=True):
                 if type(event) in decider.effects:
                     self._requested.append((record, event))

@@ -55,7 +55,7 @@ class Given(Generic[S]):
         assert self.said == list(expected), _difference(list(expected), self.said)  # noqa: S101  a test's own words
         return self
 
-    def then_state(self, **fields: Any) -> "Given[S]":  # noqa: ANN401  fields of any state
+    def then_state(self, **fields: Any) -> "Given[S]":
         """Check fields of the state."""
         found = {name: getattr(self.state, name) for name in fields}
         assert found == fields, f"expected {fields}\nbut the state has {found}\nin {self.state}"  # noqa: S101  a test's own words

@@ -71,10 +71,14 @@ def _choice_writer(values: frozenset[Any]) -> Convert:
 
 
 def _symbol_writer(cls: type[Enum], symbols: dict[Enum, str]) -> Convert:
+    # By identity, since hashing a member is a call into Python; members live as long as their class.
+    by_identity = {id(member): symbol for member, symbol in symbols.items()}
+
     def write(value: Enum) -> str:
-        if value.__class__ is not cls or value not in symbols:
+        symbol = by_identity.get(id(value))
+        if symbol is None:
             raise ValueError(f"{value!r:.60} is not a member of {cls.__name__}")
-        return symbols[value]
+        return symbol
 
     return write
 
