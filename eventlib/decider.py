@@ -18,7 +18,7 @@ E3 = TypeVar("E3", bound=Event)
 E4 = TypeVar("E4", bound=Event)
 E5 = TypeVar("E5", bound=Event)
 E6 = TypeVar("E6", bound=Event)
-R = TypeVar("R")
+R = TypeVar("R", bound=Event)
 F = TypeVar("F", bound=Callable[..., Any])
 SaidMeta = Callable[[int], Meta]
 

@@ -8,10 +8,11 @@ from eventlib.eventlog import EventLog
 
 
 @asynccontextmanager
-async def open_log(url: str, choreography: Choreography) -> AsyncIterator[EventLog]:
+async def open_log(url: str, choreography: Choreography, *, read_only: bool = False) -> AsyncIterator[EventLog]:
     """Open the log at a URL, with a choreography's topics and schemas on it.
 
-    `async with open_log(url, shop) as log: ...`. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
+    `async with open_log(url, shop) as log: ...`. With `read_only` it creates and registers nothing, so that looking at
+    a log does not change it. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
     there already with another partition count.
     """
@@ -22,7 +23,10 @@ async def open_log(url: str, choreography: Choreography) -> AsyncIterator[EventL
     port = await open_port(url)
     try:
         log = EventLog(port, AvroCodec(port), choreography)
-        await log.prepare()
+        if read_only:
+            await log.codec.refresh()
+        else:
+            await log.prepare()
         yield log
     finally:
         await port.close()

@@ -20,7 +20,7 @@ def look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
     _refuse_missing(place.url)
 
     async def opened() -> T:
-        async with open_log(place.url, choreography) as log:
+        async with open_log(place.url, choreography, read_only=True) as log:
             return await command(log)
 
     return asyncio.run(opened())

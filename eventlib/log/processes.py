@@ -25,10 +25,11 @@ def give_up(owner: str) -> None:
 
 def is_dead(owner: str) -> bool:
     """Tell whether an owner is dead for certain; False also when that cannot be known from here."""
-    _, pid_text, started, place, _ = owner.split("/")
-    if place != _place():
-        return False
-    pid = int(pid_text)
+    match owner.split("/"):
+        case [_, pid_text, started, place, _] if place == _place() and pid_text.isdecimal():
+            pid = int(pid_text)
+        case _:
+            return False
     if pid == os.getpid() and started == _started(pid):
         return owner not in _living
     try:

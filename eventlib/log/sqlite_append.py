@@ -10,8 +10,9 @@ from eventlib.errors import ContractError, EventlibError
 from eventlib.log.port import Claim, Record, TopicPartition
 from eventlib.log.rules import ownership_lost, too_large
 from eventlib.log.sqlite_errors import damaged, explained, is_about_the_record, is_busy, unavailable
-from eventlib.log.sqlite_file import LogFile, PartitionState
+from eventlib.log.sqlite_file import LogFile
 from eventlib.log.sqlite_schema import encode_headers
+from eventlib.log.sqlite_state import PartitionState
 
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MOVE = "UPDATE partitions SET next_offset = ?, newest_at = ? WHERE number = ?"

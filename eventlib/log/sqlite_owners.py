@@ -8,13 +8,15 @@ clocks are compared. Safety rests on neither: each commit checks the epoch of it
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from eventlib.errors import EventlibError, Retryable
 from eventlib.log.port import Claim, Membership
 from eventlib.log.processes import give_up, is_dead, new_owner
 from eventlib.log.sqlite_errors import unavailable
-from eventlib.log.sqlite_file import LogFile, OwnerRow
+from eventlib.log.sqlite_file import LogFile
+from eventlib.log.sqlite_state import OwnerRow
 
 _TAKE = """
 INSERT INTO owners VALUES (?, ?, 1, ?, ?)
@@ -42,6 +44,7 @@ class Owners:
         self._members = list["SqliteMembership"]()
         self._seizer = new_owner()
         self._seen = dict[tuple[str, int], _Seen]()
+        self._owners_moved = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
         file.listeners.owners_changed.append(self._owners_changed)
 
@@ -121,6 +124,7 @@ class Owners:
         return any(member.owner == owner for member in self._members)
 
     def _owners_changed(self) -> None:
+        self._owners_moved.set()  # what was given back is taken over at once
         for member in self._members:
             member.know(
                 {
@@ -146,7 +150,9 @@ class Owners:
                 for member in self._members:
                     member.fail(error)
                 return
-            await asyncio.sleep(min(_LOOK_S, self.file.options.heartbeat_s))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._owners_moved.wait(), min(_LOOK_S, self.file.options.heartbeat_s))
+            self._owners_moved.clear()
 
     async def _beat_once(self) -> None:
         owners = [(member.owner,) for member in self._members if member.claims]

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from eventlib.errors import EventlibError
 from eventlib.log.port import TOMBSTONES_KEPT, TopicPartition
-from eventlib.log.sqlite_file import MILLISECOND, LogFile, PartitionState
+from eventlib.log.sqlite_file import LogFile
+from eventlib.log.sqlite_state import MILLISECOND, PartitionState
 
 T = TypeVar("T")
 _log = logging.getLogger("eventlib.log")

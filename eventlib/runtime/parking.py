@@ -19,9 +19,15 @@ class ParkedRetryRequested:
     by: str = ""
 
 
-def parked_copy(record: Record, decider: str, reason: str, parked_topic: str) -> Record:
-    """Return the copy of an input for the parked topic: its bytes and attributes, and where it came from."""
-    facts = {"topic": record.topic, "offset": str(record.offset), "decider": decider, "reason": reason}
+def parked_copy(record: Record, parked: ParkedKey, parked_topic: str) -> Record:
+    """Return the copy of an input for the parked topic: its bytes and attributes, where it came from, why it waits."""
+    facts = {
+        "topic": record.topic,
+        "offset": str(record.offset),
+        "decider": parked.decider,
+        "reason": parked.reason,
+        "since_ms": str(parked.since_ms),
+    }
     headers = tuple((_PREFIX + name, text.encode()) for name, text in facts.items())
     return record._replace(topic=parked_topic, offset=-1, headers=record.headers + headers)
 
@@ -39,7 +45,7 @@ def original_of(parked: Record) -> tuple[dict[str, str], Record]:
 
 
 def parked_facts(parked: Record) -> dict[str, str]:
-    """Return where a parked record came from and why it waits: topic, offset, decider, reason."""
+    """Return where a parked record came from and why it waits: topic, offset, decider, reason, since_ms."""
     return {n.removeprefix(_PREFIX): v.decode() for n, v in parked.headers if n.startswith(_PREFIX)}
 
 

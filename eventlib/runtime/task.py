@@ -258,7 +258,7 @@ class Task:
         key = key_text(record)
         parked = ParkedKey(decider.name, key, self.parked_end, 1, self._at_ms, reason)
         self.parked.add(parked)
-        self._events.append(parked_copy(record, decider.name, reason, self._parked_topic))
+        self._events.append(parked_copy(record, parked, self._parked_topic))
         self._said.append(None)
         self._parks = True
         self._act(Step("park", record.topic, record.offset, record.offset, decider.name, key, reason))
@@ -282,7 +282,7 @@ class Task:
             self._act(Step("release", self.service.parked.name, parked.offset, parked.offset, decider.name, key))
             failure = self._decide_again(decider, record)
             if failure:
-                since = int(facts.get("since_ms", self._at_ms))
+                since = int(facts["since_ms"])
                 waiting = len(release.waiting) - position
                 self.parked.add(ParkedKey(decider.name, key, parked.offset, waiting, since, failure))
                 self._act(Step("park", record.topic, record.offset, record.offset, decider.name, key, failure))

@@ -65,7 +65,6 @@ def main(directory: Path, orders: int) -> None:
     config: DBOSConfig = {
         "name": "peer",
         "system_database_url": f"sqlite:///{directory}/dbos.db",
-        "run_admin_server": False,
         "log_level": "ERROR",
     }
     DBOS(config=config)

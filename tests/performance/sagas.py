@@ -20,6 +20,7 @@ from services.stock.events import DeliveryLine, DeliverySubmitted
 
 SKUS = 500
 CHUNK = 1_000
+BACKLOG = 20_000
 
 
 class InstantGateway:
@@ -84,12 +85,12 @@ async def run(path: Path, orders: int, already: int) -> dict[str, float]:
         ports = {"gateway": InstantGateway(), "carrier": InstantCarrier()}
         async with Runtime(log, ports=ports) as runtime:
             await stock_up(log)
-            for first in range(0, already, 10_000):
-                await place(log, first, min(10_000, already - first))
+            for first in range(0, already, BACKLOG):
+                await place(log, first, min(BACKLOG, already - first))
                 await runtime.idle()
             cpu, began = cpu_s(), time.perf_counter()
-            for first in range(already, already + orders, 2 * CHUNK):
-                await place(log, first, min(2 * CHUNK, already + orders - first))
+            for first in range(already, already + orders, BACKLOG):
+                await place(log, first, min(BACKLOG, already + orders - first))
                 await runtime.idle()
             seconds, used = time.perf_counter() - began, cpu_s() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
