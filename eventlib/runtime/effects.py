@@ -1,4 +1,4 @@
-"""Runs effects outside of transactions: bounded, retried, timed, and reporting each answer once."""
+"""Runs effects outside of transactions: bounded, retried, timed, patient, and reporting each answer once."""
 
 import asyncio
 import logging
@@ -14,6 +14,7 @@ from eventlib.errors import ContractError, Terminal
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
+from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.transaction import Answer
 from eventlib.service import Service
 from eventlib.signatures import name_of
@@ -26,7 +27,7 @@ class EffectRunner:
 
     Guarantee: each request runs at least once, under its id as idempotency key, until it is answered or parked;
     `answered` is called once for each while this runner lives. Cancelling forgets nothing: the request stays pending
-    on the changelog.
+    on the changelog. While a port's circuit is open its requests wait, and that is not an attempt.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class EffectRunner:
         service: Service,
         log: EventLog,
         ports: Mapping[str, object],
+        breakers: Mapping[str | None, Breaker],
         slots: asyncio.Semaphore,
         answered: Callable[[Answer], None],
     ) -> None:
@@ -42,9 +44,11 @@ class EffectRunner:
         }
         self._log = log
         self._ports = ports
+        self._breakers = breakers
         self._slots = slots
         self._answered = answered
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._out = set[str]()
 
     def __len__(self) -> int:
         """Count the effects that run or wait for their next attempt."""
@@ -63,8 +67,9 @@ class EffectRunner:
     async def stop(self, grace_s: float) -> None:
         """Let attempts that are out come back for `grace_s` seconds, then cancel what is left."""
         running = list(self._running.values())
-        if running:
-            await asyncio.wait(running, timeout=grace_s)
+        out = [self._running[request_id] for request_id in self._out]
+        if out:
+            await asyncio.wait(out, timeout=grace_s)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -122,12 +127,38 @@ class EffectRunner:
             arguments.append(self._ports[ask.port])
         if ask.wants_meta:
             arguments.append(request.meta())
-        async with self._slots, asyncio.timeout(ask.timeout_s):
+        breaker = self._breakers[ask.port]
+        while True:
+            async with self._slots:
+                turn = breaker.begin()
+                if turn is not None:
+                    self._out.add(request.event_id)
+                    try:
+                        return await _call(ask, arguments, breaker, turn)
+                    finally:
+                        self._out.discard(request.event_id)
+            await breaker.wait()
+
+
+async def _call(ask: Asking, arguments: list[Any], breaker: Breaker, turn: int) -> Event:
+    """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
+    try:
+        async with asyncio.timeout(ask.timeout_s):
             answer = await ask.call(*arguments)
-        if type(answer) not in ask.answers:
-            expected = " | ".join(each.__name__ for each in ask.answers)
-            raise ContractError(f"effect {name_of(ask.call)} answered {answer!r}, which is not {expected}")
-        return answer
+    except Terminal:
+        breaker.worked(turn)
+        raise
+    except Exception as error:
+        breaker.failed(turn, error)
+        raise
+    except BaseException:
+        breaker.abandoned(turn)
+        raise
+    breaker.worked(turn)
+    if type(answer) not in ask.answers:
+        expected = " | ".join(each.__name__ for each in ask.answers)
+        raise ContractError(f"effect {name_of(ask.call)} answered {answer!r}, which is not {expected}")
+    return answer
 
 
 def missing_ports(services: Iterable[Service], ports: Mapping[str, object]) -> dict[str, list[str]]:

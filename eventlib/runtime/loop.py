@@ -10,6 +10,7 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import EventlibError, OwnershipLost, Retryable
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, Reader, Record, TopicPartition
+from eventlib.runtime.breaker import Breaker, BreakerConfig
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.parking import ParkedRetryRequested, is_waiting
 from eventlib.runtime.records import EFFECT, POSITION_KEY, Positions
@@ -30,6 +31,8 @@ class RuntimeConfig:
     `batch` is how many inputs a transaction takes at most, `cached_entries` how many states a task keeps decoded,
     `pending_effects` how many requests a task leaves open before it takes no more input, `concurrent_effects` how
     many attempts a service has out at once, `grace_s` how long a stopping service waits for attempts that are out.
+    `breaker_failures` in a row stop the calls to a port (0: they never do), for `breaker_pause_s` seconds at first,
+    and for `breaker_longest_pause_s` at most when it stays away; requests wait meanwhile, and use up no attempts.
     """
 
     batch: int = 500
@@ -41,6 +44,13 @@ class RuntimeConfig:
     skipped_inputs: int = 5_000
     retry_pause_s: float = 0.2
     flush_s: float = 5.0
+    breaker_failures: int = 20
+    breaker_pause_s: float = 1.0
+    breaker_longest_pause_s: float = 30.0
+
+    def breaker(self, port: str) -> Breaker:
+        """Return a new circuit breaker for a port."""
+        return Breaker(port, BreakerConfig(self.breaker_failures, self.breaker_pause_s, self.breaker_longest_pause_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class Host:
     log: EventLog
     stores: Stores
     ports: Mapping[str, object]
+    breakers: Mapping[str | None, Breaker]
     config: RuntimeConfig
     code_version: str
 
@@ -69,7 +80,7 @@ class TaskLoop:
         self._config = host.config
         self._log = host.log
         self._port = host.log.port
-        self._effects = EffectRunner(service, host.log, host.ports, slots, self._take_answer)
+        self._effects = EffectRunner(service, host.log, host.ports, host.breakers, slots, self._take_answer)
         self._answers: list[Answer] = []
         self._inbox: list[Record] = []
         self._skipped = 0

@@ -13,6 +13,7 @@ from eventlib.choreography import Choreography
 from eventlib.errors import OwnershipLost, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim
+from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.loop import Host, RuntimeConfig, TaskLoop
 from eventlib.runtime.parking import ParkedRetryRequested
@@ -45,11 +46,13 @@ class Runtime:
         choreography = log.choreography
         self._log = log
         self._services = choreography.services if services is None else tuple(map(choreography.service, services))
+        given, config = dict(ports or {}), config or RuntimeConfig()
         self._host = Host(
             log,
             stores or open_stores(log.port.url),
-            dict(ports or {}),
-            config or RuntimeConfig(),
+            given,
+            {None: NEVER_OPEN, **{port: config.breaker(port) for port in given}},
+            config,
             code_version(choreography),
         )
         self._loops: dict[tuple[str, int], TaskLoop] = {}
@@ -97,6 +100,11 @@ class Runtime:
     def transactions(self) -> int:
         """How many transactions this process has committed."""
         return sum(loop.transactions for loop in self._loops.values())
+
+    @property
+    def breakers(self) -> Mapping[str, BreakerState]:
+        """Whether calls to each port go through just now."""
+        return {port: breaker.state for port, breaker in self._host.breakers.items() if port is not None}
 
     async def _is_idle(self) -> bool:
         if len(self._loops) < sum(service.partitions for service in self._services):
