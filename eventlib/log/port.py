@@ -86,7 +86,7 @@ class Reader(ABC):
         """Return up to `limit` records, at once when there are any; else wait for one, the timeout, or `wake()`.
 
         Guarantee: the records of a partition come in offset order, each once; only committed ones; every partition
-        gets its turn. Returns an empty list after the timeout or a `wake()`.
+        gets its turn. Returns an empty list after the timeout, a `wake()`, or `close()`.
         """
 
     @abstractmethod
@@ -118,7 +118,8 @@ class Membership(ABC):
         """Wait until what this process should own differs from `held`, and return it.
 
         Guarantee: at any time at most one claim of a partition can append; a dead owner's partition is claimed
-        within seconds by a member that still lives.
+        within seconds by a member that still lives. Raises: what keeps the log from telling, when trying again does
+        not help; LogUnavailable when the log was closed.
         """
 
     @abstractmethod
@@ -130,7 +131,8 @@ class Log(ABC):
     """A durable, partitioned log.
 
     `url` is how it was opened, for messages; `log_id` is its own for ever, so that a cache of one log is never
-    taken for that of another.
+    taken for that of another. Whatever names a topic or partition that is not there raises ContractError; a log that
+    was closed raises LogUnavailable.
     """
 
     url: str

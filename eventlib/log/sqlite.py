@@ -13,8 +13,8 @@ from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite_append import Appender
 from eventlib.log.sqlite_errors import is_busy
 from eventlib.log.sqlite_file import LogFile
-from eventlib.log.sqlite_state import SqliteOptions, row_of
 from eventlib.log.sqlite_owners import Owners
+from eventlib.log.sqlite_state import SqliteOptions, row_of
 from eventlib.log.sqlite_upkeep import Upkeep
 from eventlib.topic import Topic
 

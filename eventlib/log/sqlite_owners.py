@@ -151,7 +151,8 @@ class Owners:
                     member.fail(error)
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._owners_moved.wait(), min(_LOOK_S, self.file.options.heartbeat_s))
+                async with asyncio.timeout(min(_LOOK_S, self.file.options.heartbeat_s)):
+                    await self._owners_moved.wait()
             self._owners_moved.clear()
 
     async def _beat_once(self) -> None:

@@ -88,7 +88,8 @@ class Upkeep:
     async def _run(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _RETAIN_EVERY_S)
+                async with asyncio.timeout(_RETAIN_EVERY_S):
+                    await self._wake.wait()
             self._wake.clear()
             aging = {state for state in self._file.partitions.values() if state.topic.retention is not None}
             due, self._due = self._due | aging, set()

@@ -76,9 +76,9 @@ class AppendContract(LogFixture):
         """An empty partition starts at its end; the end is where the next record goes."""
         assert await log.start("a", 0) == await log.end("a", 0)
         end = await log.end("a", 0)
-        assert await log.append([record("a", b"1")]) == [end]
-        assert await log.start("a", 0) == end
-        assert await log.end("a", 0) > end
+        (offset,) = await log.append([record("a", b"1")])
+        assert await log.start("a", 0) == offset >= end
+        assert await log.end("a", 0) > offset
 
     async def test_offset_at_a_time(self, log: Log) -> None:
         """The first record that is not older counts, also when times do not rise with the offsets."""
@@ -93,15 +93,12 @@ class AppendContract(LogFixture):
 
     async def test_offset_at_a_time_in_a_long_partition(self, log: Log) -> None:
         """It is exact however the log looks it up."""
-        for first in range(0, 5_000, 500):
-            batch = [
-                record("a", b"x")._replace(timestamp_ms=1_000_000 + i // 3 * 10) for i in range(first, first + 500)
-            ]
-            await log.append(batch)
+        given = [record("a", b"x")._replace(timestamp_ms=1_000_000 + i // 3 * 10) for i in range(5_000)]
+        offsets = [o for first in range(0, 5_000, 500) for o in await log.append(given[first : first + 500])]
         for index in (0, 1, 300, 1_023, 1_024, 1_666):
             offset = await log.offset_at("a", 0, 1_000_000 + index * 10 - 5)
             assert (await log.read("a", 0, offset, 1))[0].timestamp_ms == 1_000_000 + index * 10
-            assert offset == (await log.start("a", 0)) + index * 3
+            assert offset == offsets[index * 3]
 
     async def test_an_append_to_several_topics_is_whole_or_not_at_all(self, log: Log) -> None:
         """When the last record is refused, none of the others is there."""
@@ -200,6 +197,11 @@ class TopicContract(LogFixture):
 
 class KeepingContract(LogFixture):
     """Retention and compaction: what goes, what stays, and that no offset is given twice."""
+
+    @pytest.fixture(autouse=True)
+    def _only_where_it_happens_now(self, request: pytest.FixtureRequest) -> None:
+        if request.function.__name__ in vars(KeepingContract):
+            self.only_where_compact_is_now()
 
     async def test_retention_by_time(self, log: Log) -> None:
         """What is older goes from the front; the rest keeps its offsets."""

@@ -30,6 +30,9 @@ class LogFixture:
     durable = True
     """Whether opening the same place again gives the same log, also while it is open."""
 
+    compacts_now = True
+    """Whether `compact()` has dropped what is not kept when it returns; a broker may do that in its own time."""
+
     place: Path
     handles: list[Log]
 
@@ -58,6 +61,11 @@ class LogFixture:
         """Skip a test that opens the log twice, when that gives two logs."""
         if not self.durable:
             pytest.skip("opening this log twice gives two logs")
+
+    def only_where_compact_is_now(self) -> None:
+        """Skip a test that looks at what compaction has left."""
+        if not self.compacts_now:
+            pytest.skip("this log compacts in its own time")
 
 
 def record(topic: str, value: bytes | None, *, key: bytes | None = b"k", partition: int = 0) -> Record:

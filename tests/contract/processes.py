@@ -11,7 +11,7 @@ from pathlib import Path
 from eventlib.errors import OwnershipLost
 from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_file import SqliteOptions
+from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.store.sqlite import SqliteStores
 from eventlib.topic import Topic
 

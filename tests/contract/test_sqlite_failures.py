@@ -21,7 +21,7 @@ from eventlib.errors import (
 )
 from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_file import SqliteOptions
+from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.topic import Topic
 
 TOPICS = [Topic("a", partitions=1), Topic("b", partitions=1)]

@@ -10,7 +10,7 @@ import pytest
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.log.port import TOMBSTONES_KEPT, Log, Record
 from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_file import SqliteOptions
+from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.store.port import Stores
 from eventlib.store.sqlite import SqliteStores
 from eventlib.times import now_ms

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,8 +17,8 @@ from processes import IMPATIENT, PATIENT, TOPICS, part
 
 from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_file import SqliteOptions
 from eventlib.log.sqlite_schema import connect
+from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.store.sqlite import SqliteStores
 
 PATIENCE_S = 20.0
@@ -37,6 +38,23 @@ def process(role: str, place: Path, argument: str = "") -> Iterator["subprocess.
 def line_of(started: "subprocess.Popen[str]") -> str:
     assert started.stdout is not None
     return started.stdout.readline().strip()
+
+
+def stop_between_commits(started: "subprocess.Popen[str]", place: Path) -> None:
+    """Stop a process while it does not hold SQLite's lock: what stops within a commit keeps it, and everybody out."""
+    connection = connect(place)
+    while True:
+        started.send_signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            started.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+        else:
+            connection.execute("ROLLBACK")
+            connection.close()
+            return
 
 
 async def appended_by(log: SqliteLog) -> Counter[str]:
@@ -104,7 +122,7 @@ async def test_a_stopped_owner_is_replaced_after_its_lease_and_cannot_append_any
         standby = await log.join("s", 2)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(standby.changed({}), 2.5)  # it lives: it keeps what it has
-        owner.send_signal(signal.SIGSTOP)
+        stop_between_commits(owner, place)
         held = await asyncio.wait_for(standby.changed({}), PATIENCE_S)
         assert held.keys() == {0, 1}
         end = await log.end("a", 0)
