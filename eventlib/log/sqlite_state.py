@@ -27,7 +27,7 @@ class SqliteOptions:
     heartbeat_s: float = 1.0
     lease_s: float = 3.0
     watch_active_s: float = 0.002
-    watch_idle_s: float = 0.025
+    watch_idle_s: float = 0.03
     compact_floor: int = 10_000
     max_bytes: int | None = None
     clock: Callable[[], int] = now_ms
