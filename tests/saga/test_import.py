@@ -5,8 +5,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from laws import History, check_laws, read_file, refusals
-from shop_runs import REAL_ORDERS, ShopLog, order_file
+
+from tests.saga.laws import History, check_laws, read_file, refusals
+from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 RATES = ("--decline", "0.05", "--undeliverable", "0.05", "--gateway-timeout", "0.1", "--seed", "7")
 STOCK_UNITS = 150
