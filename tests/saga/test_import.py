@@ -59,7 +59,7 @@ def test_killed_and_started_again_the_laws_hold(tmp_path: Path, orders: int, kil
 @pytest.mark.skipif(not REAL_ORDERS.exists(), reason="the real orders are not shipped with the project")
 def test_the_whole_real_file(tmp_path: Path) -> None:
     shop = ShopLog(tmp_path)
-    summary = shop.run_import(REAL_ORDERS, "--decline", "0.05", "--undeliverable", "0.01")
+    summary = shop.run_import(REAL_ORDERS, "--decline", "0.05", "--undeliverable", "0.01", longest_s=900)
     print(summary)
     check(shop, REAL_ORDERS, 1_000)
 
@@ -78,7 +78,7 @@ def _killed(directory: Path, file: Path, kills: int, longest_s: float, stock_uni
         after_s = random.uniform(0.7, longest_s)
         print(f"seed {seed}: SIGKILL after {after_s:.2f} s")
         killed += shop.killed_import(file, after_s, *options)
-    summary = shop.run_import(file, *options)
+    summary = shop.run_import(file, *options, longest_s=600)
     assert killed >= kills // 2, "too few kills came in time: nothing was tried"
     print(f"{killed} of {kills} kills came in time; {summary}")
     check(shop, file, stock_units)
