@@ -1,5 +1,6 @@
 """The log as applications see it: typed events in, typed events out."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -38,7 +39,7 @@ class EventLog:
         self._types = {contract_of(event).type: event for event in choreography.events}
         self._topics = {topic.name: topic for topic in choreography.topics}
         self._turn = 0
-        self._recent: dict[tuple[str, int, int], Event] = {}
+        self._recent: OrderedDict[tuple[str, int, int], Event] = OrderedDict()
 
     async def prepare(self) -> None:
         """Create the choreography's topics and register its events' schemas, where they are not there yet."""
@@ -83,7 +84,7 @@ class EventLog:
         recent = self._recent
         recent[record.topic, record.partition, offset] = event
         if len(recent) > _REMEMBERED:
-            del recent[next(iter(recent))]
+            recent.popitem(last=False)
 
     def said_at(self, record: Record) -> Event | None:
         """Return the event in a record if this process has put it there lately: the same that decoding would give."""
