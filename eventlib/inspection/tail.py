@@ -53,7 +53,7 @@ async def tail(
         while True:
             records = await reader.poll(_CHUNK)
             if records:
-                yield _in_order(records)
+                yield in_order(records)
     finally:
         await reader.close()
 
@@ -137,7 +137,7 @@ async def _merged(
         yield batch
 
 
-def _in_order(records: list[Record]) -> list[Record]:
+def in_order(records: list[Record]) -> list[Record]:
     """Sort by time without changing the order of any partition, whatever its times say."""
     newest: dict[TopicPartition, int] = {}
     keyed = list[tuple[int, str, int, int, Record]]()

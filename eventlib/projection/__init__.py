@@ -1,0 +1,7 @@
+"""Projections: what follows from a log, kept in a local SQLite file for questions that the log itself answers slowly."""
+
+from eventlib.projection.projection import Projection
+from eventlib.projection.view import View
+from eventlib.projection.waiters import Waiters
+
+__all__ = ["Projection", "View", "Waiters"]

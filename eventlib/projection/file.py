@@ -1,0 +1,135 @@
+"""The SQLite file of a projection: a view's tables, and how far they have come, in one transaction."""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from eventlib.errors import LogUnavailable
+from eventlib.log.port import TopicPartition
+from eventlib.log.sqlite_errors import explained, is_busy, is_damaged, unavailable
+from eventlib.projection.view import View
+from eventlib.times import now_ms
+
+_WHAT = "projection"
+_MOST_INSTANCES = 100
+_OWN_TABLES = """
+CREATE TABLE eventlib_positions (
+    topic TEXT, partition INTEGER, next INTEGER NOT NULL, PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE eventlib_projection (log_id TEXT NOT NULL, fingerprint TEXT NOT NULL, written_at INTEGER NOT NULL);
+"""
+
+
+class ViewFile:
+    """A view's tables in a file that this process alone has open.
+
+    Guarantee: tables and positions are written together or not at all; a killed process leaves the last transaction.
+    A power cut may take the last seconds; they are read from the log again.
+    Raises: LogUnavailable when another process has the file, LogFull, LogReadOnly.
+    """
+
+    def __init__(self, view: View, path: Path | None, log_id: str) -> None:
+        self.path = path or Path(":memory:")
+        self._view = view
+        self._log_id = log_id
+        self.db = self._opened()
+        self.positions = self._positions()
+
+    @classmethod
+    def open_free(cls, view: View, path: Path, log_id: str) -> "ViewFile":
+        """Open the file at a path, or, while another process has it, one beside it: each instance has its own."""
+        for number in range(1, _MOST_INSTANCES + 1):
+            own = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+            try:
+                return cls(view, own, log_id)
+            except InUse:
+                continue
+        raise unavailable(path, f"{_MOST_INSTANCES} instances are open already", _WHAT)
+
+    @property
+    def written_at(self) -> int:
+        """When it was last written (ms)."""
+        return int(self.db.execute("SELECT written_at FROM eventlib_projection").fetchone()[0])
+
+    def begin_anew(self) -> None:
+        """Drop all tables, and make them again, empty."""
+        kinds = {"table": "TABLE", "view": "VIEW"}
+        there = self.db.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
+        drops = [f'DROP {kinds[kind]} IF EXISTS "{name}";' for kind, name in there if kind in kinds]
+        try:
+            self.db.executescript(f"BEGIN IMMEDIATE; {''.join(drops)} {_OWN_TABLES} {self._view.tables};")
+            self.db.execute(
+                "INSERT INTO eventlib_projection VALUES (?, ?, ?)", (self._log_id, self._view.fingerprint, now_ms())
+            )
+            self.db.execute("COMMIT")
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+        self.positions = {}
+
+    def write(self, act: Callable[[sqlite3.Connection], None], positions: Mapping[TopicPartition, int]) -> None:
+        """Run `act`, and note these positions, in one transaction. Raises: what `act` raises; what `explained` says."""
+        moved = [(*place, offset) for place, offset in positions.items() if self.positions.get(place) != offset]
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+            act(self.db)
+            self.db.executemany("INSERT OR REPLACE INTO eventlib_positions VALUES (?, ?, ?)", moved)
+            self.db.execute("UPDATE eventlib_projection SET written_at = ?", (now_ms(),))
+            self.db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise explained(error, self.path, _WHAT) from error
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+        self.positions = dict(positions)
+
+    def close(self) -> None:
+        """Close the file, so that another process may have it."""
+        self.db.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return self._connected()
+        except OSError as error:
+            raise unavailable(self.path, f"its directory cannot be made ({error})", _WHAT) from error
+        except sqlite3.Error as error:
+            if is_busy(error):
+                raise InUse(f"the projection {self.path} is open elsewhere: give this one another path") from error
+            if not is_damaged(error):
+                raise explained(error, self.path, _WHAT) from error
+        for suffix in ("", "-wal", "-shm"):  # a cache of the log: what is damaged is made again
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        return self._connected()
+
+    def _connected(self) -> sqlite3.Connection:
+        self.db = db = sqlite3.connect(self.path, timeout=0, isolation_level=None, cached_statements=256)
+        try:
+            db.execute("PRAGMA locking_mode=EXCLUSIVE")
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute("PRAGMA cache_size=-16384")  # KiB
+            db.execute("PRAGMA journal_size_limit=67108864")
+            db.execute("BEGIN IMMEDIATE")  # from here on the file is this process's own
+            db.execute("COMMIT")
+            if not self._is_ours():
+                self.begin_anew()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _is_ours(self) -> bool:
+        try:
+            row = self.db.execute("SELECT log_id, fingerprint FROM eventlib_projection").fetchone()
+        except sqlite3.OperationalError:
+            return False  # a new file, or somebody else's tables
+        return bool(row == (self._log_id, self._view.fingerprint))
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        rows = self.db.execute("SELECT topic, partition, next FROM eventlib_positions")
+        return {(topic, partition): offset for topic, partition, offset in rows}
+
+
+class InUse(LogUnavailable):
+    """Another process has the file."""

@@ -1,0 +1,222 @@
+"""Follows a log, and keeps a view of it."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from eventlib.errors import ContractError, LogUnavailable, Retryable
+from eventlib.eventlog import EventLog
+from eventlib.inspection.decoding import RecordReader
+from eventlib.inspection.tail import in_order
+from eventlib.log.port import TOMBSTONES_KEPT, Reader, Record, TopicPartition
+from eventlib.projection.file import ViewFile
+from eventlib.projection.view import View
+from eventlib.projection.waiters import Waiters
+from eventlib.times import now_ms
+
+_log = logging.getLogger(__name__)
+_BATCH = 500
+_RETRY_S = 0.2
+# Four fifths, so that a slow start does not bring it near the moment when tombstones go.
+_LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
+
+
+class Projection:
+    """Reads a view's topics from where it was, writes what follows, and goes on as the log does.
+
+    `async with Projection(log, view) as points: points.db.execute("SELECT …")`. The file lies beside an SQLite log's
+    own, each process with one of its own (`path` names another); for a log in memory it is in memory. It is a cache:
+    deleting it, or `rebuild`, has it made again from the log.
+    Guarantee: each record counts once, whatever interrupts it, also `kill -9`: tables and positions are one
+    transaction. A partition's records come in order; within a batch, all of them by time. Memory: one batch.
+    """
+
+    def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
+        self.log = log
+        self.view = view
+        self.listeners: list[Callable[[], None]] = []
+        self._path = None if path is None else Path(path)
+        self._reads = RecordReader(log)
+        self._waiters = Waiters()
+        self._file: ViewFile | None = None
+        self._reader: Reader | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._anew = False
+        self._error: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open the file, and begin to follow the log. Raises: LogUnavailable when another process has the file."""
+        if self._path is None:
+            default = _beside(self.log.port.url, self.view.name)
+            opened = None if default is None else ViewFile.open_free(self.view, default, self.log.port.log_id)
+        else:
+            opened = ViewFile(self.view, self._path, self.log.port.log_id)
+        self._file = opened or ViewFile(self.view, None, self.log.port.log_id)
+        self._following = asyncio.create_task(self._follow(), name=f"projection {self.view.name}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop after the transaction at hand, and close the file."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        self._waiters.fail(LogUnavailable(f"the projection {self.view.name} was closed"))
+        self._opened.close()
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The tables, as of the last transaction; only `apply` writes to them."""
+        return self._opened.db
+
+    @property
+    def error(self) -> Exception | None:
+        """What has ended it for good; None as long as it follows the log."""
+        return self._error
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The next offset of each partition that it has not applied yet."""
+        return self._opened.positions
+
+    async def reached(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
+        """Wait until the record at an offset has been applied; False when it was not in time.
+
+        Raises: ContractError for a topic that it does not read; what has ended it for good.
+        """
+        self._refuse_ended()
+        if topic not in self.view.inputs:
+            raise ContractError(f"projection {self.view.name} does not read topic {topic!r}")
+        place = topic, partition
+        return await self._waiters.until(place, lambda: self.positions.get(place, 0) > offset, timeout_s)
+
+    async def caught_up(self, timeout_s: float) -> bool:
+        """Wait until all has been applied that is on the log now; False when it was not in time."""
+        self._refuse_ended()
+        ends = await self.ends()
+        return await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s)
+
+    async def ends(self) -> dict[TopicPartition, int]:
+        """Return where the partitions that it reads end now."""
+        topics = await self.log.port.topics()
+        places = [(name, partition) for name in self.view.inputs for partition in range(topics[name].partitions)]
+        return {place: await self.log.port.end(*place) for place in places}
+
+    async def rebuild(self) -> None:
+        """Forget everything, and read the log from its beginning; `caught_up` waits for the end of that."""
+        self._opened.begin_anew()
+        self._anew = True
+        if self._reader is not None:
+            self._reader.wake()
+
+    async def failed(self) -> None:
+        """Wait until something ends it for good, and raise that."""
+        assert self._following is not None, "enter the projection first"  # noqa: S101  a misuse, not a state
+        await asyncio.shield(self._following)
+
+    # --- following
+
+    @property
+    def _opened(self) -> ViewFile:
+        assert self._file is not None, "enter the projection first"  # noqa: S101  a misuse, not a state
+        return self._file
+
+    def _refuse_ended(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        positions = self.positions
+        return all(positions.get(place, 0) >= end for place, end in ends.items())
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._read_on()
+            except Retryable as error:
+                _log.warning("projection %s cannot go on, tries again: %s", self.view.name, error)
+                await asyncio.sleep(_RETRY_S)
+            except Exception as error:
+                self._error = error
+                self._waiters.fail(error)
+                raise
+
+    async def _read_on(self) -> None:
+        self._anew = False
+        reader = self._reader = self.log.port.reader(await self._starts())
+        self._waiters.wake([None])
+        places = list(self._opened.positions)
+        try:
+            while True:
+                records = await reader.poll(_BATCH)
+                changes = await self._decoded(in_order(records))
+                if self._anew:
+                    return
+                if not changes and all(reader.position(place) == self.positions[place] for place in places):
+                    continue
+                self._apply(changes, {place: reader.position(place) for place in places})
+        finally:
+            self._reader = None
+            await reader.close()
+
+    async def _starts(self) -> dict[TopicPartition, int]:
+        """Return where to go on; begin anew when the file knows of more than the log, or may have missed a deletion."""
+        opened, ends = self._opened, await self.ends()
+        if any(offset > ends.get(place, offset) for place, offset in opened.positions.items()) or (
+            now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._reads_compacted()
+        ):
+            opened.begin_anew()
+        for place in ends:
+            if place not in opened.positions:
+                opened.positions[place] = await self.log.port.start(*place)
+        return dict(opened.positions)
+
+    async def _reads_compacted(self) -> bool:
+        topics = await self.log.port.topics()
+        return any(topics[name].compacted for name in self.view.inputs)
+
+    async def _decoded(self, records: Sequence[Record]) -> list[tuple[Record, Any]]:
+        decoded = set(self.view.topics)
+        found = list[tuple[Record, Any]]()
+        for record in records:
+            if record.topic not in decoded:
+                found.append((record, None))
+                continue
+            event: Any = self.log.said_at(record)
+            if event is None:
+                (reading,) = await self._reads.read([record])
+                event = reading.value
+                if reading.error is not None:
+                    _log.warning("projection %s cannot read %s: %s", self.view.name, record[:3], reading.error)
+            found.append((record, event))
+        return found
+
+    def _apply(self, changes: Sequence[tuple[Record, Any]], positions: Mapping[TopicPartition, int]) -> None:
+        apply, before = self.view.apply, self._opened.positions
+
+        def act(db: sqlite3.Connection) -> None:
+            for record, event in changes:
+                apply(db, record, event)
+
+        self._opened.write(act, positions)
+        for listener in self.listeners:
+            listener()
+        self._waiters.wake([None, *(place for place, offset in positions.items() if before.get(place) != offset)])
+
+
+def _beside(log_url: str, name: str) -> Path | None:
+    """Return where a log's projections lie: beside an SQLite log's file, in `var` for a log elsewhere."""
+    scheme, _, place = log_url.partition("://")
+    match scheme:
+        case "sqlite":
+            return Path(f"{place.removeprefix('/')}.{name}.db")
+        case "memory":
+            return None
+        case _:
+            safe = "".join(letter if letter.isalnum() else "-" for letter in place)
+            return Path("var") / f"{safe}.{name}.db"
