@@ -1,9 +1,8 @@
-"""The shop's own commands: `python -m services import FILE`, `python -m services demo`."""
+"""The shop's own commands: `python -m services import FILE`, `demo`, `simulators`."""
 
 import asyncio
 import json
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +11,12 @@ import typer
 from rich.console import Console
 
 from eventlib.errors import EventlibError
+from eventlib.settings import DEFAULT_LOG, eventlib_settings, wants_traceback
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
-from services.importing.summary import DEFAULT_LOG, show_summary
-from services.outside import Outside
+from services.importing.summary import show_summary
+from services.settings import demo_settings, refuse_vain_faults, shop_settings
 
 app = typer.Typer(name="services", no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 
@@ -24,10 +24,25 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
 
 LogOption = Annotated[
-    str,
-    typer.Option("--log", envvar="EVENTLIB_LOG", metavar="URL", help="The log: sqlite:///PATH or kafka://HOST:PORT."),
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="URL",
+        help=f"The log. [dim]Default: $EVENTLIB_LOG, or {DEFAULT_LOG}[/dim]",
+        show_default=False,
+    ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Says which orders the rates hit.")]
+DeclineOption = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Share of orders whose payment is refused.", show_default=False)
+]
+UndeliverableOption = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Share that the carrier will not bring.", show_default=False)
+]
+GatewayTimeoutOption = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Share of calls to the gateway that stay unanswered.", show_default=False),
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Says which orders the rates hit.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")]
 
 
@@ -39,14 +54,12 @@ def services() -> None:
 @app.command("import")
 def import_orders(  # noqa: PLR0913, PLR0917  each parameter is an option of the command
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Orders: .ndjson, .ndjson.gz, or Online Retail .csv.")],
-    log: LogOption = DEFAULT_LOG,
+    log: LogOption = None,
     stock: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Units delivered of each product.")] = 1_000,
-    decline: Annotated[float, typer.Option(min=0, max=1, help="Share of orders whose payment is refused.")] = 0.0,
-    undeliverable: Annotated[float, typer.Option(min=0, max=1, help="Share that the carrier will not bring.")] = 0.0,
-    gateway_timeout: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of calls to the gateway that stay unanswered.")
-    ] = 0.0,
-    seed: SeedOption = 0,
+    decline: DeclineOption = None,
+    undeliverable: UndeliverableOption = None,
+    gateway_timeout: GatewayTimeoutOption = None,
+    seed: SeedOption = None,
     rejects: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Write refused orders here: order_id, reason, detail.")
     ] = None,
@@ -59,24 +72,60 @@ def import_orders(  # noqa: PLR0913, PLR0917  each parameter is an option of the
 
     Importing the same file again changes nothing; an import that was interrupted goes on where it was.
     """
-    outside = Outside(decline=decline, undeliverable=undeliverable, gateway_timeout=gateway_timeout, seed=seed)
-    config = ImportConfig(log_url=log, stock_units=stock, place_only=place_only, rejects=rejects, outside=outside)
+    settings = shop_settings(decline=decline, undeliverable=undeliverable, gateway_timeout=gateway_timeout, seed=seed)
+    refuse_vain_faults(settings, gateway=[decline, gateway_timeout], carrier=[undeliverable])
+    url = eventlib_settings(log=log).log
+    config = ImportConfig(log_url=url, stock_units=stock, place_only=place_only, rejects=rejects, settings=settings)
     _import(file, config, as_json=as_json)
 
 
 @app.command()
 def demo(
     orders: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many orders to make.")] = DEFAULT_ORDERS,
-    seed: Annotated[int, typer.Option(help="Another seed makes other orders.")] = 1,
-    log: LogOption = DEFAULT_LOG,
+    seed: Annotated[int | None, typer.Option(help="Another seed makes other orders.", show_default=False)] = None,
+    log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make orders, some of them dirty, and import them: 5 % are declined, 1 % are undeliverable."""
-    path = demo_path(log, orders, seed)
-    write_orders(path, orders, seed)
-    Console(stderr=True).print(f"{orders:,} orders, made with seed {seed}: {path}", highlight=False, markup=False)
-    outside = Outside(decline=0.05, undeliverable=0.01, seed=seed)
-    _import(path, ImportConfig(log_url=log, stock_units=stock_for(orders), outside=outside), as_json=as_json)
+    url = eventlib_settings(log=log).log
+    config = ImportConfig(log_url=url, stock_units=stock_for(orders), settings=demo_settings(seed))
+    made_with = config.settings.seed
+    path = demo_path(url, orders, made_with)
+    write_orders(path, orders, made_with)
+    Console(stderr=True).print(f"{orders:,} orders, made with seed {made_with}: {path}", highlight=False, markup=False)
+    _import(path, config, as_json=as_json)
+
+
+@app.command()
+def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the command
+    host: Annotated[str, typer.Option(help="The address to answer at.")] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.", show_default=False)
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="The file that keeps what really happened.", show_default=False)
+    ] = None,
+    seed: SeedOption = None,
+    decline: DeclineOption = None,
+    undeliverable: UndeliverableOption = None,
+    gateway_timeout: GatewayTimeoutOption = None,
+    hang: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds until an unanswered call is cut.", show_default=False)
+    ] = None,
+) -> None:
+    """Serve a payment gateway and a carrier over HTTP, with faults that can be changed while they run (PUT /faults)."""
+    from services.simulation.server import serve
+
+    settings = shop_settings(
+        simulators_port=port,
+        simulators_ledger=ledger,
+        seed=seed,
+        decline=decline,
+        undeliverable=undeliverable,
+        gateway_timeout=gateway_timeout,
+        hang_s=hang,
+    )
+    serve(host, settings)
 
 
 def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
@@ -105,7 +154,7 @@ def run(arguments: list[str]) -> int:
     except (EventlibError, OSError) as error:
         return _complain(str(error) or type(error).__name__, 1)
     except Exception as error:
-        if os.environ.get("EVENTLIB_TRACEBACK"):
+        if wants_traceback():
             raise
         what = f"{type(error).__name__}: {error}"
         return _complain(f"something unforeseen: {what} (EVENTLIB_TRACEBACK=1 shows where)", 1)

@@ -1,12 +1,12 @@
 """The options that commands share, and what they mean when they are left out."""
 
-import os
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-DEFAULT_LOG = "sqlite:///var/shop.db"
+from eventlib.settings import DEFAULT_LOG, eventlib_settings
+
 LOG_VARIABLE = "EVENTLIB_LOG"
 
 AppOption = Annotated[
@@ -49,7 +49,11 @@ class Place:
 
     @classmethod
     def of(cls, context: typer.Context, app: str | None, log: str | None) -> "Place":
-        """Return what was given after the command's name, else before it, else the environment's or the default."""
+        """Return what was given after the command's name, else before it, else the environment's or the default.
+
+        Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
+        """
         found = context.find_root().obj
         before = found if isinstance(found, Shared) else Shared(None, None)
-        return cls(app or before.app, log or before.log or os.environ.get(LOG_VARIABLE) or DEFAULT_LOG)
+        settings = eventlib_settings(app=app or before.app, log=log or before.log)
+        return cls(settings.app, settings.log)

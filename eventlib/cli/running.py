@@ -11,7 +11,8 @@ from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.errors import WiringError
 from eventlib.opening import open_log
-from eventlib.runtime import Runtime
+from eventlib.runtime import Runtime, RuntimeConfig
+from eventlib.settings import runtime_config
 
 
 def run_services(place: Place, only: list[str]) -> None:
@@ -24,15 +25,17 @@ def run_services(place: Place, only: list[str]) -> None:
             f"effects speak to {', '.join(ports)}, and nobody opens that: give the choreography a function that does, "
             f"Choreography({choreography.name!r}, ..., ports=open_outside)"
         )
+    config = runtime_config()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_serve(choreography, list(dict.fromkeys(names)), place.url))
+    asyncio.run(_serve(choreography, list(dict.fromkeys(names)), place.url, config))
 
 
-async def _serve(choreography: Choreography, names: list[str], url: str) -> None:
+async def _serve(choreography: Choreography, names: list[str], url: str, config: RuntimeConfig) -> None:
     async with AsyncExitStack() as stack:
-        event_log = await stack.enter_async_context(open_log(url, choreography))
+        # The outside world first: a wrong setting of it should not leave a new log behind.
         ports = {} if choreography.ports is None else await stack.enter_async_context(choreography.ports(url))
-        runtime = await stack.enter_async_context(Runtime(event_log, ports=ports, services=names))
+        event_log = await stack.enter_async_context(open_log(url, choreography))
+        runtime = await stack.enter_async_context(Runtime(event_log, ports=ports, services=names, config=config))
         stop = _stop_signal()
         failed = asyncio.ensure_future(runtime.failed())
         _tell(f"Running {', '.join(names)} on {url}; Ctrl-C stops.")

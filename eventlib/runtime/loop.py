@@ -5,6 +5,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import monotonic
+from typing import Annotated
+
+from pydantic import Field
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import EventlibError, OwnershipLost, Retryable
@@ -23,6 +26,9 @@ from eventlib.times import now_ms
 
 _log = logging.getLogger(__name__)
 
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
@@ -35,18 +41,18 @@ class RuntimeConfig:
     and for `breaker_longest_pause_s` at most when it stays away; requests wait meanwhile, and use up no attempts.
     """
 
-    batch: int = 500
-    cached_entries: int = 1_000
-    pending_effects: int = 500
-    concurrent_effects: int = 200
-    grace_s: float = 5.0
-    restore_chunk: int = 2_000
-    skipped_inputs: int = 5_000
-    retry_pause_s: float = 0.2
-    flush_s: float = 5.0
-    breaker_failures: int = 20
-    breaker_pause_s: float = 1.0
-    breaker_longest_pause_s: float = 30.0
+    batch: Count = 500
+    cached_entries: Count = 1_000
+    pending_effects: Count = 500
+    concurrent_effects: Count = 200
+    grace_s: Seconds = 5.0
+    restore_chunk: Count = 2_000
+    skipped_inputs: Count = 5_000
+    retry_pause_s: Seconds = 0.2
+    flush_s: Seconds = 5.0
+    breaker_failures: Annotated[int, Field(ge=0)] = 20
+    breaker_pause_s: Seconds = 1.0
+    breaker_longest_pause_s: Seconds = 30.0
 
     def breaker(self, port: str) -> Breaker:
         """Return a new circuit breaker for a port."""

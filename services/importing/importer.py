@@ -12,7 +12,8 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog, Publication
 from eventlib.inspection.decoding import event_topics
 from eventlib.opening import open_log
-from eventlib.runtime import Runtime
+from eventlib.runtime import Runtime, RuntimeConfig
+from eventlib.settings import runtime_config
 from services import shop
 from services.importing.catalogue import arrival, prepare
 from services.importing.known import Known
@@ -23,7 +24,8 @@ from services.importing.source import Source
 from services.importing.survey import Survey, survey
 from services.importing.waiting import waiting_orders
 from services.importing.watching import Watch
-from services.outside import Outside
+from services.outside import open_ports
+from services.settings import ShopSettings, shop_settings
 
 _QUIET_S = 2.0
 _LONGEST_QUIET_S = 60.0
@@ -44,7 +46,8 @@ class ImportConfig:
     stock_units: int = 1_000
     place_only: bool = False
     rejects: Path | None = None
-    outside: Outside = field(default_factory=Outside)
+    settings: ShopSettings = field(default_factory=shop_settings)
+    runtime: RuntimeConfig = field(default_factory=runtime_config)
     open_orders: int = 1_000
     batch_orders: int = 100
     batch_lines: int = 2_000
@@ -83,8 +86,8 @@ async def import_file(path: Path, config: ImportConfig, progress: Progress) -> R
         running = Import(log, source, found, rejects, config, progress)
         if config.place_only:
             return await running.place_only()
-        ports = await stack.enter_async_context(config.outside.open(config.log_url))
-        runtime = await stack.enter_async_context(Runtime(log, ports=ports))
+        ports = await stack.enter_async_context(open_ports(config.settings, config.log_url))
+        runtime = await stack.enter_async_context(Runtime(log, ports=ports, config=config.runtime))
         return await running.see_through(runtime)
 
 

@@ -12,11 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from eventlib.settings import eventlib_settings
 from services.importing.outcomes import COMPENSATIONS
 from services.importing.refusals import Reason
 from services.importing.report import Report, percentiles
-
-DEFAULT_LOG = "sqlite:///var/shop.db"
 
 _LISTED = 10
 _WORDS = {
@@ -125,9 +124,7 @@ def _next(report: Report) -> Text:
 
 def _commands(report: Report) -> Iterator[tuple[str, str]]:
     eventlib = _eventlib()
-    log = (
-        "" if report.log_url == os.environ.get("EVENTLIB_LOG", DEFAULT_LOG) else f" --log {shlex.quote(report.log_url)}"
-    )
+    log = "" if report.log_url == eventlib_settings().log else f" --log {shlex.quote(report.log_url)}"
     if report.place_only:
         yield f"{eventlib} run{log}", "Run the services on what was placed:"
         return

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields
 from hashlib import blake2b
-from typing import TypeVar
+from typing import ClassVar, TypeVar
+
+from pydantic import ConfigDict
 
 from eventlib.errors import OutcomeUnknown
 
@@ -19,6 +21,8 @@ class Faults:
     twice. These are drawn anew for each attempt. `silent`: no attempt to charge or book this order is ever answered,
     although half of them act; the question that follows, void or recall, is answered.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     timeout: float = 0.0
     lost: float = 0.0
@@ -50,6 +54,14 @@ class CarrierFaults(Faults):
 
     undeliverable: float = 0.0
     departed: float = 0.5
+
+
+class NeverArrived(OutcomeUnknown):
+    """The call did not reach the other side, or the other side keeps silent."""
+
+
+class AnswerLost(OutcomeUnknown):
+    """The call was carried out, and its answer did not come back."""
 
 
 class Chance:
@@ -89,13 +101,13 @@ class Connection:
         await self._delay(key, attempt)
         if self._chance.of(self._faults.timeout, "timeout", key, attempt):
             self._failed[key] = attempt
-            raise OutcomeUnknown(f"{key}: no connection, attempt {attempt}")
+            raise NeverArrived(f"{key}: no connection, attempt {attempt}")
         answer = await act()
         if self._chance.of(self._faults.duplicate, "duplicate", key, attempt):
             answer = await act()
         if self._chance.of(self._faults.lost, "lost", key, attempt):
             self._failed[key] = attempt
-            raise OutcomeUnknown(f"{key}: the answer was lost, attempt {attempt}")
+            raise AnswerLost(f"{key}: the answer was lost, attempt {attempt}")
         self._failed.pop(key, None)
         return answer
 
@@ -106,7 +118,7 @@ class Connection:
         if self._chance.of(0.5, "silent but acting", order_id):
             await act()
         await self._delay(key, 1)
-        raise OutcomeUnknown(f"{key}: no answer")
+        raise NeverArrived(f"{key}: no answer")
 
     async def _delay(self, key: str, attempt: int) -> None:
         if self._faults.delay_s > 0:

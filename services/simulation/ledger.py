@@ -141,6 +141,13 @@ class Ledger:
         _settle(entries, error)
 
 
+def open_ledger(path: Path) -> Ledger:
+    """Open a ledger's file, or make a new one with its directory."""
+    if path != Path(":memory:"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return Ledger(path)
+
+
 def _settle(entries: list[Entry], error: Exception | None) -> None:
     for entry in entries:
         if entry.future.done():  # its caller was cancelled, and does not wait any more

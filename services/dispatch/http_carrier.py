@@ -1,0 +1,54 @@
+"""The carrier over HTTP."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from services.dispatch.ports import Booked, Recalled, Undeliverable
+from services.http_calls import Calls
+
+
+class OnItsWay(BaseModel):
+    """The carrier has the parcel."""
+
+    outcome: Literal["booked"]
+    tracking: str = Field(min_length=1, max_length=500)
+
+
+class Refused(BaseModel):
+    """The carrier will not bring the parcel."""
+
+    outcome: Literal["undeliverable"]
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class CalledBack(BaseModel):
+    """The carrier does not have the parcel, and will refuse its key from now on."""
+
+    outcome: Literal["recalled"]
+
+
+_BOOK: TypeAdapter[OnItsWay | Refused] = TypeAdapter(Annotated[OnItsWay | Refused, Field(discriminator="outcome")])
+_RECALL: TypeAdapter[OnItsWay | CalledBack] = TypeAdapter(
+    Annotated[OnItsWay | CalledBack, Field(discriminator="outcome")]
+)
+
+
+class HttpCarrier:
+    """A carrier at an address.
+
+    Guarantee: repeats nothing by itself. Raises: OutcomeUnknown, and Terminal for what no retry helps.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:
+        """Fetch a parcel, or refuse."""
+        answer = await self._calls.post("parcels", key, {"order_id": order_id, "country": country}, _BOOK)
+        return Booked(answer.tracking) if isinstance(answer, OnItsWay) else Undeliverable(answer.reason)
+
+    async def recall(self, key: str) -> Booked | Recalled:
+        """Cancel the booking with this key, whether it was made or not; Booked when the parcel is on its way."""
+        answer = await self._calls.post("recalls", key, {"parcel_key": key}, _RECALL)
+        return Booked(answer.tracking) if isinstance(answer, OnItsWay) else Recalled()

@@ -1,0 +1,50 @@
+"""Connections that can be cut in the middle of a call, as a broken network does."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, ClassVar, cast
+
+from starlette.requests import Request
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+Address = tuple[str, int]
+
+
+class Line(H11Protocol):
+    """One client's connection; `Line.of` finds that of a request."""
+
+    open: ClassVar[dict[Address, "Line"]] = {}
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._address: Address = ("", 0)
+        self._gone = asyncio.Event()
+
+    @classmethod
+    def of(cls, request: Request) -> "Line":
+        """Return the connection that a request came on."""
+        client = request.client
+        assert client is not None  # noqa: S101  it came over TCP
+        return cls.open[client.host, client.port]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Take a connection in."""
+        super().connection_made(transport)
+        self._address = cast("Address", transport.get_extra_info("peername")[:2])
+        Line.open[self._address] = self
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let a connection go."""
+        super().connection_lost(exc)
+        Line.open.pop(self._address, None)
+        self._gone.set()
+
+    def cut(self) -> None:
+        """End the connection at once, whatever is still to be sent."""
+        self.transport.abort()
+
+    async def hang(self, longest_s: float) -> None:
+        """Wait until the client hangs up, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._gone.wait()

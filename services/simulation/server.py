@@ -1,0 +1,210 @@
+"""The simulated gateway and carrier as a server: real sockets, real silence, and one durable ledger.
+
+A call that is left without an answer hangs until the client gives up, or `hang_s` are over; one whose answer is lost
+has acted when its connection is cut. The ledger is on disk before an answer is sent, so that a killed server goes on
+where it was.
+"""
+
+import socket
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import uvicorn
+from fastapi import APIRouter, FastAPI, Header, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from services.dispatch.http_carrier import CalledBack, OnItsWay
+from services.dispatch.http_carrier import Refused as NotBrought
+from services.dispatch.ports import Booked, Recalled, Undeliverable
+from services.fields import GatewayKey
+from services.payment.http_gateway import Refused, Returned, Taken, Undone
+from services.payment.ports import Declined
+from services.settings import ShopSettings
+from services.simulation.carrier import SimulatedCarrier
+from services.simulation.faults import AnswerLost, Chance, NeverArrived
+from services.simulation.gateway import SimulatedGateway
+from services.simulation.ledger import Ledger, LedgerConflict, open_ledger
+from services.simulation.lines import Line
+from services.simulation.wire import AllFaults, Charge, HttpFaults, Parcel, Problem, Recall, Refund, Void
+
+Key = Annotated[GatewayKey, Header(alias="Idempotency-Key")]
+
+_PROBLEMS: dict[int | str, dict[str, object]] = {
+    422: {"model": Problem, "description": "Malformed, or the key was used for something else"},
+    429: {"description": "A fault: not now, nothing was done"},
+    503: {"description": "A fault: nothing was done"},
+}
+
+
+class Simulators:
+    """Both of them on one ledger; their faults can be changed while they run."""
+
+    def __init__(self, ledger: Ledger, settings: ShopSettings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._chance = Chance(settings.seed, "http")
+        self._attempts = Counter[str]()
+        self.set_faults(AllFaults(gateway=settings.gateway_faults, carrier=settings.carrier_faults, http=HttpFaults()))
+
+    def set_faults(self, faults: AllFaults) -> None:
+        """Let other things go wrong from now on."""
+        self.faults = faults
+        self.gateway = SimulatedGateway(self._ledger, faults.gateway, seed=self._settings.seed)
+        self.carrier = SimulatedCarrier(self._ledger, faults.carrier, seed=self._settings.seed)
+
+    async def answer(  # noqa: PLR0911  one return for each fault
+        self, request: Request, key: str, act: Callable[[], Awaitable[BaseModel]]
+    ) -> Response:
+        """Carry one call out, and send its answer as the faults let it."""
+        line, call = Line.of(request), f"{request.url.path} {key}"
+        self._attempts[call] += 1
+        if self.faults.http.down:
+            return _cut(line)
+        if self._hits("error", call):
+            return Response(status_code=503)
+        if self._hits("throttle", call):
+            return Response(status_code=429, headers={"Retry-After": "1"})
+        try:
+            return await self._sent(await act(), line, call)
+        except LedgerConflict as conflict:
+            return JSONResponse({"detail": str(conflict)}, status_code=422)
+        except AnswerLost:
+            return _cut(line)
+        except NeverArrived:
+            await self._hang(line)
+            return _cut(line)
+
+    async def _sent(self, answer: BaseModel, line: Line, call: str) -> Response:
+        if self._hits("late", call):
+            await self._hang(line)
+        if self._hits("garbage", call):
+            return Response("<h1>It works!</h1>", media_type="text/html")
+        return JSONResponse(answer.model_dump())
+
+    def _hits(self, fault: str, call: str) -> bool:
+        return self._chance.of(getattr(self.faults.http, fault), fault, call, self._attempts[call])
+
+    async def _hang(self, line: Line) -> None:
+        await line.hang(self.faults.http.hang_s or self._settings.hang_s)
+
+
+def _cut(line: Line) -> Response:
+    line.cut()
+    return Response(status_code=502)  # to nobody
+
+
+def make_app(simulators: Simulators) -> FastAPI:
+    """Return the server's application."""
+    app = FastAPI(
+        title="Gateway and carrier",
+        description="A simulated payment gateway and parcel carrier. Every call needs an Idempotency-Key: repeated under "
+        "its key it acts once, and gets the same answer. A refusal is an answer (200).",
+        version="1",
+    )
+    app.include_router(_gateway(simulators), prefix="/gateway", tags=["gateway"])
+    app.include_router(_carrier(simulators), prefix="/carrier", tags=["carrier"])
+
+    @app.get("/faults", tags=["faults"], response_model=AllFaults)
+    async def faults() -> AllFaults:
+        """Return what goes wrong now."""
+        return simulators.faults
+
+    @app.put("/faults", tags=["faults"], response_model=AllFaults)
+    async def set_faults(wanted: AllFaults) -> AllFaults:
+        """Let this go wrong from now on, and nothing else."""
+        simulators.set_faults(wanted)
+        return simulators.faults
+
+    @app.get("/healthz", tags=["health"])
+    async def healthz() -> dict[str, str]:
+        """Tell that the server runs."""
+        return {"status": "ok"}
+
+    return app
+
+
+def _gateway(simulators: Simulators) -> APIRouter:
+    router = APIRouter(responses=_PROBLEMS)
+
+    @router.post("/charges", response_model=Taken | Refused)
+    async def charge(request: Request, key: Key, body: Charge) -> Response:
+        """Take money, or refuse."""
+
+        async def act() -> Taken | Refused:
+            answer = await simulators.gateway.charge(key, body.order_id, body.amount_cents, body.currency)
+            if isinstance(answer, Declined):
+                return Refused(outcome="declined", reason=answer.reason)
+            return Taken(outcome="taken")
+
+        return await simulators.answer(request, key, act)
+
+    @router.post("/voids", response_model=Undone)
+    async def void(request: Request, key: Key, body: Void) -> Response:
+        """Undo a charge, whether it was made or not; one that comes later is declined."""
+
+        async def act() -> Undone:
+            answer = await simulators.gateway.void(body.charge_key)
+            return Undone(outcome="voided", returned_cents=answer.returned_cents)
+
+        return await simulators.answer(request, key, act)
+
+    @router.post("/refunds", response_model=Returned)
+    async def refund(request: Request, key: Key, body: Refund) -> Response:
+        """Return money of a charge that was made."""
+
+        async def act() -> Returned:
+            await simulators.gateway.refund(key, body.charge_key, body.amount_cents, body.currency)
+            return Returned(outcome="refunded")
+
+        return await simulators.answer(request, key, act)
+
+    return router
+
+
+def _carrier(simulators: Simulators) -> APIRouter:
+    router = APIRouter(responses=_PROBLEMS)
+
+    @router.post("/parcels", response_model=OnItsWay | NotBrought)
+    async def book(request: Request, key: Key, body: Parcel) -> Response:
+        """Fetch a parcel, or refuse."""
+
+        async def act() -> OnItsWay | NotBrought:
+            match await simulators.carrier.book(key, body.order_id, body.country):
+                case Booked(tracking=tracking):
+                    return OnItsWay(outcome="booked", tracking=tracking)
+                case Undeliverable(reason=reason):
+                    return NotBrought(outcome="undeliverable", reason=reason)
+
+        return await simulators.answer(request, key, act)
+
+    @router.post("/recalls", response_model=OnItsWay | CalledBack)
+    async def recall(request: Request, key: Key, body: Recall) -> Response:
+        """Cancel a booking, whether it was made or not."""
+
+        async def act() -> OnItsWay | CalledBack:
+            match await simulators.carrier.recall(body.parcel_key):
+                case Booked(tracking=tracking):
+                    return OnItsWay(outcome="booked", tracking=tracking)
+                case Recalled():
+                    return CalledBack(outcome="recalled")
+
+        return await simulators.answer(request, key, act)
+
+    return router
+
+
+def serve(host: str, settings: ShopSettings) -> None:
+    """Serve until SIGINT or SIGTERM. Raises: OSError when the port is taken."""
+    with (
+        socket.create_server((host, settings.simulators_port), backlog=1_024) as listening,
+        open_ledger(settings.simulators_ledger) as ledger,
+    ):
+        port = listening.getsockname()[1]
+        sys.stderr.write(f"Gateway and carrier on http://{host}:{port} (/docs), ledger {settings.simulators_ledger}\n")
+        sys.stderr.flush()
+        app = make_app(Simulators(ledger, settings))
+        config = uvicorn.Config(app, http=Line, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,135 @@
+"""Settings from the environment: a wrong or unknown one is told by its name, and nothing starts with it."""
+
+from dataclasses import fields
+
+import pytest
+
+from eventlib import RuntimeConfig, WiringError
+from eventlib import cli as eventlib_cli
+from eventlib.settings import DEFAULT_LOG, SettingsError, eventlib_settings, runtime_config
+from services import __main__ as shop_cli
+from services.settings import ShopSettings, demo_settings, shop_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for variable in list(os.environ):
+        if variable.startswith(("EVENTLIB_", "SHOP_")):
+            monkeypatch.delenv(variable)
+
+
+def test_without_variables_the_defaults_are_those_of_the_classes() -> None:
+    assert runtime_config() == RuntimeConfig()
+    assert shop_settings() == ShopSettings.model_construct()
+    assert (eventlib_settings().log, eventlib_settings().app) == (DEFAULT_LOG, None)
+
+
+def test_every_field_of_the_runtime_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, each in enumerate(fields(RuntimeConfig), start=1):
+        monkeypatch.setenv(f"EVENTLIB_{each.name.upper()}", str(number))
+    found = runtime_config()
+    assert [getattr(found, each.name) for each in fields(found)] == list(range(1, len(fields(found)) + 1))
+
+
+def test_what_is_given_wins_over_the_environment_and_that_over_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_LOG", "sqlite:///environment.db")
+    monkeypatch.setenv("SHOP_DECLINE", "0.5")
+    assert eventlib_settings(log=None).log == "sqlite:///environment.db"
+    assert eventlib_settings(log="sqlite:///given.db").log == "sqlite:///given.db"
+    assert (shop_settings().decline, shop_settings(decline=0.25).decline) == (0.5, 0.25)
+    assert (demo_settings(None).decline, demo_settings(None).undeliverable, demo_settings(3).seed) == (0.5, 0.01, 3)
+
+
+def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_LOG", "")
+    monkeypatch.setenv("SHOP_GATEWAY_URL", "")
+    assert eventlib_settings().log == DEFAULT_LOG
+    assert shop_settings().gateway_url is None
+
+
+def test_known_variables_that_others_read_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_TRACEBACK", "1")
+    monkeypatch.setenv("EVENTLIB_REGISTRY", "http://registry:8081")
+    monkeypatch.setenv("EVENTLIB_BATCH", "7")
+    eventlib_settings()
+    assert runtime_config().batch == 7
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("EVENTLIB_BATCH", "many", "EVENTLIB_BATCH='many': expected a valid integer"),
+        ("EVENTLIB_BATCH", "0", "EVENTLIB_BATCH='0': expected greater than or equal to 1"),
+        ("EVENTLIB_GRACE_S", "inf", "EVENTLIB_GRACE_S='inf': expected a finite number"),
+        ("EVENTLIB_BATHC", "1", "there is no setting EVENTLIB_BATHC: did you mean EVENTLIB_BATCH?"),
+        (
+            "EVENTLIB_QQQQQQQQQQQQQQQQQQQQQQQ",
+            "1",
+            "there is no setting EVENTLIB_QQQQQQQQQQQQQQQQQQQQQQQ: known are EVENTLIB_APP, EVENTLIB_BATCH",
+        ),
+    ],
+)
+def test_a_wrong_setting_of_the_library_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as refused:
+        runtime_config()
+    assert str(refused.value).startswith(expected)
+    assert isinstance(refused.value, WiringError)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("SHOP_DECLINE", "2", "SHOP_DECLINE='2': expected less than or equal to 1"),
+        ("SHOP_DECLINE", "nan", "SHOP_DECLINE='nan': expected"),
+        ("SHOP_SEED", "one", "SHOP_SEED='one': expected a valid integer"),
+        ("SHOP_GATEWAY_URL", "gateway", "SHOP_GATEWAY_URL='gateway': expected a valid URL"),
+        ("SHOP_READ_TIMEOUT_S", "0", "SHOP_READ_TIMEOUT_S='0': expected greater than 0"),
+        ("SHOP_DECLIEN", "0.1", "there is no setting SHOP_DECLIEN: did you mean SHOP_DECLINE?"),
+    ],
+)
+def test_a_wrong_setting_of_the_shop_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as refused:
+        shop_settings()
+    assert str(refused.value).startswith(expected)
+
+
+@pytest.mark.parametrize("variable", ["EVENTLIB_BATCH", "SHOP_SEED", "EVENTLIB_WRONG", "SHOP_WRONG"])
+@pytest.mark.parametrize("command", ["run", "import", "demo", "simulators"])
+def test_nothing_starts_with_a_wrong_setting(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+    command: str,
+    variable: str,
+) -> None:
+    if command == "simulators" and variable.startswith("EVENTLIB_"):
+        pytest.skip("the simulators know nothing of logs")
+    directory = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.setenv(variable, "wrong")
+    log = f"sqlite:///{directory}/shop.db"
+    if command == "run":
+        code = eventlib_cli.run(["run", "--app", "services:shop", "--log", log])
+    else:
+        arguments = {"import": ["import", "x.ndjson", "--log", log], "demo": ["demo", "--log", log]}
+        code = shop_cli.run(arguments.get(command, ["simulators", "--ledger", f"{directory}/ledger.db"]))
+    complaint = capsys.readouterr().err
+    assert (code, complaint.count("\n")) == (1, 1), complaint
+    assert variable in complaint
+    assert "Traceback" not in complaint
+    assert list(directory.iterdir()) == []
+
+
+def test_faults_of_a_gateway_that_is_elsewhere_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHOP_GATEWAY_URL", "http://127.0.0.1:1/gateway")
+    assert shop_cli.run(["import", "x.ndjson", "--decline", "0.1"]) == 1
+    assert "the gateway is at http://127.0.0.1:1/gateway (SHOP_GATEWAY_URL)" in capsys.readouterr().err
