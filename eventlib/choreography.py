@@ -48,6 +48,7 @@ class Choreography:
         _refuse_twice("services", (service.name for service in services))
         _refuse_twice("deciders", (decider.name for decider in self.deciders))
         _refuse_twice("event types", (contract_of(event).type for event in self.events))
+        _refuse_neighbours(self.events)
         self.topics = self._topics()
 
     @property
@@ -60,6 +61,13 @@ class Choreography:
         """Every event that is handled or said, or published from outside."""
         found = [event for service in self.services for event in (*service.handles, *service.says)]
         return tuple(dict.fromkeys([*found, *self.facts]))
+
+    def extended(self, name: str, *services: Service, facts: Iterable[type[Event]] = ()) -> "Choreography":
+        """Return a choreography of these services and more, on the same log and with the same outside world.
+
+        Ports of the new services' own are given where they are run. Raises: WiringError as the class does.
+        """
+        return Choreography(name, [*self.services, *services], facts=[*self.facts, *facts], ports=self.ports)
 
     def service(self, name: str) -> Service:
         """Return a service by name. Raises: WiringError when there is none."""
@@ -114,7 +122,7 @@ class Choreography:
     def _handled_but_never_said(self, events: Iterable[type[Event]]) -> Iterable[Finding]:
         for event in sorted(events, key=lambda e: e.__name__):
             contract = contract_of(event)
-            if contract.request or event in self.facts:
+            if contract.request or contract.foreign or event in self.facts:
                 continue
             yield Finding(
                 "error",
@@ -161,6 +169,16 @@ def _refuse_twice(what: str, names: Iterable[str]) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise WiringError(f"two {what} are named {', '.join(twice)}: names are unique in a choreography")
+
+
+def _refuse_neighbours(events: Sequence[type[Event]]) -> None:
+    for foreign in (contract_of(event) for event in events if contract_of(event).foreign):
+        others = [event.__name__ for event in events if contract_of(event).topic.name == foreign.topic.name]
+        if len(others) > 1:
+            raise WiringError(
+                f"topic {foreign.topic.name!r} is foreign, and such a topic has one event type, but here are "
+                f"{', '.join(sorted(others))}: leave one, and put our own events on a topic of ours"
+            )
 
 
 def _named(name: str, found: dict[str, T], what: str) -> T:

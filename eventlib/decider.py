@@ -88,9 +88,12 @@ class Decider(Generic[S]):
     For one input: state = evolve(state, input); said = handler(state, input); state = evolve(state, each said).
     Guarantee: inputs of one key are handled one after the other, in the order of their topic; between topics no
     order is promised, so a decider remembers what came early.
+
+    `key` names the field that all its events have as their key. With None it handles keyless events, and has one
+    state for each partition: for a foreign topic that is not partitioned by what is in it, to say events under a key.
     """
 
-    def __init__(self, name: str, *, state: type[S], key: str) -> None:
+    def __init__(self, name: str, *, state: type[S], key: str | None) -> None:
         if not dataclasses.is_dataclass(state) or not state.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # not in typeshed
             raise WiringError(
                 f"decider {name}: state {state.__name__} must be a frozen dataclass: @dataclass(frozen=True)"
@@ -197,6 +200,11 @@ class Decider(Generic[S]):
         if event_type in self.handlers:
             raise WiringError(f"{where}: {event_type.__name__} is handled already, by {self.handlers[event_type].name}")
         key = contract_of(event_type).key
+        if key is None and contract_of(event_type).request:
+            raise WiringError(
+                f"{where}: {event_type.__name__} is a request without a key: who answers it remembers so for ever, and "
+                "that needs a key of its own; name one of its fields as the key"
+            )
         if key != self.key:
             raise WiringError(
                 f"{where}: {event_type.__name__} has key {key!r}, but decider {self.name} has key {self.key!r}; "
@@ -205,8 +213,10 @@ class Decider(Generic[S]):
         self.handlers[event_type] = handler
 
     def check_said(self, said: Sequence[type[Event]], where: str) -> None:
-        """Refuse events that cannot be said: requests come only from outside."""
+        """Refuse events that cannot be said: requests come only from outside, and others write foreign topics."""
         for event_type in said:
+            if contract_of(event_type).foreign is not None:
+                raise WiringError(f"{where}: {event_type.__name__} is foreign: others write its topic, and nobody here")
             if contract_of(event_type).request:
                 raise WiringError(f"{where}: {event_type.__name__} is a request, and those come only from outside")
 

@@ -1,10 +1,11 @@
 """Events: past facts, each with its topic and key declared once."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,6 +14,22 @@ from eventlib.topic import Topic
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
+
+E = TypeVar("E", bound="Event")
+
+
+class Foreign(ABC):
+    """Reads what others write to a topic of theirs; `eventlib.foreign` has JSON, plain text and Avro."""
+
+    @abstractmethod
+    def decode(self, event_type: type[E], value: bytes, key: str | None) -> E:
+        """Return a record's value as an event; `key` is the record's key, for a key field that the value has not.
+
+        Guarantee: raises nothing but ContractError, whatever the bytes are, and does no I/O.
+        """
+
+    def check(self, event_type: "type[Event]") -> None:  # noqa: B027  most have nothing to check
+        """Refuse a class that could never be read, when it is declared. Raises: WiringError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +42,7 @@ class Contract:
     request: bool
     final: bool
     tombstone: bool
+    foreign: Foreign | None = None
 
 
 class Event(BaseModel):
@@ -37,6 +55,8 @@ class Event(BaseModel):
     - `request=True`: comes from outside the services, perhaps twice; handled once for each id, remembered for ever.
     - `final=True`: ends a story, so nobody has to handle it.
     - `tombstone=True`: removes its key from the compacted copy of a topic that is held twice.
+    - `foreign=Json()`: others write this topic, in a form of their own; nothing but events of this class is read
+      from it, and nothing is said on it. See `eventlib.foreign`.
 
     Raises: WiringError at import, when the topic is missing or the key is not a field.
     """
@@ -45,7 +65,7 @@ class Event(BaseModel):
 
     __contract__: ClassVar[Contract | None] = None
 
-    def __init_subclass__(
+    def __init_subclass__(  # noqa: PLR0913  what a class line declares
         cls,
         *,
         topic: str | Topic | None = None,
@@ -54,6 +74,7 @@ class Event(BaseModel):
         request: bool = False,
         final: bool = False,
         tombstone: bool = False,
+        foreign: Foreign | None = None,
         **config: Any,
     ) -> None:
         """Take the declarations off the class line, before Pydantic reads the fields."""
@@ -71,7 +92,12 @@ class Event(BaseModel):
         declared = topic if isinstance(topic, Topic) else Topic(topic)
         if tombstone and not declared.latest:
             raise WiringError(f"event {cls.__name__} is a tombstone, but topic {declared.name!r} has no latest=True")
-        cls.__contract__ = Contract(cls.__name__, declared, key, request, final, tombstone)
+        if foreign is not None and declared.latest:
+            raise WiringError(
+                f"event {cls.__name__} is foreign, but topic {declared.name!r} has latest=True: that copy is written "
+                "with each event, and others write these; say compacted=True if they keep the newest of each key"
+            )
+        cls.__contract__ = Contract(cls.__name__, declared, key, request, final, tombstone, foreign)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -80,6 +106,8 @@ class Event(BaseModel):
         if contract is not None and contract.key is not None and contract.key not in cls.model_fields:
             fields = ", ".join(cls.model_fields) or "none"
             raise WiringError(f"event {cls.__name__}: key {contract.key!r} is not one of its fields ({fields})")
+        if contract is not None and contract.foreign is not None:
+            contract.foreign.check(cls)
 
 
 def contract_of(event_type: type[Event]) -> Contract:

@@ -8,7 +8,8 @@ from secrets import token_hex
 from eventlib.choreography import Choreography
 from eventlib.codec.port import Codec, UnknownSchema
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord
-from eventlib.event import Event, Position, contract_of, key_of
+from eventlib.event import Contract, Event, Position, contract_of, key_of
+from eventlib.foreigners import Foreigners
 from eventlib.identity import request_id, root_traceparent
 from eventlib.log.port import Log, Record
 from eventlib.times import from_ms, now_ms
@@ -38,13 +39,15 @@ class EventLog:
         self._source = source
         self._types = {contract_of(event).type: event for event in choreography.events}
         self._topics = {topic.name: topic for topic in choreography.topics}
+        self.foreigners = Foreigners(choreography.events)
         self._turn = 0
         self._recent: OrderedDict[tuple[str, int, int], Event] = OrderedDict()
 
     async def prepare(self) -> None:
         """Create the choreography's topics and register its events' schemas, where they are not there yet."""
         await self.port.create_topics(self.choreography.topics)
-        await self.codec.prepare((contract_of(event).topic.name, event) for event in self.choreography.events)
+        ours = [event for event in self.choreography.events if contract_of(event).foreign is None]
+        await self.codec.prepare((contract_of(event).topic.name, event) for event in ours)
 
     async def publish(
         self,
@@ -56,13 +59,21 @@ class EventLog:
     ) -> Position:
         """Put one event on the log, from outside the services, and return where it stands.
 
-        Guarantee: durable when it returns. Raises: ContractError for an event that does not fit its contract.
+        Guarantee: durable when it returns; in a topic that is held twice, in both of them or in none.
+        Raises: ContractError, and nothing is written, for an event that does not fit its contract, is too large, is
+        not one of the choreography's, or is foreign; for a partition that there is not, or a header that is taken;
+        LogFull, LogUnavailable and the like as `Log.append` does.
         """
         publication = Publication(event, idempotency_key, partition, headers or {})
         return (await self.publish_many([publication]))[0]
 
     async def publish_many(self, publications: Sequence[Publication]) -> list[Position]:
-        """Put events on the log in order, all or none of them, and return where they stand."""
+        """Put events on the log in order, all or none of them, and return where they stand.
+
+        Keyless events go to the partitions by turns. Guarantee and Raises: as for `publish`.
+        """
+        if not publications:
+            return []
         now = now_ms()
         records = list[Record]()
         places = list[int]()
@@ -95,6 +106,8 @@ class EventLog:
 
         Raises: UnknownSchema when the codec has to be refreshed; UndecodableRecord when it cannot be read.
         """
+        if record.topic in self.foreigners.topics:
+            return self.foreigners.decode(record)
         if record.type is None:
             raise _undecodable(record, "the record has no ce_type header, so it is not an event of this choreography")
         event_type = self._types.get(record.type)
@@ -133,10 +146,8 @@ class EventLog:
     def records_of(self, publication: Publication, now: int) -> list[Record]:
         """Return the records of one publication: the event, and its copy in a topic that is held twice."""
         event = publication.event
-        contract = contract_of(type(event))
-        topic = self._topics.get(contract.topic.name)
-        if topic is None:
-            raise ContractError(f"{contract.type} is not an event of {self.choreography.name}")
+        contract = self._contract_of(event)
+        topic = contract.topic
         text = key_of(event)
         key = None if text is None else text.encode()
         if publication.partition is not None:
@@ -164,9 +175,25 @@ class EventLog:
             subject=text,
             correlation_id=event_id,
             traceparent=root_traceparent(event_id),
-            headers=tuple((name, value.encode()) for name, value in publication.headers.items()),
+            headers=_headers(publication.headers) if publication.headers else (),
         )
         return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]
+
+    def _contract_of(self, event: object) -> Contract:
+        event_type = type(event)
+        if not isinstance(event, Event):
+            raise ContractError(f"only events are published, and {event_type.__name__} is none: derive it from Event")
+        contract = contract_of(type(event))
+        if contract.foreign is not None:
+            raise ContractError(
+                f"{contract.type} is foreign: others write topic {contract.topic.name}, in a form of their own"
+            )
+        if self._types.get(contract.type) is not event_type:
+            raise ContractError(
+                f"{contract.type} is not an event of {self.choreography.name}: let a decider handle or say it, or name "
+                "it in the choreography's facts"
+            )
+        return contract
 
 
 _REMEMBERED = 20_000
@@ -176,6 +203,18 @@ _REMEMBERED = 20_000
 def latest_copy(record: Record, *, tombstone: bool) -> Record:
     """Return the copy of a record in the compacted `<topic>.latest`."""
     return record._replace(topic=f"{record.topic}.latest", value=None if tombstone else record.value)
+
+
+def _headers(given: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:
+    taken = [name for name in given if name.startswith(_TAKEN)]
+    if taken:
+        raise ContractError(
+            f"the header {taken[0]!r} is the library's own, as are all that begin with {', '.join(_TAKEN)}"
+        )
+    return tuple((name, value.encode()) for name, value in given.items())
+
+
+_TAKEN = ("ce_", "traceparent", "parked_", "past_of")
 
 
 def _undecodable(record: Record, reason: str) -> UndecodableRecord:

@@ -38,7 +38,7 @@ class SagaEvent:
     @property
     def type(self) -> str:
         """The event's type, also of one that cannot be decoded."""
-        return self.record.type or "(no type)"
+        return self.record.type or (type(self.event).__name__ if self.event else "(no type)")
 
     @property
     def service(self) -> str:

@@ -37,8 +37,8 @@ def flowchart(choreography: Choreography) -> str:
 def _arrows(choreography: Choreography) -> list[_Arrow]:
     """Return (from, to, topic: event) for each event that goes from one place to another."""
     said = [(_id("decider", decider.name), event) for decider in choreography.deciders for event in decider.says]
-    requests = [event for event in choreography.events if contract_of(event).request]
-    said += [(OUTSIDE, event) for event in [*requests, *choreography.facts]]
+    from_outside = [e for e in choreography.events if contract_of(e).request or contract_of(e).foreign]
+    said += [(OUTSIDE, event) for event in dict.fromkeys([*from_outside, *choreography.facts])]
     answers = {answer for decider in choreography.deciders for e in decider.effects.values() for answer in e.says}
     found = list[_Arrow]()
     for source, event in said:

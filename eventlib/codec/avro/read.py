@@ -11,6 +11,7 @@ from eventlib.codec.avro.guard import guard_of
 from eventlib.codec.avro.pairing import Pairing, validator_of
 from eventlib.codec.avro.types import Json, Record, schema_json, without_logical_types
 from eventlib.errors import ContractError
+from eventlib.validation import sentence_of
 
 _DECIMAL = frozenset(
     {"decimal"}
@@ -47,7 +48,7 @@ def reader_of(record: Record, writer: Json, header_bytes: int) -> Callable[[byte
                 raise ValueError(f"{len(data) - body.tell()} bytes are left over")  # noqa: TRY301  a call more is felt here
             return validate(raw if convert is None else convert(raw))
         except ValidationError as error:
-            raise ContractError(f"{record.name}: {_sentence(error)}") from error
+            raise ContractError(f"{record.name}: {sentence_of(error)}") from error
         except Exception as error:  # bytes from outside can raise anything in fastavro
             raise ContractError(f"{record.name}: the bytes do not fit the schema: {_reason(error)}") from error
 
@@ -62,12 +63,6 @@ def _essence(schema: Json) -> Json:
         return schema
     kept = {name: value for name, value in schema.items() if name not in {"doc", "default"}}
     return {name: _essence(value) for name, value in kept.items()}
-
-
-def _sentence(error: ValidationError) -> str:
-    details = error.errors(include_url=False, include_input=False, include_context=False)
-    shown = [f"field {'.'.join(map(str, each['loc'])) or '(all)'}: {each['msg']}" for each in details[:3]]
-    return "; ".join([*shown, f"and {len(details) - 3} more"] if len(details) > len(shown) else shown)
 
 
 def _reason(error: Exception) -> str:
