@@ -14,12 +14,20 @@ class Service:
     """A named, deployable group of deciders and their effects.
 
     Task p of a service is partition p of every topic that its deciders read, so these have equal partition counts.
-    `start_from` is where a service added to an old log begins: "earliest" or "latest".
+    `start_from` is where a service added to an old log begins: "earliest" or "latest". Its effects run only for what
+    was recorded after its first start, and for what follows from that: those for the past are parked, each with its
+    reason, until somebody retries them. `effects="all"` runs them all.
+    Guarantee: where a task began, and what was past then, is recorded before it handles anything.
     Raises: WiringError when the deciders do not fit together.
     """
 
     def __init__(
-        self, name: str, *, deciders: Sequence[Decider[Any]], start_from: Literal["earliest", "latest"] = "earliest"
+        self,
+        name: str,
+        *,
+        deciders: Sequence[Decider[Any]],
+        start_from: Literal["earliest", "latest"] = "earliest",
+        effects: Literal["new", "all"] = "new",
     ) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
             raise WiringError(f"service {name!r}: a name is small letters, digits and '-', and begins with a letter")
@@ -28,6 +36,7 @@ class Service:
         self.name = name
         self.deciders = tuple(deciders)
         self.start_from = start_from
+        self.effects = effects
         self.partitions = self._common_partitions()
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from eventlib.log.port import Claim, Reader, Record, TopicPartition
 from eventlib.runtime.breaker import Breaker, BreakerConfig
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.parking import ParkedRetryRequested, is_waiting
+from eventlib.runtime.past import beginnings
 from eventlib.runtime.records import EFFECT, POSITION_KEY, Positions
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
@@ -109,7 +110,14 @@ class TaskLoop:
         Raises: OwnershipLost when another owner took over; Terminal when the log or the code needs a person.
         """
         task = await self._restored()
-        self._reader = self._port.reader(await self._first_offsets(task))
+        try:
+            if await self._begin(task):
+                await self._handle_inputs(task)
+        finally:
+            self._close(task)
+
+    async def _handle_inputs(self, task: Task) -> None:
+        self._reader = self._port.reader(self._first_offsets(task))
         try:
             for request in task.state.committed(EFFECT):
                 if not request.headers:
@@ -121,7 +129,6 @@ class TaskLoop:
         finally:
             await self._effects.stop(0)
             await self._reader.close()
-            self._close(task)
 
     def _close(self, task: Task) -> None:
         try:
@@ -296,14 +303,14 @@ class TaskLoop:
             await self._log.codec.refresh()
             return self._log.codec.decode(Positions, record.value or b"")
 
-    async def _first_offsets(self, task: Task) -> dict[TopicPartition, int]:
-        partition = self.claim.partition
-        found: dict[TopicPartition, int] = {}
-        for topic in (*self.service.inputs, self.service.control):
-            known = task.positions.next.get(topic.name)
-            if known is None and self.service.start_from == "latest" and topic != self.service.control:
-                known = await self._port.end(topic.name, partition)
-            if known is None:
-                known = await self._port.start(topic.name, partition)
-            found[topic.name, partition] = known
-        return found
+    async def _begin(self, task: Task) -> bool:
+        """Settle where the task begins on topics that it has never read; False when it is stopped before that."""
+        while found := await beginnings(self._port, self.service, task.partition, task.positions):
+            if self._stopping:
+                return False
+            await self._commit(task, Inputs(now_ms(), beginnings=found))
+        return True
+
+    def _first_offsets(self, task: Task) -> dict[TopicPartition, int]:
+        topics = (*self.service.inputs, self.service.control)
+        return {(topic.name, task.partition): task.positions.next[topic.name] for topic in topics}

@@ -15,10 +15,16 @@ DUE = "due/"
 
 @dataclass(frozen=True)
 class Positions:
-    """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms)."""
+    """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms).
+
+    `first_ms` is the time of its first start; 0 when nobody took note of it. `past` has, for each topic that the task
+    still catches up with, the end as of the first time that it read it.
+    """
 
     next: dict[str, int] = field(default_factory=dict)
     at_ms: int = 0
+    first_ms: int = 0
+    past: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,8 @@ class ParkedKey:
 class Step:
     """One thing that a transaction did, in order.
 
-    kind: `run` (inputs first..last of a topic), `drop` (a request that was answered before), `park`, `release` (of
+    kind: `begin` (a topic is read for the first time, from first; what stands before last is the past), `run` (inputs
+    first..last of a topic), `drop` (a request that was answered before), `park`, `release` (of
     first in the parked topic), `deadline` (first is its due time in ms), `answer` (key is the request's id),
     `stall` (an effect was parked). `drop` and `park` speak of the last input of the run before them.
     """

@@ -9,6 +9,7 @@ from eventlib.errors import ContractError
 from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.identity import child_traceparent, derived_id
 from eventlib.log.port import Record
+from eventlib.runtime.past import Headers
 from eventlib.times import from_ms
 from eventlib.topic import Topic
 
@@ -17,13 +18,15 @@ class Cause(NamedTuple):
     """The input that makes a decider say something.
 
     `id` is what the ids of the events said derive from; `caused_by` is the event on the log that they name as their
-    cause. They differ for a deadline, which is no event: its cause is the one that last changed the key.
+    cause. They differ for a deadline, which is no event: its cause is the one that last changed the key; and for a
+    foreign record, whose id others may give twice. `past` is the mark of what follows from a service's past.
     """
 
     id: str
     caused_by: str
     correlation_id: str
     traceparent: str | None
+    past: Headers = ()
 
 
 class Speaker:
@@ -68,6 +71,7 @@ class Speaker:
             cause.correlation_id,
             cause.caused_by,
             child_traceparent(cause.traceparent, event_id),
+            cause.past,
         )
 
 

@@ -4,7 +4,7 @@ It does no I/O beside its local store, reads no clock and awaits nothing, so tha
 simulator run the same code. The loop around it reads, hands inputs over, appends, and says how that ended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -18,6 +18,7 @@ from eventlib.log.port import Record
 from eventlib.runtime.entry import Entry, Place, due_times
 from eventlib.runtime.journal import Steps
 from eventlib.runtime.parking import ParkedKeys, deadline_copy, key_text, original_of, parked_copy
+from eventlib.runtime.past import Beginning, mark_of, past_of, reason_of
 from eventlib.runtime.records import (
     POSITION_KEY,
     JournalEntry,
@@ -72,6 +73,8 @@ class Task:
         self._parked_topic = service.parked.name
         self._changelog, self._journal = service.changelog.name, service.journal.name
         self._handling, self._reading = _subscriptions(service)
+        self._foreign = log.foreigners.topics & {topic.name for topic in service.inputs}
+        self._mark = mark_of(service.name) if service.effects == "new" else ()
         self._schemas_known = False
         self._begin(0, ())
 
@@ -81,6 +84,8 @@ class Task:
         self._handled = 0
         self._events: list[Record] = []
         self._said: list[Event | None] = []
+        self._past: Mapping[str, int] = self.positions.past
+        self._first_ms = self.positions.first_ms
         self._requested: list[tuple[Record, Event | None]] = []
         self._answered: list[str] = []
         self._parks = False
@@ -91,7 +96,8 @@ class Task:
         Raises: UnknownSchema when the codec has to be refreshed; then roll back and handle again.
         """
         records = inputs.records if inputs.release is None else (inputs.release.control,)
-        newest = max((record.timestamp_ms for record in records), default=0)
+        timed = [r for r in records if r.topic not in self._foreign] if self._foreign else records  # others' clocks!
+        newest = max((record.timestamp_ms for record in timed), default=0)
         self._begin(max(inputs.now_ms, newest, self.positions.at_ms), records)
         self._schemas_known = inputs.schemas_known
         for answer in inputs.answers:
@@ -99,6 +105,8 @@ class Task:
         if inputs.release is not None:
             self._handled = 1
             self._release(inputs.release)
+        elif inputs.beginnings:
+            self._take_beginnings(inputs.beginnings)
         else:
             self._take_records(records)
             if inputs.due_ms is not None and self._handled == len(records):
@@ -130,17 +138,24 @@ class Task:
 
     def _take_records(self, records: Sequence[Record]) -> None:
         handling = self._handling
+        if len(records) > 1:
+            self.state.prefetch({(d.name, key_text(r)) for r in records if r.type for d in handling.get(r.type, ())})
         for record in records:
             if len(self._events) >= MAX_SAID:
                 break
             self._handled += 1
-            deciders = handling.get(record.type) if record.type else self._reading.get(record.topic)
+            ours = record.type and record.topic not in self._foreign
+            deciders = handling.get(record.type or "") if ours else self._reading.get(record.topic)
             if deciders is not None:
                 self._take(record, deciders)
 
     def _take(self, record: Record, deciders: Sequence[Decider[Any]]) -> None:
+        if self._past and self._mark and record.offset < self._past.get(record.topic, 0):
+            record = record._replace(headers=record.headers + self._mark)
         try:
             event = self._log.said_at(record) or self._read(record)
+            if record.topic in self._foreign:
+                record = self._log.foreigners.settled(record, event)
         except UndecodableRecord as error:
             for decider in deciders:
                 self._park(decider, record, error.reason)
@@ -161,14 +176,17 @@ class Task:
             raise
         if event is None:
             raise _misplaced(record, f"{record.type} is not an event of this choreography")
-        topic = contract_of(type(event)).topic
+        if record.topic in self._foreign:
+            return event
+        contract = contract_of(type(event))
+        topic = contract.topic
         if record.topic != topic.name:
             raise _misplaced(record, f"{record.type} belongs on topic {topic.name}, not on {record.topic}")
         key = key_text(record)
-        if key_of(event) != key:
+        if (key_of(event) or "") != key:
             raise _misplaced(record, f"the record's key is {key!r}, the event's {key_of(event)!r}")
         home = self._topics[topic.name].partition_of(record.key or b"")
-        if home != record.partition:
+        if home != record.partition and contract.key is not None:
             raise _misplaced(
                 record, f"key {key!r} belongs in partition {home}: was it written with another partitioner?"
             )
@@ -182,7 +200,7 @@ class Task:
             detail = "duplicate" if known == body_hash(record) else "conflict"
             self._act(Step("drop", record.topic, record.offset, record.offset, decider.name, key, detail))
             return ""
-        cause = _cause_of(record, entry if is_request else None)
+        cause = _cause_of(record, entry if is_request else None, foreign=record.topic in self._foreign)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
         turn = self._speakers[decider.name].turn(key, entry.sequence, cause, self._at_ms)
@@ -210,8 +228,7 @@ class Task:
         decider, key = speaker.decider, pending.subject or ""
         self._answered.append(answer.request_id)
         if answer.event is None:
-            stalled = pending._replace(headers=(("parked_reason", answer.reason.encode()),))
-            self.state.put(effect_key(answer.request_id), stalled)
+            self.state.put(effect_key(answer.request_id), stalled(pending, answer.reason))
             self._act(Step("stall", decider=decider.name, key=answer.request_id, detail=answer.reason))
             return
         entry = self.state.entry(decider, key)
@@ -233,7 +250,8 @@ class Task:
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
         speaker = self._speakers[decider.name]
         cause_id = deadline_id(decider.name, key, name, at)
-        cause = Cause(cause_id, entry.changed_by or cause_id, entry.correlation_id or cause_id, entry.traceparent)
+        past = self._mark if at < self.positions.first_ms else ()
+        cause = Cause(cause_id, entry.changed_by or cause_id, entry.correlation_id or cause_id, entry.traceparent, past)
         meta = Meta(
             id=cause_id,
             recorded_at=from_ms(self._at_ms),
@@ -264,9 +282,9 @@ class Task:
         self._act(Step("park", record.topic, record.offset, record.offset, decider.name, key, reason))
 
     def _release(self, release: Release) -> None:
-        stalled = self.state.get(effect_key(release.effect_id)) if release.effect_id else None
-        if stalled is not None and stalled.headers:
-            again = stalled._replace(headers=())
+        waits = self.state.get(effect_key(release.effect_id)) if release.effect_id else None
+        if waits is not None and waits.headers:
+            again = waits._replace(headers=())
             self.state.put(effect_key(release.effect_id), again)
             self._requested.append((again, None))
             self._act(Step("release", decider=(again.source or "").partition("/")[2], key=release.effect_id))
@@ -291,6 +309,8 @@ class Task:
     def _decide_again(self, decider: Decider[Any], record: Record) -> str:
         try:
             event = self._read(record)
+            if record.topic in self._foreign:
+                record = self._log.foreigners.settled(record, event)
         except UndecodableRecord as error:
             return error.reason
         if type(event) not in decider.handlers:
@@ -316,8 +336,26 @@ class Task:
         if records and decider.effects:
             for record, event in zip(records, said, strict=True):
                 if type(event) in decider.effects:
-                    self._requested.append((record, event))
-                    self.state.put(effect_key(record.event_id), record)
+                    self._request(decider, record, event)
+
+    def _request(self, decider: Decider[Any], record: Record, event: Event) -> None:
+        """Let an effect run once this is committed; one that follows from the past waits for a person."""
+        pending = record._replace(headers=()) if record.headers else record
+        if not (record.headers and self._mark):
+            self._requested.append((pending, event))
+            self.state.put(effect_key(record.event_id), pending)
+            return
+        reason = reason_of(past_of(record.headers))
+        self.state.put(effect_key(record.event_id), stalled(pending, reason))
+        self._act(Step("stall", decider=decider.name, key=record.event_id, detail=reason))
+
+    def _take_beginnings(self, beginnings: Sequence[Beginning]) -> None:
+        for topic, first, past_end in beginnings:
+            self._steps.act(Step("begin", topic, first, past_end), inputs=0)
+            self._steps.next[topic] = first
+            self._past = {**self._past, topic: past_end}
+        if not self.positions.next:
+            self._first_ms = self._at_ms
 
     def _say(self, records: list[Record], said: Sequence[Event]) -> None:
         self._events += records
@@ -334,7 +372,9 @@ class Task:
     def _transaction(self) -> Transaction:
         matters = bool(self._events or self._steps.acts or self.state.is_changed)
         steps = self._steps.all(self._handled)
-        positions = Positions({**self.positions.next, **self._steps.next}, self._at_ms)
+        next_offsets = {**self.positions.next, **self._steps.next}
+        past = {topic: end for topic, end in self._past.items() if next_offsets[topic] < end} if self._past else {}
+        positions = Positions(next_offsets, self._at_ms, self._first_ms, past)
         changes = self.state.records(Place(self._changelog, self.partition, self._at_ms), self._sources)
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
         journal = self._own_record(self._journal, None, JournalEntry(self._code_version, self._at_ms, steps))
@@ -375,12 +415,19 @@ def _subscriptions(service: Service) -> tuple[dict[str, list[Decider[Any]]], dic
     return handling, reading
 
 
-def _cause_of(record: Record, entry: Entry | None) -> Cause:
+def stalled(pending: Record, reason: str) -> Record:
+    """Return a pending effect as one that is parked."""
+    return pending._replace(headers=(("parked_reason", reason.encode()),))
+
+
+def _cause_of(record: Record, entry: Entry | None, *, foreign: bool) -> Cause:
     """Return a record as a cause; a request about a running saga belongs to that saga, not to one of its own."""
     correlation_id = record.correlation_id or record.event_id
     if entry is not None and entry.correlation_id is not None:
         correlation_id = entry.correlation_id
-    return Cause(record.event_id, record.event_id, correlation_id, record.traceparent)
+    cause_id = f"{record.topic}/{record.partition}/{record.offset}" if foreign else record.event_id
+    past = past_of(record.headers) if record.headers else ()
+    return Cause(cause_id, record.event_id, correlation_id, record.traceparent, past)
 
 
 def _misplaced(record: Record, reason: str) -> UndecodableRecord:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from eventlib.event import Event
 from eventlib.log.port import Record
+from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import Positions
 
 
@@ -30,7 +31,7 @@ class Inputs:
     """What one transaction is made from.
 
     `records` are handled in order, then deadlines due by `due_ms`; `answers` come first. A `release` is handled in a
-    transaction of its own. `schemas_known` says that all registered schemas were just read: bytes with another id are
+    transaction of its own, and so are `beginnings`. `schemas_known` says that all registered schemas were just read: bytes with another id are
     undecodable then.
     """
 
@@ -39,6 +40,7 @@ class Inputs:
     answers: Sequence[Answer] = ()
     due_ms: int | None = None
     release: Release | None = None
+    beginnings: Sequence[Beginning] = ()
     schemas_known: bool = False
 
 

@@ -4,4 +4,4 @@ from eventlib.service import Service
 from services.dispatch import effects as effects
 from services.dispatch.decider import shipments
 
-service = Service("dispatch", deciders=[shipments])
+service = Service("dispatch", deciders=[shipments], effects="all")

@@ -3,4 +3,4 @@
 from eventlib.service import Service
 from services.order.decider import orders
 
-service = Service("order", deciders=[orders])
+service = Service("order", deciders=[orders], effects="all")

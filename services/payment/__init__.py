@@ -4,4 +4,4 @@ from eventlib.service import Service
 from services.payment import effects as effects
 from services.payment.decider import payments
 
-service = Service("payment", deciders=[payments])
+service = Service("payment", deciders=[payments], effects="all")

@@ -5,4 +5,4 @@ from services.stock.delivery import deliveries
 from services.stock.reservation import reservations
 from services.stock.shelf import shelves
 
-service = Service("stock", deciders=[shelves, reservations, deliveries])
+service = Service("stock", deciders=[shelves, reservations, deliveries], effects="all")

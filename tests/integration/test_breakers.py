@@ -82,7 +82,7 @@ def shop() -> Choreography:
         await gateway.charge(event.order_id)
         return Charged(order_id=event.order_id)
 
-    return Choreography("s", [Service("orders", deciders=[orders])])
+    return Choreography("s", [Service("orders", deciders=[orders], effects="all")])
 
 
 async def said(log: EventLog, kind: type[Event]) -> int:

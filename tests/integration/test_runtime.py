@@ -137,7 +137,7 @@ def make_shop(broken: set[str]) -> Choreography:
     async def charge(event: ChargeAsked, gateway: Outside, meta: Meta) -> Charged:
         return Charged(order_id=event.order_id, by=await gateway.charge(meta.id, event.order_id))
 
-    return Choreography("small", [Service("orders", deciders=[orders])])
+    return Choreography("small", [Service("orders", deciders=[orders], effects="all")])
 
 
 Opened = Callable[[Choreography], AbstractAsyncContextManager[EventLog]]
