@@ -77,9 +77,6 @@ class _MemoryStore(Store):
         self._task.values.clear()
         self._task.checkpoint = 0
 
-    def flush(self) -> None:
-        """See `Store.flush`; a dict has nothing to flush."""
-
     def close(self) -> None:
         """See `Store.close`; the values stay for the task's next owner in this process."""
 

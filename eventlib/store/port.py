@@ -1,14 +1,15 @@
 """The port to a local store: a task's cache of its changelog, which can be thrown away at any time."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 
 class Store(ABC):
     """Bytes by key for one task, with the changelog offset up to which they are complete.
 
     Guarantee: what is read after a restart is exactly what was written up to the checkpoint, never a part of a
-    `write`; writes may be kept in memory for a while, so a restart can find an older checkpoint, never a torn one.
+    `write`; a crash may take the latest writes with it, and then the checkpoint is the older one. The runtime writes
+    seldom, and much at a time.
     """
 
     @property
@@ -19,6 +20,10 @@ class Store(ABC):
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """Return a key's bytes, or None."""
+
+    def get_many(self, keys: Collection[str]) -> dict[str, bytes]:
+        """Return the bytes of those keys that have any; a store that can look once for all of them overrides this."""
+        return {key: value for key in keys if (value := self.get(key)) is not None}
 
     @abstractmethod
     def write(self, changes: Mapping[str, bytes | None], checkpoint: int) -> None:
@@ -36,12 +41,8 @@ class Store(ABC):
         """Forget everything, so that the checkpoint is 0: for a cache that does not fit its log."""
 
     @abstractmethod
-    def flush(self) -> None:
-        """Make all that was written readable after a restart."""
-
-    @abstractmethod
     def close(self) -> None:
-        """Flush and close."""
+        """Close it, with a note of how far it is complete."""
 
 
 class Stores(ABC):

@@ -1,7 +1,8 @@
 """The file that holds the stores of one service's tasks. It is a cache: what does not fit is thrown away."""
 
+import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ _PUT = "INSERT INTO state VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = exc
 _DELETE = "DELETE FROM state WHERE partition = ? AND key = ?"
 _FORGET = "DELETE FROM state WHERE partition = ?"
 _GET = "SELECT value FROM state WHERE partition = ? AND key = ?"
+_GET_MANY = "SELECT key, value FROM state WHERE partition = ? AND key IN (SELECT value FROM json_each(?))"
 _SCAN = "SELECT key, value FROM state WHERE partition = ? AND key >= ? ORDER BY key LIMIT ?"
 _SCAN_ON = "SELECT key, value FROM state WHERE partition = ? AND key > ? ORDER BY key LIMIT ?"
 
@@ -70,7 +72,7 @@ class ServiceFile:
             raise self._explained(error) from error
         return int(checkpoint)
 
-    def flush(self, owner: Owner, changes: Mapping[str, bytes | None], checkpoint: int) -> None:
+    def write(self, owner: Owner, changes: Mapping[str, bytes | None], checkpoint: int) -> None:
         """Write changes and the checkpoint in one transaction. Raises: OwnershipLost; what `explained` says."""
         put = [(owner.partition, key, value) for key, value in changes.items() if value is not None]
         deleted = [(owner.partition, key) for key, value in changes.items() if value is None]
@@ -94,15 +96,23 @@ class ServiceFile:
             raise self._explained(error) from error
 
     def get(self, partition: int, key: str) -> bytes | None:
-        """Return a flushed value."""
+        """Return a value."""
         try:
             row = self._usable().execute(_GET, (partition, key)).fetchone()
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from error
         return None if row is None else bytes(row[0])
 
+    def get_many(self, partition: int, keys: Collection[str]) -> dict[str, bytes]:
+        """Return the values of those keys that have one, in one look."""
+        try:
+            rows = self._usable().execute(_GET_MANY, (partition, json.dumps([*keys])))
+            return {key: bytes(value) for key, value in rows}
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._explained(error) from error
+
     def scan(self, partition: int, start: str, after: str | None, limit: int) -> list[tuple[str, bytes]]:
-        """Return flushed values in key order: those from `start` on, or those after a key."""
+        """Return values in key order: those from `start` on, or those after a key."""
         sql, key = (_SCAN, start) if after is None else (_SCAN_ON, after)
         try:
             return self._usable().execute(sql, (partition, key, limit)).fetchall()

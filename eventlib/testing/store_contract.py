@@ -56,27 +56,24 @@ class StoreContract:
         assert list(store.scan("")) == []
 
     def test_what_was_written_is_read(self, stores: Stores) -> None:
-        """Before and after a flush; None deletes, empty bytes do not."""
+        """One by one, and many at once; None deletes, empty bytes do not."""
         store = stores.open("s", 0, 1, LOG)
         store.write({"k": b"1", "gone": b"1", "empty": b"", "größe-☃": b"\x00\xff"}, 4)
         store.write({"k": b"2", "gone": None, "never": None}, 7)
-        for _ in range(2):
-            assert store.checkpoint == 7
-            assert (store.get("k"), store.get("gone"), store.get("empty")) == (b"2", None, b"")
-            assert store.get("größe-☃") == b"\x00\xff"
-            store.flush()
+        assert store.checkpoint == 7
+        assert (store.get("k"), store.get("gone"), store.get("empty")) == (b"2", None, b"")
+        assert store.get_many(["k", "gone", "empty", "größe-☃"]) == {"k": b"2", "empty": b"", "größe-☃": b"\x00\xff"}
+        assert store.get_many([]) == {}
         store.write({"k": None}, 8)
         assert store.get("k") is None
 
     def test_scan_is_in_key_order(self, stores: Stores) -> None:
-        """It merges what is flushed with what is not, and knows where a prefix ends."""
+        """It knows where a prefix ends."""
         store = stores.open("s", 0, 1, LOG)
         store.write({"a/1": b"1", "a/3": b"3", "a/5": b"5", "b/1": b"x", "a": b"short", "a0": b"x"}, 1)
-        store.flush()
         store.write({"a/2": b"2", "a/3": None, "a/4": b"4", "a/5": b"new", "a/\U0010ffff": b"last", "A/1": b"x"}, 2)
         expected = [("a/1", b"1"), ("a/2", b"2"), ("a/4", b"4"), ("a/5", b"new"), ("a/\U0010ffff", b"last")]
         assert list(store.scan("a/")) == expected
-        store.flush()
         assert list(store.scan("a/")) == expected
         assert [key for key, _ in store.scan("")] == sorted(key for key, _ in store.scan(""))
 
@@ -84,14 +81,11 @@ class StoreContract:
         """What was there all the time comes once, in order."""
         store = stores.open("s", 0, 1, LOG)
         store.write({f"{i:05}": b"x" for i in range(0, 4_000, 2)}, 1)
-        store.flush()
         seen = list[str]()
         for i, (key, _) in enumerate(store.scan("0")):
             seen.append(key)
             if i % 100 == 0:
                 store.write({f"{i:05}": b"y", f"{3_999 - i:05}": b"z"}, 2 + i)
-            if i % 500 == 0:
-                store.flush()
         assert seen == sorted(set(seen))
         assert {f"{i:05}" for i in range(0, 4_000, 2)} <= {*seen}
 
@@ -102,23 +96,21 @@ class StoreContract:
         for i, store in enumerate(open_stores):
             store.write({"k": b"%d" % i, f"k{i}": b"x"}, i + 1)
         for i, store in enumerate(open_stores):
-            store.flush()
             assert (store.get("k"), store.checkpoint) == (b"%d" % i, i + 1)
             assert [key for key, _ in store.scan("k")] == ["k", f"k{i}"]
 
     def test_it_is_there_again(self, stores: Stores) -> None:
-        """Closing flushes; keys and checkpoint belong together."""
+        """Keys and checkpoint belong together."""
         stores.open("s", 0, 1, LOG).write({"k": b"1"}, 5)
         again, store = self.reopened(stores)
         assert (store.get("k"), store.checkpoint) == (b"1", 5)
         again.close()
 
     def test_clear_forgets_everything(self, stores: Stores) -> None:
-        """Flushed or not, also after opening it again; other tasks keep theirs."""
+        """Also after opening it again; other tasks keep theirs."""
         store, other = stores.open("s", 0, 1, LOG), stores.open("s", 1, 1, LOG)
         other.write({"k": b"other"}, 3)
         store.write({"k": b"1"}, 5)
-        store.flush()
         store.write({"l": b"1"}, 6)
         store.clear()
         assert (store.checkpoint, store.get("k"), list(store.scan(""))) == (0, None, [])
@@ -131,21 +123,18 @@ class StoreContract:
     def test_another_logs_store_comes_back_empty(self, stores: Stores) -> None:
         """Also when that log's epoch is an older one."""
         stores.open("s", 0, 9, LOG).write({"k": b"1"}, 5)
-        stores.open("s", 0, 9, LOG).flush()
         store = stores.open("s", 0, 1, "another log")
         assert (store.checkpoint, store.get("k")) == (0, None)
 
     def test_an_older_owner_cannot_write(self, stores: Stores) -> None:
-        """What it had not flushed is lost with it; the new owner's values stand."""
+        """Its writes are refused; the new owner's values stand."""
         old = stores.open("s", 0, 1, LOG)
         old.write({"k": b"old"}, 5)
-        old.flush()
         new = stores.open("s", 0, 2, LOG)
         assert (new.get("k"), new.checkpoint) == (b"old", 5)
         new.write({"k": b"new"}, 6)
-        new.flush()
         with pytest.raises(OwnershipLost, match="'s'"):
-            _write_and_flush(old)
+            old.write({"zombie": b"1"}, 99)
         with pytest.raises(OwnershipLost):
             old.clear()
         old.close()
@@ -158,15 +147,14 @@ class StoreContract:
         old, neighbour = stores.open("s", 0, 1, LOG), stores.open("s", 1, 1, LOG)
         stores.open("s", 0, 2, LOG)
         with pytest.raises(OwnershipLost):
-            _write_and_flush(old)
-        for i in range(20_000):
+            old.write({"zombie": b"1"}, 99)
+        for i in range(200):
             neighbour.write({f"k{i}": b"x" * 20}, i + 1)
-        neighbour.flush()
-        assert neighbour.get("k0") == neighbour.get("k19999") == b"x" * 20
+        assert neighbour.get("k0") == neighbour.get("k199") == b"x" * 20
 
     @pytest.mark.parametrize("seed", range(3))
     def test_it_behaves_like_a_dict(self, stores: Stores, seed: int) -> None:
-        """Through random writes, deletions, flushes, scans and reopenings."""
+        """Through random writes, deletions, scans and reopenings."""
         random = Random(seed)  # noqa: S311  a test's seeded choice
         store, model = stores.open("s", 0, 1, LOG), dict[str, bytes]()
         for checkpoint in range(1, 300):
@@ -175,8 +163,6 @@ class StoreContract:
             model |= {key: value for key, value in changes.items() if value is not None}
             for key in [key for key, value in changes.items() if value is None]:
                 model.pop(key, None)
-            if random.random() < 0.1:
-                store.flush()
             prefix = str(random.randrange(2))
             assert list(store.scan(prefix)) == sorted((k, v) for k, v in model.items() if k.startswith(prefix))
             key = f"{random.randrange(200):03}"
@@ -190,8 +176,3 @@ class StoreContract:
 
 def _some(random: Random) -> bytes | None:
     return None if random.random() < 0.3 else random.randbytes(random.randrange(50))
-
-
-def _write_and_flush(store: Store) -> None:
-    store.write({"zombie": b"1"}, 99)
-    store.flush()
