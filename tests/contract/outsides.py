@@ -1,0 +1,75 @@
+"""The outside world in two forms for one suite: simulated in this process, and the same behind a real socket."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from pydantic import AnyHttpUrl
+
+from services.dispatch.http_carrier import HttpCarrier
+from services.dispatch.ports import Carrier
+from services.http_calls import open_calls
+from services.payment.http_gateway import HttpGateway
+from services.payment.ports import Gateway
+from services.settings import ShopSettings
+from services.simulation import Ledger, SimulatedCarrier, SimulatedGateway
+from services.simulation.lines import Line
+from services.simulation.server import Simulators, make_app
+from services.simulation.wire import AllFaults
+
+SEED = 3
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A gateway and a carrier, and the ledger that they keep."""
+
+    gateway: Gateway
+    carrier: Carrier
+    ledger: Path
+
+
+Opening = Callable[..., AbstractAsyncContextManager[Outside]]
+
+
+@asynccontextmanager
+async def simulated(path: Path, **faults: Any) -> AsyncIterator[Outside]:
+    """Open the simulation itself."""
+    wanted = AllFaults(**faults)
+    with Ledger(path) as ledger:
+        gateway = SimulatedGateway(ledger, wanted.gateway, seed=SEED)
+        yield Outside(gateway, SimulatedCarrier(ledger, wanted.carrier, seed=SEED), path)
+
+
+@asynccontextmanager
+async def over_http(path: Path, **faults: Any) -> AsyncIterator[Outside]:
+    """Open the simulators' server on a free port, and its clients."""
+    settings = ShopSettings(seed=SEED, read_timeout_s=0.3, connect_timeout_s=1, hang_s=5)
+    async with AsyncExitStack() as stack:
+        simulators = Simulators(stack.enter_context(Ledger(path)), settings)
+        simulators.set_faults(AllFaults(**faults))
+        url = await stack.enter_async_context(serving(make_app(simulators)))
+        calls = [await stack.enter_async_context(open_calls(AnyHttpUrl(url + each), settings)) for each in _PATHS]
+        yield Outside(HttpGateway(calls[0]), HttpCarrier(calls[1]), path)
+
+
+_PATHS = ("/gateway", "/carrier")
+
+
+@asynccontextmanager
+async def serving(app: Callable[..., Awaitable[None]]) -> AsyncIterator[str]:
+    """Serve an application on a free port, and give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(app, http=Line, log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started:  # noqa: ASYNC110  it tells nobody
+            await asyncio.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        await running
