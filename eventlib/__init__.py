@@ -6,6 +6,7 @@ from eventlib.effect import FOREVER, Retry
 from eventlib.errors import EventlibError, OutcomeUnknown, Retryable, Terminal, WiringError
 from eventlib.event import Event, Meta, Position
 from eventlib.eventlog import EventLog, Publication
+from eventlib.globaltable import GlobalTable
 from eventlib.opening import open_log
 from eventlib.runtime import Runtime, RuntimeConfig
 from eventlib.service import Service
@@ -18,6 +19,7 @@ __all__ = [
     "Event",
     "EventLog",
     "EventlibError",
+    "GlobalTable",
     "Meta",
     "OutcomeUnknown",
     "Position",

@@ -1,0 +1,181 @@
+"""A full, read-only copy of a compacted topic in this process."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, TypeVar
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.errors import ContractError, EventlibError, Retryable, WiringError
+from eventlib.event import Event, Position, contract_of
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Reader, Record, TopicPartition
+from eventlib.topic import Topic
+
+E = TypeVar("E", bound=Event)
+
+_CHUNK = 2_000
+_PAUSE_S = 0.2
+_PATIENCE_S = 0.05
+_SCHEMA_BYTES = 5
+
+_log = logging.getLogger(__name__)
+
+
+class GlobalTable(Mapping[str, E]):
+    """The newest event of each key, by key: `async with GlobalTable(log, ProductListed) as products: products["A1"]`.
+
+    It copies `<topic>.latest`, or a topic that is compacted itself, and follows it; a tombstone removes its key, and
+    so does a newest event of another type. It holds encoded bytes, some 150 more than they are for each key, and
+    decodes on access. Iterating walks over the keys as of then: use `get` where the log may take one away meanwhile.
+    Guarantee: once entered it has all that was on the topic before; later events follow within moments, those of a
+    key in order. While the log is out of reach it stays as it is, and goes on after.
+    Raises: WiringError for an event whose topic keeps no newest event of each key; ContractError on access to a
+    record that cannot be read, and on any access once the topic cannot be followed any more.
+    """
+
+    def __init__(self, log: EventLog, event_type: type[E]) -> None:
+        self._log = log
+        self._event_type = event_type
+        self._topic = _compacted(event_type)
+        self._values: dict[str, bytes] = {}
+        self._schemas = set[bytes]()
+        self._passed: dict[TopicPartition, int] = {}
+        self._reader: Reader | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._moved = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Read all that is on the topic, and follow it from there."""
+        places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
+        ends = [(place, await self._log.port.end(*place)) for place in places]
+        self._passed = {place: await self._load(place, end) for place, end in ends}
+        self._reader = self._log.port.reader(self._passed)
+        self._following = asyncio.create_task(self._follow(self._reader))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop following; what was read stays readable."""
+        if self._following is not None and self._reader is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+            await self._reader.close()
+            self._following = self._reader = None
+            self._moved.set()
+
+    async def reached(self, position: Position) -> None:
+        """Wait until the table has seen what stands at a position of its topic, as `publish` returns it.
+
+        Give it a time limit of your own, for instance `async with asyncio.timeout(5)`.
+        Raises: ContractError for a position in another topic, and when the topic cannot be followed any more.
+        """
+        place = self._topic.name, position.partition
+        if position.topic == self._topic.name:
+            offset = position.offset + 1
+        elif position.topic == contract_of(self._event_type).topic.name:
+            offset = await self._log.port.end(*place)  # written with the event itself, so it is there by now
+        else:
+            raise ContractError(f"{position.topic} is not the topic of this table, which is {self._topic.name}")
+        while (reader := self._followed()) and self._passed[place] < offset:
+            self._moved.clear()
+            reader.wake()  # its position may have passed a gap since
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE_S):
+                    await self._moved.wait()
+
+    def __getitem__(self, key: str) -> E:
+        self._refuse_stale()
+        value = self._values[key]
+        record = Record(self._topic.name, 0, -1, 0, key.encode(), value, type=self._event_type.__name__)
+        try:
+            event = self._log.decode(record)
+        except (EventlibError, UnknownSchema) as error:
+            reason = getattr(error, "reason", None) or str(error)
+            raise ContractError(f"{key!r} in {self._topic.name} cannot be read: {reason}") from error
+        assert isinstance(event, self._event_type)  # noqa: S101  the record says so
+        return event
+
+    def __contains__(self, key: object) -> bool:
+        self._refuse_stale()
+        return key in self._values
+
+    def __len__(self) -> int:
+        self._refuse_stale()
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[str]:
+        self._refuse_stale()
+        return iter(tuple(self._values))
+
+    async def _load(self, place: TopicPartition, end: int) -> int:
+        offset = await self._log.port.start(*place)
+        while offset < end and (records := await self._log.port.read(*place, offset, _CHUNK)):
+            await self._take(records)
+            offset = records[-1].offset + 1
+        return max(offset, end)
+
+    async def _follow(self, reader: Reader) -> None:
+        try:
+            while True:
+                try:
+                    await self._take(await reader.poll(_CHUNK))
+                    self._passed = {place: reader.position(place) for place in self._passed}
+                except Retryable as error:
+                    _log.warning("the table of %s cannot follow, tries again: %s", self._topic.name, error)
+                    await asyncio.sleep(_PAUSE_S)
+                self._moved.set()
+        finally:
+            self._moved.set()  # whoever waits has to hear that nothing more comes
+
+    async def _take(self, records: list[Record]) -> None:
+        foreign = self._topic.name in self._log.foreigners.topics
+        for record in records:
+            key = None if record.key is None else record.key.decode("utf-8", "backslashreplace")
+            if key is None:
+                continue
+            if record.value is None or not (foreign or record.type == self._event_type.__name__):
+                self._values.pop(key, None)
+                continue
+            self._values[key] = record.value
+            if not foreign and record.value[:_SCHEMA_BYTES] not in self._schemas:
+                await self._learn(record.value)
+
+    async def _learn(self, value: bytes) -> None:
+        """See to it that a schema is known here, since access cannot wait for it."""
+        try:
+            self._log.codec.decode(self._event_type, value)
+        except UnknownSchema:
+            await self._log.codec.refresh()
+        except ContractError:
+            return  # whoever asks for it hears of it
+        self._schemas.add(value[:_SCHEMA_BYTES])
+
+    def _followed(self) -> Reader:
+        self._refuse_stale()
+        if self._reader is None:
+            raise WiringError(f"the table of {self._topic.name} is not open: `async with GlobalTable(...) as table`")
+        return self._reader
+
+    def _refuse_stale(self) -> None:
+        """Raise what ended the following of the topic, if something has."""
+        following = self._following
+        if following is None or not following.done() or following.cancelled():
+            return
+        if (error := following.exception()) is not None:
+            raise ContractError(f"the table of {self._topic.name} is not followed any more: {error}") from error
+
+
+def _compacted(event_type: type[Event]) -> Topic:
+    topic = contract_of(event_type).topic
+    if topic.latest:
+        return topic.latest_topic
+    if topic.compacted:
+        return topic
+    raise WiringError(
+        f"topic {topic.name!r} of {event_type.__name__} keeps no newest event of each key: declare it as "
+        f"Topic({topic.name!r}, latest=True)"
+    )
