@@ -136,6 +136,11 @@ class OrderIndex:
         )
         return [(row[0], Record(*row[1:])) for row in rows]
 
+    def has_events(self, order_id: str, after: int) -> bool:
+        """Tell whether there are events of an order after a number."""
+        row = self._db.execute("SELECT max(seq) FROM events WHERE saga = ?", (order_id,)).fetchone()
+        return row[0] is not None and row[0] > after
+
     def submitted(self, order_id: str) -> Submitted | None:
         """Return the first request for an order: the one that counts."""
         row = self._db.execute(

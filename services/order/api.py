@@ -1,0 +1,77 @@
+"""The order API (FastAPI): orders over HTTP, on any instance, whichever process owns their partition.
+
+`eventlib run --http 8000` serves it beside the services; `create_app(log)` is the ASGI app for any other server.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from eventlib.eventlog import EventLog
+from services.order.http.config import ApiConfig
+from services.order.http.desk import Desk
+from services.order.http.health import Health, health_routes
+from services.order.http.limits import Limits
+from services.order.http.metrics import Metrics
+from services.order.http.problems import Problem, answer_problems
+from services.order.http.reading import Reading
+from services.order.http.routes import Api, order_routes
+from services.order.http.streaming import Streaming
+from services.order.index import OrderIndex
+
+_ABOUT = """
+Orders over HTTP. An order is **decided** before its request is answered, and goes on from there by itself:
+wait for its end with `Prefer: wait=5`, watch it with `/orders/{order_id}/events`, or read it again.
+
+* **Once**: send an `Idempotency-Key`, and repeat a request as often as you like. The same key and body lead to one
+  order and the same answer; another body under the key is refused (422).
+* **Read what was written**: an answer carries a `position`. On the same instance a later read shows at least that
+  by itself; on another one, give it as `min_position`, and the read waits for it.
+* **Errors** are problems (RFC 9457, `application/problem+json`), with the names of the fields in `errors`.
+* **503** with `Retry-After`: too much waits already, or the log is out of reach. What was answered with 202 is durable.
+"""
+
+
+def create_app(log: EventLog, config: ApiConfig | None = None, index: OrderIndex | None = None) -> FastAPI:
+    """Return the order API on a log; `index` is where it reads, by default beside the log's own file.
+
+    Guarantee: what was answered with 202 is durable. The app opens and closes the index with its lifespan.
+    """
+    config = config or ApiConfig()
+    index = index or OrderIndex(log)
+    metrics = Metrics()
+    reading = Reading(log, index, config)
+    streaming = Streaming(index, reading, config)
+    desk = Desk(log, index, config, metrics)
+    health = Health(log, index, desk, streaming, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with index, health.watching():
+            yield
+
+    app = FastAPI(title="Orders", version=version("eventlib-sagas"), description=_ABOUT, lifespan=lifespan)
+    app.include_router(order_routes(Api(desk, reading, streaming, config), health))
+    app.include_router(health_routes(health))
+    answer_problems(app)
+    app.add_middleware(Limits, body_bytes=config.body_bytes, metrics=metrics)
+    _describe_problems(app)
+    return app
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Put the problem's schema where the operations refer to it."""
+    describe = app.openapi
+
+    def described() -> dict[str, object]:
+        schema = describe()
+        schemas = schema["components"]["schemas"]
+        if "Problem" not in schemas:
+            problem = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
+            schemas.update(problem.pop("$defs"))
+            schemas["Problem"] = problem
+        return schema
+
+    app.openapi = described  # type: ignore[method-assign]  # how FastAPI's documentation extends OpenAPI

@@ -1,0 +1,1 @@
+"""The parts of the order API; `services.order.api` puts them together."""

@@ -1,0 +1,158 @@
+"""Every error that the API answers is a problem (RFC 9457), and names the field that it is about."""
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException as RoutingError
+
+from eventlib.errors import ContractError, EventlibError, LogCorrupt, LogReadOnly, Retryable
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 1
+
+
+class FieldError(BaseModel):
+    """One thing that is wrong, and where."""
+
+    place: str = Field(serialization_alias="in", description="`body`, `query`, `path` or `header`.")
+    field: str = Field(description="For instance `lines[0].quantity`.")
+    message: str
+
+
+class Problem(BaseModel):
+    """A problem as RFC 9457 has it; `errors` and other members are extensions."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:shop:problem:invalid",
+                    "title": "Unprocessable Entity",
+                    "status": 422,
+                    "detail": "body lines[0].quantity: Input should be greater than or equal to 1",
+                    "errors": [
+                        {
+                            "in": "body",
+                            "field": "lines[0].quantity",
+                            "message": "Input should be greater than or equal to 1",
+                        }
+                    ],
+                }
+            ]
+        },
+    )
+
+    type: str = Field(description="Which kind of problem this is; `about:blank`: just what the status says.")
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] = []
+
+
+class Refusal(HTTPException):
+    """Ends a request with a problem; `kind` is the last part of its type, `extra` are further members."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(status, detail, None if headers is None else dict(headers))
+        self.kind = kind
+        self.errors = errors
+        self.extra = extra or {}
+
+
+def refused_field(place: str, field: str, message: str, kind: str = "invalid") -> Refusal:
+    """Return the refusal of one field's value."""
+    error = FieldError(place=place, field=field, message=message)
+    return Refusal(422, kind, f"{place} {field}: {message}", errors=[error])
+
+
+def try_later(kind: str, detail: str, retry_after_s: int = RETRY_AFTER_S) -> Refusal:
+    """Return the refusal of what may succeed in a while."""
+    return Refusal(503, kind, detail, headers={"Retry-After": str(retry_after_s)})
+
+
+def problem(refusal: Refusal) -> Response:
+    """Return a refusal as an answer."""
+    content = {
+        "type": f"urn:shop:problem:{refusal.kind}" if refusal.kind else "about:blank",
+        "title": HTTPStatus(refusal.status_code).phrase,
+        "status": refusal.status_code,
+        "detail": refusal.detail,
+        **({"errors": [error.model_dump(by_alias=True) for error in refusal.errors]} if refusal.errors else {}),
+        **refusal.extra,
+    }
+    # Escaped, since a field's name may hold what is no character.
+    text = json.dumps(content, ensure_ascii=True)
+    return Response(text, refusal.status_code, dict(refusal.headers or {}), media_type=MEDIA_TYPE)
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """Return what an error means for who has asked."""
+    match error:
+        case Refusal():
+            return error
+        case RequestValidationError():
+            return _invalid(error)
+        case RoutingError(status_code=status, detail=detail, headers=headers):
+            return Refusal(status, "", detail, headers=headers)
+        case Retryable() | LogReadOnly() | LogCorrupt():
+            return try_later("log-out-of-reach", "the log cannot be reached; nothing of this request was accepted")
+        case ContractError():
+            return Refusal(413, "too-large", "the order does not fit into one event: split it")
+        case _:
+            return Refusal(500, "", "something unforeseen has happened; it was logged")
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Let an app answer every error as a problem."""
+
+    async def answer(_request: Request, error: Exception) -> Response:
+        return problem(refusal_of(error))
+
+    for kind in (RequestValidationError, RoutingError, EventlibError, Exception):
+        app.add_exception_handler(kind, answer)
+
+
+def _invalid(error: RequestValidationError) -> Refusal:
+    found = [_field_error(each) for each in error.errors()]
+    first = found[0]
+    status = 400 if any(each["type"] == "json_invalid" for each in error.errors()) else 422
+    detail = f"{first.place} {first.field}: {first.message}"
+    return Refusal(status, "invalid", detail, errors=found)
+
+
+def _field_error(error: Mapping[str, Any]) -> FieldError:
+    place, *rest = error["loc"]
+    if error["type"] == "json_invalid":
+        return FieldError(place="body", field="body", message=f"no JSON: {error['ctx']['error']} at {rest[0]}")
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip(".")
+    return FieldError(place=str(place), field=field or str(place), message=error["msg"])
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the problems of an operation for OpenAPI."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": content, **_headers(status)}
+        for status in statuses
+    }
+
+
+def _headers(status: int) -> dict[str, Any]:
+    if status != HTTPStatus.SERVICE_UNAVAILABLE:
+        return {}
+    return {"headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}}
