@@ -1,7 +1,7 @@
 """A task's state: what is committed, in a cache over the local store, and one transaction's changes on top."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from eventlib.codec.port import Codec
@@ -13,7 +13,6 @@ from eventlib.store.port import Store
 
 _EMPTY = Entry()
 _MOST_UNWRITTEN = 5_000
-_FEWEST_PREFETCHED = 4
 _MOST_UNWRITTEN_BYTES = 2_000_000
 
 Name = tuple[str, str]
@@ -56,21 +55,6 @@ class TaskState:
         found = _EMPTY if record is None else entry_of(record, decider, self._codec)
         self._remember(name, found)
         return found
-
-    def prefetch(self, names: Collection[Name]) -> None:
-        """Bring keys into the cache with one look at the store, before they are asked for one by one."""
-        missing = {
-            state_key(*name): name
-            for name in names
-            if name not in self._cache and name not in self._changed and state_key(*name) not in self._unwritten
-        }
-        if len(missing) < _FEWEST_PREFETCHED:
-            return
-        found = self.store.get_many(missing)
-        for key, name in missing.items():
-            stored = found.get(key)
-            decider = self._deciders[name[0]]
-            self._remember(name, _EMPTY if stored is None else entry_of(unpack(key, stored), decider, self._codec))
 
     def set_entry(self, decider: Decider[Any], key: str, entry: Entry) -> None:
         """Change a key's entry in this transaction."""

@@ -138,8 +138,6 @@ class Task:
 
     def _take_records(self, records: Sequence[Record]) -> None:
         handling = self._handling
-        if len(records) > 1:
-            self.state.prefetch({(d.name, key_text(r)) for r in records if r.type for d in handling.get(r.type, ())})
         for record in records:
             if len(self._events) >= MAX_SAID:
                 break

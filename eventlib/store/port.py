@@ -1,7 +1,7 @@
 """The port to a local store: a task's cache of its changelog, which can be thrown away at any time."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 
 class Store(ABC):
@@ -20,10 +20,6 @@ class Store(ABC):
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """Return a key's bytes, or None."""
-
-    def get_many(self, keys: Collection[str]) -> dict[str, bytes]:
-        """Return the bytes of those keys that have any; a store that can look once for all of them overrides this."""
-        return {key: value for key in keys if (value := self.get(key)) is not None}
 
     @abstractmethod
     def write(self, changes: Mapping[str, bytes | None], checkpoint: int) -> None:

@@ -1,6 +1,6 @@
 """Stores in SQLite files, one for each service."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from eventlib.errors import LogUnavailable, OwnershipLost
@@ -63,10 +63,6 @@ class _SqliteStore(Store):
     def get(self, key: str) -> bytes | None:
         """See `Store.get`."""
         return self._file.get(self._owner.partition, key)
-
-    def get_many(self, keys: Collection[str]) -> dict[str, bytes]:
-        """See `Store.get_many`."""
-        return self._file.get_many(self._owner.partition, keys)
 
     def write(self, changes: Mapping[str, bytes | None], checkpoint: int) -> None:
         """See `Store.write`."""

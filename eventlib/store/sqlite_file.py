@@ -1,8 +1,7 @@
 """The file that holds the stores of one service's tasks. It is a cache: what does not fit is thrown away."""
 
-import json
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +27,6 @@ _PUT = "INSERT INTO state VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = exc
 _DELETE = "DELETE FROM state WHERE partition = ? AND key = ?"
 _FORGET = "DELETE FROM state WHERE partition = ?"
 _GET = "SELECT value FROM state WHERE partition = ? AND key = ?"
-_GET_MANY = "SELECT key, value FROM state WHERE partition = ? AND key IN (SELECT value FROM json_each(?))"
 _SCAN = "SELECT key, value FROM state WHERE partition = ? AND key >= ? ORDER BY key LIMIT ?"
 _SCAN_ON = "SELECT key, value FROM state WHERE partition = ? AND key > ? ORDER BY key LIMIT ?"
 
@@ -102,14 +100,6 @@ class ServiceFile:
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from error
         return None if row is None else bytes(row[0])
-
-    def get_many(self, partition: int, keys: Collection[str]) -> dict[str, bytes]:
-        """Return the values of those keys that have one, in one look."""
-        try:
-            rows = self._usable().execute(_GET_MANY, (partition, json.dumps([*keys])))
-            return {key: bytes(value) for key, value in rows}
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._explained(error) from error
 
     def scan(self, partition: int, start: str, after: str | None, limit: int) -> list[tuple[str, bytes]]:
         """Return values in key order: those from `start` on, or those after a key."""

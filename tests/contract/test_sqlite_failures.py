@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from places import read_only, tiny_file_system
 
 from eventlib.errors import (
     EventlibError,
@@ -23,6 +22,7 @@ from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
 from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.topic import Topic
+from tests.contract.places import read_only, tiny_file_system
 
 TOPICS = [Topic("a", partitions=1), Topic("b", partitions=1)]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from processes import IMPATIENT, PATIENT, TOPICS, part
 
 from eventlib.errors import LogUnavailable, OwnershipLost
 from eventlib.log.sqlite import SqliteLog
 from eventlib.log.sqlite_schema import connect
 from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.store.sqlite import SqliteStores
+from tests.contract.processes import IMPATIENT, PATIENT, TOPICS, part
 
 PATIENCE_S = 20.0
 
