@@ -1,7 +1,7 @@
 """A choreography: the services that react to each other's events, and what follows from their types."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -30,6 +30,7 @@ class Choreography:
 
     `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
     `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
+    `http` makes the application's ASGI app on an opened EventLog, for `eventlib run --http`; it is called only there.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
@@ -40,9 +41,11 @@ class Choreography:
         *,
         facts: Iterable[type[Event]] = (),
         ports: Callable[[str], AbstractAsyncContextManager[Mapping[str, object]]] | None = None,
+        http: Callable[[Any], Callable[..., Awaitable[None]]] | None = None,
     ) -> None:
         self.name = name
         self.ports = ports
+        self.http = http
         self.services = tuple(services)
         self.facts = tuple(facts)
         _refuse_twice("services", (service.name for service in services))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli.options import AppOption, JsonOption, LogOption, Place, Shared
+from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
 from eventlib.cli.typed import Command, Group
 
@@ -42,6 +43,16 @@ def run(
         list[str] | None,
         typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
     ] = None,
+    no_services: Annotated[
+        bool,
+        typer.Option("--no-services", metavar="", help="No service: only HTTP, beside services that run elsewhere."),
+    ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="PORT", help="Serve HTTP, too: a port of this machine, or HOST:PORT.", show_default=False
+        ),
+    ] = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -49,16 +60,22 @@ def run(
 
     What is at hand is finished and committed first; a second Ctrl-C does not
     wait for that. Whatever stops them, the next start goes on from the last
-    commit.
+    commit. Processes may share a log: each partition of a service has one
+    owner, and HTTP answers for all of them.
 
     [dim]Examples:[/dim]
       eventlib run
+      eventlib run --http 8000
+      eventlib run --http 8001 --no-services
       eventlib run --service stock --service payment
       eventlib run --log sqlite:///var/other.db
     """
     from eventlib.cli.running import run_services
 
-    run_services(Place.of(context, app, log), service or [])
+    run_services(Place.of(context, app, log), service or [], http, no_services=no_services)
+
+
+app.command(cls=Command, rich_help_panel="Run")(publish)
 
 
 @app.command(cls=Command, rich_help_panel=_LOOK)
@@ -188,3 +205,6 @@ def graph(context: typer.Context, app: AppOption = None, log: LogOption = None) 
     from eventlib.cli.checking import print_graph
 
     print_graph(Place.of(context, app, log))
+
+
+app.command(cls=Command, rich_help_panel="Build")(new)

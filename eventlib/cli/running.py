@@ -4,7 +4,10 @@ import asyncio
 import logging
 import signal
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from eventlib.choreography import Choreography
 from eventlib.cli.options import Place
@@ -14,37 +17,77 @@ from eventlib.opening import open_log
 from eventlib.runtime import Runtime, RuntimeConfig
 from eventlib.settings import runtime_config
 
+if TYPE_CHECKING:
+    from eventlib.cli.http import Listening
 
-def run_services(place: Place, only: list[str]) -> None:
-    """Run services (those named, or all) until SIGINT or SIGTERM, or until something fails for good."""
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a process runs: the services of these names, and the application's HTTP at a place if one is given."""
+
+    services: Sequence[str]
+    http: str | None = None
+
+
+def run_services(place: Place, only: list[str], http: str | None = None, *, no_services: bool = False) -> None:
+    """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until something fails for good."""
     choreography = load_choreography(place.app)
-    names = [choreography.service(name).name for name in only] or [service.name for service in choreography.services]
+    named = [choreography.service(name).name for name in only]
+    names = [] if no_services else named or [service.name for service in choreography.services]
+    _refuse_misfits(choreography, names, http, named if no_services else [])
+    config = runtime_config()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    asyncio.run(_serve(choreography, Running(list(dict.fromkeys(names)), http), place.url, config))
+
+
+def _refuse_misfits(choreography: Choreography, names: list[str], http: str | None, unwanted: list[str]) -> None:
     ports = sorted({port for name in names for port in choreography.service(name).ports})
     if ports and choreography.ports is None:
         raise WiringError(
             f"effects speak to {', '.join(ports)}, and nobody opens that: give the choreography a function that does, "
             f"Choreography({choreography.name!r}, ..., ports=open_outside)"
         )
-    config = runtime_config()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_serve(choreography, list(dict.fromkeys(names)), place.url, config))
+    if unwanted:
+        raise WiringError(f"--no-services and --service {unwanted[0]} contradict each other: leave one out")
+    if http is None and not names:
+        raise WiringError("--no-services leaves nothing to run: give --http PORT with it")
+    if http is not None and choreography.http is None:
+        raise WiringError(
+            f"{choreography.name} has no HTTP: give the choreography a function that makes its app, "
+            f"Choreography({choreography.name!r}, ..., http=make_app)"
+        )
 
 
-async def _serve(choreography: Choreography, names: list[str], url: str, config: RuntimeConfig) -> None:
+async def _serve(choreography: Choreography, what: Running, url: str, config: RuntimeConfig) -> None:
     async with AsyncExitStack() as stack:
+        listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
         # The outside world first: a wrong setting of it should not leave a new log behind.
-        ports = {} if choreography.ports is None else await stack.enter_async_context(choreography.ports(url))
+        opens = choreography.ports if what.services else None
+        ports = {} if opens is None else await stack.enter_async_context(opens(url))
         event_log = await stack.enter_async_context(open_log(url, choreography))
-        runtime = await stack.enter_async_context(Runtime(event_log, ports=ports, services=names, config=config))
         stop = _stop_signal()
-        failed = asyncio.ensure_future(runtime.failed())
-        _tell(f"Running {', '.join(names)} on {url}; Ctrl-C stops.")
-        await asyncio.wait([failed, stop], return_when=asyncio.FIRST_COMPLETED)
-        if failed.done():
-            failed.result()
-        failed.cancel()
+        watched: list[asyncio.Future[None]] = [stop]
+        if what.services:
+            runtime = Runtime(event_log, ports=ports, services=what.services, config=config)
+            failed = asyncio.ensure_future((await stack.enter_async_context(runtime)).failed())
+            stack.callback(failed.cancel)
+            watched.append(failed)
+        if listening is not None and choreography.http is not None:
+            watched.append(await stack.enter_async_context(listening.serve(choreography.http(event_log))))
+        what_runs = ", ".join([*what.services, *([] if listening is None else [listening.url])])
+        _tell(f"Running {what_runs} on {url}; Ctrl-C stops.")
+        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        for each in watched:
+            if each.done():
+                each.result()
         _tell("Stopping: finishing what is at hand.")
     _tell("Stopped.")
+
+
+def _listening(place: str) -> "Listening":
+    from eventlib.cli.http import Listening  # a process without HTTP does without uvicorn
+
+    return Listening(place)
 
 
 def _stop_signal() -> asyncio.Future[None]:

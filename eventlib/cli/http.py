@@ -1,0 +1,80 @@
+"""Serves an application's HTTP beside its services, in the same event loop."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import uvicorn
+
+from eventlib.errors import WiringError
+
+DEFAULT_HOST = "127.0.0.1"
+_GRACE_S = 5
+_LOOK_S = 0.01
+
+
+class Listening:
+    """A socket that waits for connections, bound before anything else is opened."""
+
+    def __init__(self, place: str) -> None:
+        self._socket = _bound(place)
+        host, port = self._socket.getsockname()[:2]
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @asynccontextmanager
+    async def serve(self, app: Any) -> AsyncIterator["asyncio.Task[None]"]:
+        """Serve an ASGI app until the context is left; the task ends only when serving has failed.
+
+        Guarantee: requests that are under way are answered first, for a few seconds; streams are ended.
+        Raises: WiringError when the app does not start.
+        """
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=_GRACE_S
+        )
+        server = _Server(config)
+        serving = asyncio.create_task(_serve(server, self._socket), name="http")
+        try:
+            while not (server.started or serving.done()):  # noqa: ASYNC110  uvicorn tells nobody
+                await asyncio.sleep(_LOOK_S)
+            if serving.done():
+                serving.result()
+            yield serving
+        finally:
+            # As if it had heard the signal itself: streams listen for that, and would hold it up otherwise.
+            server.handle_exit(signal.SIGTERM, None)
+            await asyncio.gather(serving, return_exceptions=True)
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the command."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Capture none."""
+        yield
+
+
+async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
+    try:
+        await server.serve([listening])
+    except SystemExit as error:
+        raise WiringError("the HTTP app did not start; what it has logged says why") from error
+
+
+def _bound(place: str) -> socket.socket:
+    host, _, port = place.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or DEFAULT_HOST
+    if not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004  the largest port
+        raise WiringError(f"--http {place}: expected a port or HOST:PORT, for example 8000 or 0.0.0.0:8000")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(port)), family=family, backlog=2_048)
+    except OSError as error:
+        raise WiringError(f"--http {place}: nothing can listen there ({error.strerror}); name another port") from error
