@@ -8,6 +8,8 @@
 | SHOP_DECLINE, SHOP_UNDELIVERABLE, SHOP_GATEWAY_TIMEOUT | faults of the simulation: rates from 0 to 1 |
 | SHOP_SEED | says which orders the rates hit |
 | SHOP_SIMULATORS_PORT, SHOP_SIMULATORS_LEDGER | where the simulators' server answers, and what it keeps its ledger in |
+| SHOP_BACKLOG | how many requests may wait for the order service before HTTP refuses new ones (503) |
+| SHOP_DECISION_S | how long an HTTP answer waits for its decision (seconds) |
 | SHOP_HANG_S | how long that server leaves a call open that it does not answer (seconds) |
 """
 
@@ -46,6 +48,8 @@ class ShopSettings(BaseSettings):
     seed: int = 0
     simulators_port: Port = 8090
     simulators_ledger: Path = Path("var/simulators.db")
+    backlog: Annotated[int, Field(ge=1)] = 10_000
+    decision_s: Seconds = 5.0
     hang_s: Seconds = 30.0
 
     @property
