@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,10 +110,8 @@ async def stock_up(log: EventLog) -> None:
 async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """Serve an app on a port of the loopback, and give a client to it."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
-    serving = asyncio.create_task(_serve(server, listening))
-    while not server.started:
-        await asyncio.sleep(0.01)
+    server = _Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
+    serving = asyncio.create_task(server.serve([listening]))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
         async with httpx.AsyncClient(base_url=url, timeout=20) as client:
@@ -124,16 +122,27 @@ async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         await serving
 
 
-async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]  # pytest keeps its own
-    await server.serve([listening])
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to pytest."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
 
 
 async def ready(client: httpx.AsyncClient) -> None:
     """Wait until the API can be asked."""
     async with asyncio.timeout(20):
-        while (await client.get("/readyz")).status_code != 200:
-            await asyncio.sleep(0.02)
+        async for answer in asking(client, "/readyz"):
+            if answer.status_code == 200:
+                return
+
+
+async def asking(client: httpx.AsyncClient, url: str) -> AsyncIterator[httpx.Response]:
+    """Ask again and again."""
+    while True:
+        yield await client.get(url)
+        await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
@@ -149,8 +158,9 @@ def wanted(*skus: str, quantity: int = 1, **fields: object) -> Json:
     return {"customer_id": "17850", "country": "United Kingdom", "currency": "GBP", "lines": lines} | fields
 
 
-async def place(client: httpx.AsyncClient, body: Json | None = None, **headers: str) -> Json:
+async def place(client: httpx.AsyncClient, body: Json | None = None, *, key: str | None = None) -> Json:
     """Place an order, and return the answer's body."""
+    headers = {} if key is None else {"Idempotency-Key": key}
     answer = await client.post("/orders", json=body or wanted(), headers=headers)
     assert answer.status_code == 202, answer.text
     found: Json = answer.json()
