@@ -64,6 +64,11 @@ class SqliteLog(Log):
         file = await LogFile.open(_absolute(path), options or SqliteOptions())
         return cls(file, url or f"sqlite:///{path}")
 
+    @property
+    def commits(self) -> int:
+        """How many transactions this process has appended with: records over commits is the size of a group."""
+        return self._appender.commits
+
     async def create_topics(self, topics: Iterable[Topic]) -> None:
         """See `Log.create_topics`."""
         declared = [*topics]

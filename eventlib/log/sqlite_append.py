@@ -107,6 +107,7 @@ class Appender:
         self._waiting_since: float | None = None
         self._streak_began = 0.0
         self._committed = 0.0
+        self.commits = 0
 
     def append(self, records: Sequence[Record], claim: Claim | None) -> "asyncio.Future[list[int]]":
         """Put records into the next group; the future has their offsets when they are durable."""
@@ -184,6 +185,7 @@ class Appender:
             self._fail(entries, error)  # nobody may wait for ever, whatever this is
             raise
         else:
+            self.commits += 1
             for entry, offsets in group.accepted:
                 entry.future.set_result(offsets)
             self._appended(group.partitions)

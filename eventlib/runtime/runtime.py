@@ -1,6 +1,7 @@
 """The runtime of one process: it runs services on a log, as many of their tasks as fall to it."""
 
 import asyncio
+import gc
 import hashlib
 import inspect
 import logging
@@ -154,6 +155,17 @@ class Runtime:
     def _fail(self, error: Exception) -> None:
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def collect_garbage_seldom() -> None:
+    """Spare a process that runs services most of Python's cycle collections: about a tenth of its time here.
+
+    For programs to call once, after their imports; it concerns the whole process. What services make dies by
+    reference count, so the collector finds next to nothing.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 1_000)
 
 
 _IDLE_LOOK_S = 0.02

@@ -1,7 +1,8 @@
 """One-line orders through the whole saga on an SQLite log; prints its figures as one JSON object.
 
 The gateway and the carrier answer at once, from memory: what is measured is the toolkit. Run by `bench.py`, in a
-process of its own: `python -m tests.performance.sagas PATH ORDERS [ALREADY]`, with ALREADY orders on the log before.
+process of its own: `python -m tests.performance.sagas PATH ORDERS [AT ...]` runs ORDERS orders, once for each AT,
+when AT orders are on the log already (default: 0).
 """
 
 import asyncio
@@ -12,6 +13,8 @@ import time
 from pathlib import Path
 
 from eventlib import EventLog, Publication, Runtime, open_log
+from eventlib.log.sqlite import SqliteLog
+from eventlib.runtime import collect_garbage_seldom
 from services import shop
 from services.dispatch.ports import Booked, Recalled
 from services.order.events import OrderLine, OrderSubmitted
@@ -19,8 +22,8 @@ from services.payment.ports import Charged
 from services.stock.events import DeliveryLine, DeliverySubmitted
 
 SKUS = 500
-CHUNK = 1_000
-BACKLOG = 20_000
+OPEN = 2_000
+"""How many orders are open at once at most: what the import does, too, so that its log's end stays in memory."""
 
 
 class InstantGateway:
@@ -47,30 +50,32 @@ class InstantCarrier:
 
 async def stock_up(log: EventLog) -> None:
     """Put enough units on every shelf."""
-    for n in range(SKUS):
-        lines = (DeliveryLine(sku=f"SKU-{n}", quantity=1_000_000),)
-        await log.publish(DeliverySubmitted(delivery_id=f"D{n}", lines=lines), idempotency_key=f"D{n}")
+    deliveries = [
+        DeliverySubmitted(delivery_id=f"D{n}", lines=(DeliveryLine(sku=f"SKU-{n}", quantity=1_000_000),))
+        for n in range(SKUS)
+    ]
+    await log.publish_many([Publication(each, idempotency_key=each.delivery_id) for each in deliveries])
 
 
-async def place(log: EventLog, first: int, count: int) -> None:
-    """Place `count` orders of one line, in chunks, as an import does."""
-    for start in range(first, first + count, CHUNK):
-        await log.publish_many(
-            [
-                Publication(
-                    OrderSubmitted(
-                        order_id=f"order-{n}",
-                        customer_id=f"customer-{n % 997}",
-                        country="United Kingdom",
-                        currency="GBP",
-                        lines=(OrderLine(line_no=1, sku=f"SKU-{n % SKUS}", quantity=1, unit_price_cents=250),),
-                        placed_at=None,
-                    ),
-                    idempotency_key=f"order-{n}",
-                )
-                for n in range(start, min(start + CHUNK, first + count))
-            ]
-        )
+def order(n: int) -> Publication:
+    """Return the n-th order: one unit of one product."""
+    line = OrderLine(line_no=1, sku=f"SKU-{n % SKUS}", quantity=1, unit_price_cents=250)
+    submitted = OrderSubmitted(
+        order_id=f"order-{n}",
+        customer_id=f"customer-{n % 997}",
+        country="United Kingdom",
+        currency="GBP",
+        lines=(line,),
+        placed_at=None,
+    )
+    return Publication(submitted, idempotency_key=submitted.order_id)
+
+
+async def run_orders(log: EventLog, runtime: Runtime, first: int, end: int) -> None:
+    """Place orders, and wait until all of them have ended."""
+    for start in range(first, end, OPEN):
+        await log.publish_many([order(n) for n in range(start, min(start + OPEN, end))])
+        await runtime.idle()
 
 
 def cpu_s() -> float:
@@ -79,24 +84,42 @@ def cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-async def run(path: Path, orders: int, already: int) -> dict[str, float]:
-    """Run the orders and return what it cost."""
+async def measure(path: Path, orders: int, already: list[int]) -> dict[str, list[float]]:
+    """Run the orders and return what they cost, once for each count of orders that are there already."""
+    found: dict[str, list[float]] = {"sagas_per_s": [], "cpu_s_per_1000": [], "peak_mb": [], "records_per_commit": []}
     async with open_log(f"sqlite:///{path}", shop) as log:
         ports = {"gateway": InstantGateway(), "carrier": InstantCarrier()}
         async with Runtime(log, ports=ports) as runtime:
             await stock_up(log)
-            for first in range(0, already, BACKLOG):
-                await place(log, first, min(BACKLOG, already - first))
-                await runtime.idle()
-            cpu, began = cpu_s(), time.perf_counter()
-            for first in range(already, already + orders, BACKLOG):
-                await place(log, first, min(BACKLOG, already + orders - first))
-                await runtime.idle()
-            seconds, used = time.perf_counter() - began, cpu_s() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"orders": orders, "seconds": seconds, "cpu_s": used, "peak_mb": peak}
+            await runtime.idle()
+            placed = 0
+            for at in already:
+                await run_orders(log, runtime, placed, at)
+                records, commits = await size(log), commits_of(log)
+                cpu, began = cpu_s(), time.perf_counter()
+                await run_orders(log, runtime, at, at + orders)
+                seconds, used = time.perf_counter() - began, cpu_s() - cpu
+                placed = at + orders
+                found["sagas_per_s"].append(orders / seconds)
+                found["cpu_s_per_1000"].append(used / orders * 1_000)
+                found["peak_mb"].append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+                found["records_per_commit"].append((await size(log) - records) / (commits_of(log) - commits))
+    return found
+
+
+async def size(log: EventLog) -> int:
+    """Count the records that were ever written, changelogs and journals included."""
+    topics = await log.port.topics()
+    return sum([await log.port.end(topic.name, p) for topic in topics.values() for p in range(topic.partitions)])
+
+
+def commits_of(log: EventLog) -> int:
+    """Count this process' transactions."""
+    assert isinstance(log.port, SqliteLog)
+    return log.port.commits
 
 
 if __name__ == "__main__":
-    arguments = [*sys.argv[2:], "0"]
-    print(json.dumps(asyncio.run(run(Path(sys.argv[1]), int(arguments[0]), int(arguments[1])))))
+    collect_garbage_seldom()
+    path, orders, *already = sys.argv[1:]
+    print(json.dumps(asyncio.run(measure(Path(path), int(orders), [int(at) for at in already] or [0]))))
