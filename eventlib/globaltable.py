@@ -28,7 +28,7 @@ class GlobalTable(Mapping[str, E]):
     """The newest event of each key, by key: `async with GlobalTable(log, ProductListed) as products: products["A1"]`.
 
     It copies `<topic>.latest`, or a topic that is compacted itself, and follows it; a tombstone removes its key, and
-    so does a newest event of another type. It holds encoded bytes, some 150 more than they are for each key, and
+    so does a newest event of another type. It holds encoded bytes, some 200 more than they are for each key, and
     decodes on access. Iterating walks over the keys as of then: use `get` where the log may take one away meanwhile.
     Guarantee: once entered it has all that was on the topic before; later events follow within moments, those of a
     key in order. While the log is out of reach it stays as it is, and goes on after.

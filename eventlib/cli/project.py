@@ -12,12 +12,13 @@ from eventlib.errors import WiringError
 _HOW = 'write [tool.eventlib] app = "module:name" into pyproject.toml, or give --app module:name'
 
 
-def load_choreography(app: str | None) -> Choreography:
+def load_choreography(app: str | None, start: Path | None = None) -> Choreography:
     """Import the choreography that `app` names, or else the nearest pyproject.toml that has a [tool.eventlib].
 
+    It is looked for from `start` upwards; from the working directory when that is None.
     Raises: WiringError when there is none, or it cannot be imported; the sentence says what to do.
     """
-    directory, named = _nearest(Path.cwd())
+    directory, named = nearest(start or Path.cwd())
     app = app or named
     if app is None:
         raise WiringError(f"no application is named here: {_HOW}")
@@ -36,7 +37,7 @@ def load_choreography(app: str | None) -> Choreography:
     return found
 
 
-def _nearest(start: Path) -> tuple[Path, str | None]:
+def nearest(start: Path) -> tuple[Path, str | None]:
     """Return the directory of the nearest pyproject.toml that names an application, and that name."""
     for directory in (start, *start.parents):
         path = directory / "pyproject.toml"

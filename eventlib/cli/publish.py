@@ -1,0 +1,127 @@
+"""`eventlib publish`: one event from outside, checked before it is on the log."""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+
+import typer
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from eventlib.choreography import Choreography
+from eventlib.cli import output
+from eventlib.cli.options import Place
+from eventlib.cli.project import load_choreography
+from eventlib.errors import ContractError, WiringError
+from eventlib.event import Contract, Event, Position, contract_of, key_of
+from eventlib.eventlog import Publication
+from eventlib.opening import open_log
+from eventlib.validation import sentence_of
+
+_FORCE = "; --force does it nevertheless"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants to publish, as it was typed."""
+
+    event_type: str
+    data: str
+    key: str | None
+    idempotency_key: str | None
+    headers: tuple[str, ...]
+    partition: int | None
+    force: bool
+
+
+def publish_one(place: Place, wish: Wish, *, as_json: bool) -> None:
+    """Publish an event, and print where it stands.
+
+    Raises: WiringError for an unknown type or a log that ends with this process; ContractError, naming the field, for
+    data that does not fit, and for what could break the services' guarantees unless it is forced.
+    """
+    choreography = load_choreography(place.app)
+    if place.url.startswith("memory:"):
+        raise WiringError(f"{place.url} lives and ends with one process: name a log file")
+    event_type = choreography.event(wish.event_type)
+    headers = dict(map(_header, wish.headers))
+    event = _event(event_type, wish)
+    if not wish.force:
+        _refuse_facts(choreography, event_type)
+        _refuse_misplaced(event, wish.partition)
+    publication = Publication(event, wish.idempotency_key, wish.partition, headers)
+    _print(asyncio.run(_published(place.url, choreography, publication)), event, as_json=as_json)
+
+
+async def _published(url: str, choreography: Choreography, publication: Publication) -> Position:
+    async with open_log(url, choreography) as log:
+        return (await log.publish_many([publication]))[0]
+
+
+def _event(event_type: type[Event], wish: Wish) -> Event:
+    contract = contract_of(event_type)
+    text = sys.stdin.read() if wish.data == "-" else wish.data
+    try:
+        fields = from_json(text)
+    except ValueError as error:
+        raise ContractError(f"--data is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise ContractError(f"--data is a JSON {type(fields).__name__}, and an event is an object of fields")
+    if wish.key is not None:
+        _take_key(fields, wish.key, contract)
+    try:
+        return event_type.model_validate_json(to_json(fields))
+    except ValidationError as error:
+        raise ContractError(f"{contract.type} does not fit: {sentence_of(error)}") from error
+
+
+def _take_key(fields: dict[str, object], key: str, contract: Contract) -> None:
+    if contract.key is None:
+        raise ContractError(f"{contract.type} is keyless: leave --key out")
+    if str(fields.setdefault(contract.key, key)) != key:
+        raise ContractError(f"--key is {key!r}, but {contract.key} in --data is {fields[contract.key]!r}")
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not (name and found):
+        raise typer.BadParameter(f"{text!r} is no header: write NAME=VALUE", param_hint="--header")
+    return name, value
+
+
+def _refuse_facts(choreography: Choreography, event_type: type[Event]) -> None:
+    """Refuse what deciders say: its id, its sequence and its cause would be nobody's."""
+    speakers = [decider.name for decider in choreography.deciders if event_type in decider.says]
+    if speakers:
+        raise ContractError(
+            f"{event_type.__name__} is a fact that decider {', '.join(speakers)} says: from outside, nothing would have "
+            f"caused it, and its decider would know nothing of it. Publish a request that leads to it{_FORCE}"
+        )
+
+
+def _refuse_misplaced(event: Event, partition: int | None) -> None:
+    key, contract = key_of(event), contract_of(type(event))
+    if key is None or partition is None:
+        return
+    home = contract.topic.partition_of(key.encode())
+    if partition != home:
+        raise ContractError(
+            f"{contract.key} {key!r} belongs in partition {home} of {contract.topic.name}: in {partition} its services "
+            f"would park it. Leave --partition out{_FORCE}"
+        )
+
+
+def _print(position: Position, event: Event, *, as_json: bool) -> None:
+    line = {
+        "topic": position.topic,
+        "partition": position.partition,
+        "offset": position.offset,
+        "recorded_at": output.iso(position.recorded_at),
+        "key": key_of(event),
+        "type": type(event).__name__,
+    }
+    if as_json:
+        output.print_json([line])
+    else:
+        place = f"{position.topic}/{position.partition}@{position.offset}"
+        print(f"{line['type']} is on the log: {place}, recorded at {line['recorded_at']}.")

@@ -1,0 +1,10 @@
+"""What thing remembers of each customer."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The units that a customer has."""
+
+    units: int = 0
