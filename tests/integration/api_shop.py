@@ -110,6 +110,7 @@ async def stock_up(log: EventLog) -> None:
 async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """Serve an app on a port of the loopback, and give a client to it."""
     listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     server = _Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
     serving = asyncio.create_task(server.serve([listening]))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
