@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from eventlib.errors import LogUnavailable
 from eventlib.log.memory_owners import MemoryOwners
-from eventlib.log.port import ALL, TOMBSTONES_KEPT, Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.log.port import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, Record, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.rules import known, refuse_mismatch, refuse_unfit
 from eventlib.times import now_ms
@@ -150,10 +150,9 @@ class MemoryLog(Log):
         self._check_open()
         return self._owners.seize(service, partition)
 
-    async def join(self, service: str, partitions: int, share: Share = ALL) -> Membership:
-        """See `Log.join`; a process that shares with others needs a log that they can reach."""
+    async def join(self, service: str, partitions: int) -> Membership:
+        """See `Log.join`."""
         self._check_open()
-        del share
         return self._owners.join(service, partitions)
 
     async def compact(self) -> None:

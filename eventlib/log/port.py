@@ -78,20 +78,6 @@ class Claim(NamedTuple):
     epoch: int
 
 
-class Share(NamedTuple):
-    """Which partitions a member is to have first: those with `partition % of == number`; the rest only in need."""
-
-    number: int = 0
-    of: int = 1
-
-    def has(self, partition: int) -> bool:
-        """Tell whether a partition belongs to this share."""
-        return partition % self.of == self.number
-
-
-ALL = Share()
-
-
 class Reader(ABC):
     """Reads several partitions, each from a position of its own, and waits for what is appended later."""
 
@@ -201,7 +187,7 @@ class Log(ABC):
         """
 
     @abstractmethod
-    async def join(self, service: str, partitions: int, share: Share = ALL) -> Membership:
+    async def join(self, service: str, partitions: int) -> Membership:
         """Become a member of those who run a service."""
 
     @abstractmethod

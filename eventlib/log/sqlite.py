@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from eventlib.errors import EventlibError
-from eventlib.log.port import ALL, Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.log.port import Claim, Log, Membership, Reader, Record, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite_append import Appender
@@ -144,9 +144,9 @@ class SqliteLog(Log):
         """See `Log.seize`."""
         return await self._owners.seize(service, partition)
 
-    async def join(self, service: str, partitions: int, share: Share = ALL) -> Membership:
+    async def join(self, service: str, partitions: int) -> Membership:
         """See `Log.join`."""
-        return await self._owners.join(service, partitions, share)
+        return await self._owners.join(service, partitions)
 
     async def compact(self) -> None:
         """See `Log.compact`."""

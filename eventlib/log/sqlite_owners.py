@@ -1,19 +1,18 @@
 """Who owns which partition of a service: claims in the file, kept alive by a heartbeat, and taken over from the dead.
 
-The first member of a service takes the partitions of its share at once (all of them, unless it was given a smaller
-one), and the rest when nobody has taken them for a lease; the others stand by. An owner on this machine is known to be
+The first member of a service takes all its partitions; the others stand by. An owner on this machine is known to be
 dead when its process is gone; any other when its row did not change for a lease, by the clock of who looks: no two
 clocks are compared. Safety rests on neither: each commit checks the epoch of its claim.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from eventlib.errors import EventlibError, Retryable
-from eventlib.log.port import Claim, Membership, Share
+from eventlib.log.port import Claim, Membership
 from eventlib.log.processes import give_up, is_dead, new_owner
 from eventlib.log.sqlite_errors import unavailable
 from eventlib.log.sqlite_file import LogFile
@@ -58,9 +57,9 @@ class Owners:
         """See `Log.seize`."""
         return (await self._take(service, self._seizer, lambda: [partition]))[partition]
 
-    async def join(self, service: str, partitions: int, share: Share) -> "SqliteMembership":
+    async def join(self, service: str, partitions: int) -> "SqliteMembership":
         """See `Log.join`."""
-        member = SqliteMembership(self, service, partitions, share)
+        member = SqliteMembership(self, service, partitions, new_owner())
         self._members.append(member)
         await self.take_over(member)
         if self._beating is None:
@@ -81,11 +80,9 @@ class Owners:
 
     async def take_over(self, member: "SqliteMembership") -> None:
         """Let a member claim what nobody living owns."""
-        now = asyncio.get_running_loop().time()
 
         def free() -> list[int]:
-            found = [partition for partition in range(member.partitions) if self._is_free(member.service, partition)]
-            return [p for p in found if member.may_take(p, found, now, self.file.options.lease_s)]
+            return [partition for partition in range(member.partitions) if self._is_free(member.service, partition)]
 
         if free():
             await self._take(member.service, member.owner, free)
@@ -175,12 +172,10 @@ class Owners:
 class SqliteMembership(Membership):
     """A member of a service in this process."""
 
-    def __init__(self, owners: Owners, service: str, partitions: int, share: Share) -> None:
+    def __init__(self, owners: Owners, service: str, partitions: int, owner: str) -> None:
         self.service = service
         self.partitions = partitions
-        self.owner = new_owner()
-        self._share = share
-        self._free_since = dict[int, float]()
+        self.owner = owner
         self.claims: Mapping[int, Claim] = {}
         self._owners = owners
         self._change = asyncio.Event()
@@ -198,11 +193,6 @@ class SqliteMembership(Membership):
     async def leave(self) -> None:
         """See `Membership.leave`."""
         await self._owners.leave(self)
-
-    def may_take(self, partition: int, free: Collection[int], now: float, patience_s: float) -> bool:
-        """Tell whether to take a free partition: one's share at once, another's when it stays free for a while."""
-        self._free_since = {each: self._free_since.get(each, now) for each in free}
-        return self._share.has(partition) or now - self._free_since[partition] >= patience_s
 
     def know(self, claims: Mapping[int, Claim]) -> None:
         """Take over what the file says."""

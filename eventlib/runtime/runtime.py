@@ -13,7 +13,7 @@ from typing import Self
 from eventlib.choreography import Choreography
 from eventlib.errors import OwnershipLost, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import ALL, Claim, Share
+from eventlib.log.port import Claim
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.loop import Host, RuntimeConfig, TaskLoop
@@ -43,7 +43,6 @@ class Runtime:
         services: Sequence[str] | None = None,
         stores: Stores | None = None,
         config: RuntimeConfig | None = None,
-        share: Share = ALL,
     ) -> None:
         choreography = log.choreography
         self._log = log
@@ -57,7 +56,6 @@ class Runtime:
             config,
             code_version(choreography),
         )
-        self._share = share
         self._loops: dict[tuple[str, int], TaskLoop] = {}
         self._serving: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
@@ -90,7 +88,7 @@ class Runtime:
         await asyncio.shield(self._failure)
 
     async def idle(self) -> None:
-        """Wait until this process' share of every service has handled all that is on the log, and no effect is open.
+        """Wait until every service has handled all that is on the log, and no effect is open.
 
         Parked inputs do not count: they wait for a person. Raises what `failed` raises.
         """
@@ -110,8 +108,7 @@ class Runtime:
         return {port: breaker.state for port, breaker in self._host.breakers.items() if port is not None}
 
     async def _is_idle(self) -> bool:
-        shared = ((s.name, p) for s in self._services for p in range(s.partitions) if self._share.has(p))
-        if not all(task in self._loops for task in shared):
+        if len(self._loops) < sum(service.partitions for service in self._services):
             return False
         before = self.transactions
         for loop in list(self._loops.values()):
@@ -120,7 +117,7 @@ class Runtime:
         return self.transactions == before
 
     async def _serve(self, service: Service) -> None:
-        membership = await self._log.port.join(service.name, service.partitions, self._share)
+        membership = await self._log.port.join(service.name, service.partitions)
         slots = asyncio.Semaphore(self._host.config.concurrent_effects)
         running: dict[int, tuple[Claim, asyncio.Task[None]]] = {}
         try:
