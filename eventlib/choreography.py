@@ -66,11 +66,13 @@ class Choreography:
         return tuple(dict.fromkeys([*found, *self.facts]))
 
     def extended(self, name: str, *services: Service, facts: Iterable[type[Event]] = ()) -> "Choreography":
-        """Return a choreography of these services and more, on the same log and with the same outside world.
+        """Return a choreography of these services and more, with the same outside world and the same HTTP.
 
         Ports of the new services' own are given where they are run. Raises: WiringError as the class does.
         """
-        return Choreography(name, [*self.services, *services], facts=[*self.facts, *facts], ports=self.ports)
+        return Choreography(
+            name, [*self.services, *services], facts=[*self.facts, *facts], ports=self.ports, http=self.http
+        )
 
     def service(self, name: str) -> Service:
         """Return a service by name. Raises: WiringError when there is none."""

@@ -62,7 +62,7 @@ async def _serve(choreography: Choreography, what: Running, url: str, config: Ru
     async with AsyncExitStack() as stack:
         listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
         # The outside world first: a wrong setting of it should not leave a new log behind.
-        opens = choreography.ports if what.services else None
+        opens = choreography.ports if any(choreography.service(name).ports for name in what.services) else None
         ports = {} if opens is None else await stack.enter_async_context(opens(url))
         event_log = await stack.enter_async_context(open_log(url, choreography))
         stop = _stop_signal()

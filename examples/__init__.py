@@ -1,0 +1,1 @@
+"""Services of one's own, as README shows them."""
