@@ -9,6 +9,7 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as RoutingError
+from starlette.routing import compile_path
 
 from eventlib.errors import ContractError, EventlibError, LogCorrupt, LogReadOnly, Retryable
 
@@ -120,11 +121,25 @@ def refusal_of(error: Exception) -> Refusal:
 def answer_problems(app: FastAPI) -> None:
     """Let an app answer every error as a problem."""
 
-    async def answer(_request: Request, error: Exception) -> Response:
-        return problem(refusal_of(error))
+    async def answer(request: Request, error: Exception) -> Response:
+        refusal = refusal_of(error)
+        if refusal.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := _allowed(app, request.url.path)):
+            refusal.headers = {"Allow": allowed}
+        return problem(refusal)
 
     for kind in (RequestValidationError, RoutingError, EventlibError, Exception):
         app.add_exception_handler(kind, answer)
+
+
+def _allowed(app: FastAPI, path: str) -> str:
+    """Return the methods of a path (RFC 9110, 10.2.1): all of them, where Starlette names the first route's."""
+    found = {
+        method.upper()
+        for template, operations in app.openapi()["paths"].items()
+        if compile_path(template)[0].match(path)
+        for method in operations
+    }
+    return ", ".join(sorted(found))
 
 
 def _invalid(error: RequestValidationError) -> Refusal:

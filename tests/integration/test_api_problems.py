@@ -1,0 +1,158 @@
+"""The order API over a real socket: what it refuses, and how."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.order.http.config import ApiConfig
+from tests.integration.api_shop import Json, Shop, api, open_shop, place, refused, services, wanted
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Shop]:
+    async with open_shop(tmp_path) as shop:
+        yield shop
+
+
+@pytest.fixture
+async def client(running: Shop) -> AsyncIterator[httpx.AsyncClient]:
+    async with api(running, ApiConfig(append_s=0.3, body_bytes=10_000)) as client:
+        yield client
+
+
+BAD: dict[str, Json] = {
+    "lines[0].quantity": wanted(quantity=0),
+    "lines[0].sku": wanted("NONE"),
+    "lines[1].sku": wanted("A", ""),
+    "lines[2].quantity": wanted() | {"lines": [*wanted("A", "B")["lines"], {"sku": "C", "quantity": True}]},
+    "lines": wanted() | {"lines": []},
+    "currency": wanted(currency="EUR"),
+    "country": {name: value for name, value in wanted().items() if name != "country"},
+    "customer_id": wanted(customer_id=17850),
+    "gift_wrap": wanted(gift_wrap=True),
+    "lines[0].unit_price": wanted() | {"lines": [{"sku": "A", "quantity": 1, "unit_price": 1}]},
+}
+
+
+@pytest.mark.parametrize("field", BAD)
+async def test_a_bad_field_is_named(client: httpx.AsyncClient, field: str) -> None:
+    problem = refused(await client.post("/orders", json=BAD[field]), 422, BAD_KINDS.get(field, "invalid"))
+    assert [(error["in"], error["field"]) for error in problem["errors"]] == [("body", field)]
+
+
+BAD_KINDS = {"lines[0].sku": "unknown-product", "currency": "currency"}
+
+
+@pytest.mark.parametrize(
+    ("url", "place_and_field"),
+    [
+        ("/orders?status=lost", ("query", "status")),
+        ("/orders?limit=0", ("query", "limit")),
+        ("/orders?cursor=x", ("query", "cursor")),
+        ("/orders?min_position=1", ("query", "min_position")),
+        ("/orders/x?min_position=99-0", ("query", "min_position")),
+        (f"/orders/{'x' * 201}", ("path", "order_id")),
+        ("/products?cursor=", ("query", "cursor")),
+    ],
+)
+async def test_a_bad_parameter_is_named(client: httpx.AsyncClient, url: str, place_and_field: tuple[str, str]) -> None:
+    (error,) = refused(await client.get(url), 422, "invalid")["errors"]
+    assert (error["in"], error["field"]) == place_and_field
+
+
+async def test_a_bad_header_is_named(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/orders", json=wanted(), headers={"Idempotency-Key": "k" * 201})
+    (error,) = refused(answer, 422, "invalid")["errors"]
+    assert (error["in"], error["field"].lower()) == ("header", "idempotency-key")
+
+
+async def test_what_is_free_is_not_ordered(client: httpx.AsyncClient) -> None:
+    refused(await client.post("/orders", json=wanted("FREE")), 422, "nothing-to-pay")
+
+
+JSON = {"content-type": "application/json"}
+
+
+async def test_other_refusals_are_problems_too(client: httpx.AsyncClient) -> None:
+    refused(await client.get("/nowhere"), 404)
+    refused(await client.get("/orders/unknown"), 404, "unknown-order")
+    not_allowed = await client.delete("/orders")
+    refused(not_allowed, 405)
+    assert "GET" in not_allowed.headers["allow"]
+    refused(await client.post("/orders", content=b"sku=A", headers={"content-type": "text/plain"}), 415, "no-json")
+    refused(await client.post("/orders", content=b"{", headers=JSON), 400, "invalid")
+    refused(await client.post("/orders", content=b"[" * 9_000, headers=JSON), 400)
+    refused(await client.post("/orders", content=b"\xff", headers=JSON), 400)
+    for half in (b'{"\\ud800": 1}', json.dumps(wanted(country="\ud800")).encode()):
+        (error,) = refused(await client.post("/orders", content=half, headers=JSON), 422, "invalid")["errors"]
+        assert error["field"] in {"body", "country"}
+
+
+async def test_a_body_that_is_too_large_is_refused(client: httpx.AsyncClient) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b" " * 1_000
+
+    refused(await client.post("/orders", content=b" " * 10_001, headers=JSON), 413, "too-large")
+    refused(await client.post("/orders", content=chunks(), headers=JSON), 413, "too-large")
+    await place(client)
+
+
+async def test_over_the_backlog_new_requests_are_refused(tmp_path: Path) -> None:
+    config = ApiConfig(backlog=3, decision_s=0.05)
+    async with open_shop(tmp_path, running=False) as shop, api(shop, config) as client:
+        accepted = [await place(client, key=f"k-{number}") for number in range(3)]
+        answer = await client.post("/orders", json=wanted())
+        refused(answer, 503, "backlog")
+        assert int(answer.headers["retry-after"]) > 0
+        refused(await client.post(f"/orders/{accepted[0]['order_id']}/cancel"), 503, "backlog")
+        assert (await place(client, key="k-0"))["order_id"] == accepted[0]["order_id"]
+        async with services(shop):
+            statuses = [(await client.get(f"/orders/{each['order_id']}")).json()["status"] for each in accepted]
+            assert statuses == ["completed"] * 3
+            await place(client)
+
+
+@pytest.fixture
+def held(running: Shop) -> Iterator[sqlite3.Connection]:
+    """Another connection, which can keep everybody else from writing to the log."""
+    connection = sqlite3.connect(running.directory / "shop.db", isolation_level=None)
+    yield connection
+    connection.close()
+
+
+async def test_while_the_log_is_out_of_reach_reads_go_on(
+    running: Shop, client: httpx.AsyncClient, held: sqlite3.Connection
+) -> None:
+    before = (await client.post("/orders", json=wanted(), headers={"Prefer": "wait=5"})).json()
+    assert running.runtime is not None
+    await running.runtime.idle()
+    held.execute("BEGIN IMMEDIATE")
+    answer = await client.post("/orders", json=wanted("B"), headers={"Idempotency-Key": "again"})
+    refused(answer, 503, "log-out-of-reach")
+    assert int(answer.headers["retry-after"]) > 0
+    assert (await client.get(f"/orders/{before['order_id']}")).json()["status"] == "completed"
+    assert (await client.get("/healthz")).status_code == 200
+    held.execute("ROLLBACK")
+    await place(client, wanted("B"), key="again")
+    assert len((await client.get("/orders")).json()["orders"]) == 2
+
+
+async def test_a_log_that_was_closed_is_out_of_reach(tmp_path: Path) -> None:
+    async with open_shop(tmp_path, running=False) as shop, api(shop, ApiConfig(decision_s=0.05)) as client:
+        await shop.log.port.close()
+        refused(await client.post("/orders", json=wanted()), 503, "log-out-of-reach")
+        refused(await client.get("/readyz"), 503, "log-out-of-reach")
+        assert "shop_log_reachable 0" in (await client.get("/metrics")).text
+
+
+async def test_until_the_index_is_there_nobody_is_told_half_the_truth(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as shop, api(shop) as client:
+        await asyncio.gather(*(place(client) for _ in range(20)))
+        async with api(shop) as other:  # `api` waits for /readyz
+            assert len((await other.get("/orders")).json()["orders"]) == 20
