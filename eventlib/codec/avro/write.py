@@ -43,14 +43,14 @@ def writer_of(record: Record, header: bytes) -> Callable[[Any], bytes]:
 
     def write(value: Any) -> bytes:  # the class is known from its dispatch
         out = BytesIO()
-        out.write(header)
         try:
             schemaless_writer(out, parsed, convert(value))
+            written = header + out.getvalue()
             if guard is not None:
-                guard(out.getvalue(), len(header))  # what could not be read again is not written
+                guard(written, len(header))  # what could not be read again is not written
         except MISFITS as error:
             raise _misfit(record, value, error) from error
-        return out.getvalue()
+        return written
 
     return write
 
