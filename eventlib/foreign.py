@@ -12,6 +12,7 @@ has one state for each partition, takes the partition's records in order, and ma
 Another form (Protobuf, XML, a legacy layout) is a class of your own: derive it from `eventlib.event.Foreign`.
 """
 
+import codecs
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -49,7 +50,7 @@ class Text(Foreign):
         self._field = field
         self._encoding = encoding
         try:
-            b"".decode(encoding)
+            codecs.lookup(encoding)
         except LookupError as error:
             raise WiringError(f"Text({field!r}, encoding={encoding!r}): Python knows no such encoding") from error
 

@@ -1,0 +1,217 @@
+"""Foreign topics through the runtime: their records become facts of ours, and what is wrong with them is told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, Topic, open_log
+from eventlib.cli import run
+from eventlib.foreign import Json, Text
+from eventlib.inspection.state import state_of
+from eventlib.log.port import Record
+from eventlib.runtime.parking import ParkedRetryRequested, parked_facts
+from eventlib.times import now_ms
+
+CLICKS = Topic("web.clicks", partitions=4)
+LINES = Topic("lines", partitions=4)
+
+
+class Clicked(Event, topic=CLICKS, key="user_id", foreign=Json()):
+    user_id: str
+    page: str
+
+
+class Line(Event, topic=LINES, key=None, foreign=Text("text")):
+    text: str
+
+
+class Visited(Event, topic=Topic("visits", partitions=4), key="user_id", final=True):
+    user_id: str
+    page: str
+    click_id: str
+
+
+class Spoken(Event, topic=Topic("words", partitions=4), key="word", final=True):
+    word: str
+
+
+@dataclass(frozen=True)
+class User:
+    clicks: int = 0
+    visits: int = 0
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A task's lines have nothing to remember."""
+
+
+def make_web(broken: set[str]) -> Choreography:
+    users: Decider[User] = Decider("user", state=User, key="user_id")
+    lines: Decider[Nothing] = Decider("line", state=Nothing, key=None)
+
+    @users.evolve
+    def evolve(user: User, event: Event) -> User:
+        match event:
+            case Clicked():
+                return replace(user, clicks=user.clicks + 1)
+            case Visited():
+                return replace(user, visits=user.visits + 1)
+            case _:
+                return user
+
+    @users.on(Clicked)
+    def visit(_user: User, click: Clicked, meta: Meta) -> list[Visited]:
+        if click.page in broken:
+            raise RuntimeError("a bug in the handler")
+        return [Visited(user_id=click.user_id, page=click.page, click_id=meta.id)]
+
+    @lines.on(Line)
+    def split(_nothing: Nothing, line: Line) -> list[Spoken]:
+        return [Spoken(word=word) for word in line.text.split()]
+
+    return Choreography("web", [Service("web", deciders=[users, lines])])
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[EventLog]:
+    async with open_log("memory://", make_web(set())) as opened:
+        yield opened
+
+
+def click(user: str, page: str = "/", **changed: Any) -> Record:
+    value = json.dumps({"user_id": user, "page": page, "agent": "x"}).encode()
+    place = CLICKS.partition_of(user.encode())
+    return Record("web.clicks", place, -1, now_ms(), user.encode(), value)._replace(**changed)
+
+
+async def settle(log: EventLog) -> None:
+    async with Runtime(log) as runtime, asyncio.timeout(20):
+        await runtime.idle()
+
+
+async def everything(log: EventLog, topic: str) -> list[Record]:
+    partitions = (await log.port.topics())[topic].partitions
+    return [r for p in range(partitions) for r in await log.port.read(topic, p, 0, 100_000)]
+
+
+async def reasons(log: EventLog) -> list[str]:
+    return [parked_facts(record)["reason"] for record in await everything(log, "web.parked")]
+
+
+async def test_records_without_headers_have_their_place_as_id(log: EventLog) -> None:
+    (offset,) = await log.port.append([click("ada")])
+    await settle(log)
+    (visited,) = await everything(log, "visits")
+    place = f"web.clicks/{CLICKS.partition_of(b'ada')}/{offset}"
+    assert (visited.causation_id, visited.correlation_id) == (place, place)
+    assert log.decode(visited) == Visited(user_id="ada", page="/", click_id=place)
+    assert (await state_of(log, "user", "ada")).state == User(clicks=1, visits=1)
+
+
+async def test_a_key_that_only_the_value_has_and_one_that_only_the_record_has(log: EventLog) -> None:
+    await log.port.append([click("ada", key=None), click("ada", value=b'{"page": "/b"}')])
+    await settle(log)
+    assert (await state_of(log, "user", "ada")).state == User(clicks=2, visits=2)
+
+
+async def test_two_records_under_one_id_of_theirs_lead_to_facts_of_two_ids(log: EventLog) -> None:
+    sent = click("ada", id="42", type="com.web.click", source="web", traceparent="not one")
+    await log.port.append([sent, sent])
+    await settle(log)
+    visits = await everything(log, "visits")
+    assert [visit.causation_id for visit in visits] == ["42", "42"]
+    assert len({visit.id for visit in visits}) == 2
+    assert all((visit.traceparent or "").startswith("00-") for visit in visits)
+
+
+async def test_a_topic_that_is_not_partitioned_by_its_key_says_so_at_once(log: EventLog) -> None:
+    home = CLICKS.partition_of(b"ada")
+    elsewhere = (home + 1) % 4
+    await log.port.append(
+        [
+            click("ada", partition=elsewhere),
+            click("ada", key=None, partition=elsewhere),
+            click("ada", key=b"a session"),
+            click("bob"),
+        ]
+    )
+    await settle(log)
+    found = await reasons(log)
+    assert len(found) == 3
+    assert all("topic web.clicks is not partitioned by user_id" in reason for reason in found)
+    assert all("Declare Clicked with key=None" in reason for reason in found)
+    assert len(await everything(log, "visits")) == 1
+
+
+async def test_what_cannot_be_read_is_parked_and_others_go_on(log: EventLog) -> None:
+    far = 9_999_999_999_999_999
+    await log.port.append(
+        [
+            click("ada", value=b"\x89PNG"),
+            click("bob", value=None),
+            click("cleo", timestamp_ms=far),
+            click("dora", value=b'{"page": 1}'),
+            click("eve", timestamp_ms=now_ms() + 10**9),
+        ]
+    )
+    await settle(log)
+    assert sorted(reason.split(":")[0].split(",")[0] for reason in await reasons(log)) == [
+        "Clicked",
+        "Clicked",
+        f"its timestamp {far} is not in milliseconds since 1970",
+        "the record has no value",
+    ]
+    (visited,) = await everything(log, "visits")
+    assert visited.timestamp_ms < now_ms() + 10_000, "somebody else's clock does not become ours"
+
+
+async def test_a_parked_record_keeps_its_place_behind_its_key(log: EventLog) -> None:
+    broken = {"/bad"}
+    choreography = make_web(broken)
+    shaky = EventLog(log.port, log.codec, choreography)
+    await log.port.append([click("ada", "/bad", key=None), click("ada", "/2", key=None), click("bob", "/3")])
+    await settle(shaky)
+    assert len(await everything(log, "visits")) == 1
+    broken.clear()
+    control = choreography.service("web").control
+    request = log.codec.encode(ParkedRetryRequested("user", "ada"))
+    await log.port.append([Record(control.name, control.partition_of(b"ada"), -1, now_ms(), b"ada", request)])
+    await settle(shaky)
+    visits = [log.decode(record) for record in await everything(log, "visits") if record.key == b"ada"]
+    assert [visit.page for visit in visits if isinstance(visit, Visited)] == ["/bad", "/2"]
+    assert len({record.id for record in await everything(log, "visits")}) == 3
+
+
+async def test_a_keyless_topic_is_read_by_a_decider_without_a_key(log: EventLog) -> None:
+    records = [Record("lines", n % 4, -1, now_ms(), b"k%d" % n, f"word{n} and".encode()) for n in range(20)]
+    await log.port.append(records)
+    await settle(log)
+    words = [record.key for record in await everything(log, "words")]
+    assert len(words) == 40
+    assert words.count(b"and") == 20
+    assert await reasons(log) == []
+
+
+def test_tail_shows_them_decoded(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+
+    async def fill() -> None:
+        async with open_log(url, WEB) as log:
+            await log.port.append([click("ada"), click("bob", value=b"?")])
+
+    asyncio.run(fill())
+    app = f"{__name__}:WEB"
+    assert run(["tail", "web.clicks", "--json", "--app", app, "--log", url]) == 0
+    first, second = sorted(map(json.loads, capsys.readouterr().out.splitlines()), key=lambda line: str(line["key"]))
+    assert (first["type"], first["data"]) == ("Clicked", {"user_id": "ada", "page": "/"})
+    assert first["id"] == f"web.clicks/{first['partition']}/{first['offset']}"
+    assert (second["type"], second["data"]) == ("Clicked", None)
+    assert "the record is not JSON" in second["error"]
+
+
+WEB = make_web(set())
