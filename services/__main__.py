@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from eventlib.errors import EventlibError
+from eventlib.runtime import collect_garbage_seldom
 from eventlib.settings import DEFAULT_LOG, eventlib_settings, wants_traceback
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
@@ -131,6 +132,7 @@ def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the co
 def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with progress_on(Console(stderr=True)) as progress:
+        collect_garbage_seldom()
         report = asyncio.run(import_file(path, config, progress))
     if as_json:
         sys.stdout.write(json.dumps(report.as_json(), ensure_ascii=False) + "\n")

@@ -14,7 +14,7 @@ from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.errors import WiringError
 from eventlib.opening import open_log
-from eventlib.runtime import Runtime, RuntimeConfig
+from eventlib.runtime import Runtime, RuntimeConfig, collect_garbage_seldom
 from eventlib.settings import runtime_config
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def run_services(place: Place, only: list[str], http: str | None = None, *, no_s
     _refuse_misfits(choreography, names, http, named if no_services else [])
     config = runtime_config()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    collect_garbage_seldom()
     asyncio.run(_serve(choreography, Running(list(dict.fromkeys(names)), http), place.url, config))
 
 
