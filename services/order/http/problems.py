@@ -101,13 +101,15 @@ def problem(refusal: Refusal) -> Response:
     return Response(text, refusal.status_code, dict(refusal.headers or {}), media_type=MEDIA_TYPE)
 
 
-def refusal_of(error: Exception) -> Refusal:
+def refusal_of(error: Exception) -> Refusal:  # noqa: PLR0911  one return for each kind of error
     """Return what an error means for who has asked."""
     match error:
         case Refusal():
             return error
         case RequestValidationError():
             return _invalid(error)
+        case RoutingError(status_code=400, detail=detail):  # FastAPI's, for bytes that are no JSON text at all
+            return Refusal(400, "invalid", detail, errors=[FieldError(place="body", field="body", message=detail)])
         case RoutingError(status_code=status, detail=detail, headers=headers):
             return Refusal(status, "", detail, headers=headers)
         case Retryable() | LogReadOnly() | LogCorrupt():

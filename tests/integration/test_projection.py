@@ -1,0 +1,201 @@
+"""Projections: exactly once over restarts, and begun anew where the file does not fit the log."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Never
+
+import pytest
+
+from eventlib import Choreography, Decider, Event, EventLog, Publication, Service, open_log
+from eventlib.errors import ContractError, LogUnavailable
+from eventlib.log.port import Record
+from eventlib.projection import Projection, View
+from eventlib.times import now_ms
+
+
+class Paid(Event, topic="payments", key="customer", request=True):
+    customer: str
+    cents: int
+
+
+@dataclass(frozen=True)
+class Account:
+    cents: int = 0
+
+
+accounts = Decider("account", state=Account, key="customer")
+
+
+@accounts.on(Paid)
+def take_note(_account: Account, _paid: Paid) -> list[Never]:
+    return []
+
+
+BANK = Choreography("bank", [Service("bank", deciders=[accounts])])
+TABLES = "CREATE TABLE totals (customer TEXT PRIMARY KEY, cents INTEGER NOT NULL, n INTEGER NOT NULL) WITHOUT ROWID"
+
+
+def add(db: sqlite3.Connection, _record: Record, event: Any) -> None:
+    """Sum what each customer has paid."""
+    if isinstance(event, Paid):
+        db.execute(
+            "INSERT INTO totals VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET cents = cents + excluded.cents, n = n + 1",
+            (event.customer, event.cents),
+        )
+
+
+TOTALS = View("totals", topics=["payments"], tables=TABLES, apply=add)
+Rows = list[tuple[str, int, int]]
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[EventLog]:
+    async with open_log(f"sqlite:///{tmp_path}/log.db", BANK) as opened:
+        yield opened
+
+
+async def pay(log: EventLog, payments: int) -> None:
+    await log.publish_many([Publication(Paid(customer=f"c{n % 7}", cents=n)) for n in range(payments)])
+
+
+def rows(projection: Projection) -> Rows:
+    return projection.db.execute("SELECT * FROM totals ORDER BY customer").fetchall()
+
+
+def expected(*payments: int) -> Rows:
+    totals: dict[str, tuple[int, int]] = {}
+    for count in payments:
+        for n in range(count):
+            cents, times = totals.get(f"c{n % 7}", (0, 0))
+            totals[f"c{n % 7}"] = cents + n, times + 1
+    return [(customer, *total) for customer, total in sorted(totals.items())]
+
+
+async def test_it_follows_and_goes_on_where_it_was(log: EventLog, tmp_path: Path) -> None:
+    await pay(log, 1_200)
+    async with Projection(log, TOTALS) as projection:
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(1_200)
+        await pay(log, 50)
+        assert await projection.caught_up(10)
+    await pay(log, 700)
+    async with Projection(log, TOTALS) as projection:
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(1_200, 50, 700)
+    assert (tmp_path / "log.db.totals.db").exists()
+
+
+async def test_it_says_how_far_it_has_come(log: EventLog) -> None:
+    async with Projection(log, TOTALS) as projection:
+        at = await log.publish(Paid(customer="c", cents=5))
+        assert await projection.reached(at.topic, at.partition, at.offset, 5)
+        assert rows(projection) == [("c", 5, 1)]
+        assert not await projection.reached(at.topic, at.partition, at.offset + 1, 0.05)
+        with pytest.raises(ContractError, match="does not read topic 'orders'"):
+            await projection.reached("orders", 0, 0, 1)
+
+
+async def test_it_is_made_again_from_the_log(log: EventLog) -> None:
+    await pay(log, 900)
+    async with Projection(log, TOTALS) as projection:
+        await asyncio.sleep(0)
+        await projection.rebuild()  # also in the middle of a batch
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(900)
+        await projection.rebuild()
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(900)
+
+
+async def test_it_begins_anew_with_other_tables_another_version_and_another_log(log: EventLog, tmp_path: Path) -> None:
+    path = tmp_path / "own.db"
+    await pay(log, 10)
+    other_tables = replace(TOTALS, tables=TABLES + "; CREATE INDEX by_cents ON totals (cents)")
+    for view in (TOTALS, other_tables, replace(other_tables, version=2), TOTALS):
+        async with Projection(log, view, path) as projection:
+            assert await projection.caught_up(10)
+            assert rows(projection) == expected(10)
+    async with (
+        open_log(f"sqlite:///{tmp_path}/other.db", BANK) as other,
+        Projection(other, TOTALS, path) as projection,
+    ):
+        assert await projection.caught_up(10)
+        assert rows(projection) == []
+
+
+async def test_a_log_that_was_set_back_is_read_anew(log: EventLog, tmp_path: Path) -> None:
+    path = tmp_path / "own.db"
+    await pay(log, 10)
+    async with Projection(log, TOTALS, path) as projection:
+        assert await projection.caught_up(10)
+    ahead = sqlite3.connect(path)
+    ahead.execute("UPDATE eventlib_positions SET next = next + 1000")
+    ahead.commit()
+    ahead.close()
+    async with Projection(log, TOTALS, path) as projection:
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(10)
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 1_000, b""])
+async def test_a_damaged_file_is_made_again(log: EventLog, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "own.db"
+    await pay(log, 10)
+    path.write_bytes(content)
+    async with Projection(log, TOTALS, path) as projection:
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(10)
+
+
+async def test_each_instance_has_a_file_of_its_own(log: EventLog, tmp_path: Path) -> None:
+    await pay(log, 10)
+    async with Projection(log, TOTALS) as one, Projection(log, TOTALS) as two:
+        assert await one.caught_up(10)
+        assert await two.caught_up(10)
+        assert rows(one) == rows(two) == expected(10)
+        with pytest.raises(LogUnavailable, match="is open elsewhere"):
+            await Projection(log, TOTALS, tmp_path / "log.db.totals-2.db").__aenter__()
+
+
+async def test_what_cannot_be_read_is_passed_on_as_it_is(log: EventLog) -> None:
+    seen = list[tuple[bytes | None, object]]()
+    view = replace(
+        TOTALS, apply=lambda _db, record, event: seen.append((record.value, event)), undecoded=["bank.control"]
+    )
+    place = log.choreography.topics[0].partition_of(b"c")
+    await log.port.append([Record("payments", place, -1, now_ms(), b"c", b"\xffgarbage", type="Paid", id="1")])
+    await log.port.append([Record("bank.control", place, -1, now_ms(), b"c", b"raw")])
+    await log.publish(Paid(customer="c", cents=1))
+    async with Projection(log, view) as projection:
+        assert await projection.caught_up(10)
+    assert sorted(seen, key=repr) == sorted(
+        [(b"\xffgarbage", None), (b"raw", None), (seen[-1][0], Paid(customer="c", cents=1))], key=repr
+    )
+
+
+async def test_a_view_that_raises_is_not_half_written_and_says_so(log: EventLog) -> None:
+    def broken(db: sqlite3.Connection, record: Record, event: Any) -> None:
+        add(db, record, event)
+        if event.cents == 7:
+            raise RuntimeError("a bug in the view")
+
+    await pay(log, 10)
+    async with Projection(log, replace(TOTALS, apply=broken)) as projection:
+        with pytest.raises(RuntimeError, match="a bug in the view"):
+            await projection.failed()
+        assert rows(projection) == []
+        with pytest.raises(RuntimeError, match="a bug in the view"):
+            await projection.caught_up(1)
+    async with Projection(log, TOTALS) as projection:
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(10)
+
+
+async def test_a_log_in_memory_has_its_projection_there_too() -> None:
+    async with open_log("memory://", BANK) as log, Projection(log, TOTALS) as projection:
+        await pay(log, 30)
+        assert await projection.caught_up(10)
+        assert rows(projection) == expected(30)
