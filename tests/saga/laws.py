@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-REQUESTS = {"OrderSubmitted", "DeliverySubmitted"}
+REQUESTS = {"OrderSubmitted", "DeliverySubmitted", "CancelSubmitted"}
 CATALOGUE = {"ProductListed"}
 
 
@@ -157,10 +157,13 @@ def _check_order(order_id: str, wanted: Wanted, story: Story) -> None:
     assert said["OrderCompleted"] + said["OrderCancelled"] == 1, f"{order_id} has one ending: {said}"
     assert max(count for kind, count in said.items() if kind not in REQUESTS and not kind.startswith("Line")) == 1, said
     assert story.amount_cents == wanted.total_cents, order_id
+    if said["DispatchCancelled"] and not lines["LineRequested"]:
+        asked = {}  # it was called off before its shelves were asked
     assert lines["LineRequested"] == asked, order_id
     assert lines["LineReserved"].items() <= asked.items(), order_id
     assert {*lines["LineReserved"], *lines["LineRefused"]} == {*asked}, f"{order_id}: every line was answered"
     assert 0 <= story.returned_cents <= story.taken_cents <= wanted.total_cents, order_id
+    _check_cancellation(order_id, said)
     if story.ended_as == "OrderCompleted":
         assert lines["LineShipped"] == asked, order_id
         assert not lines["LineReleased"], order_id
@@ -172,6 +175,29 @@ def _check_order(order_id: str, wanted: Wanted, story: Story) -> None:
         assert story.taken_cents == story.returned_cents, f"{order_id}: what was taken is returned"
         assert said["StockRejected"] + said["StockReleased"] == 1, order_id
         assert said["OrderDispatched"] == said["StockShipped"] == 0, order_id
+
+
+def _check_cancellation(order_id: str, said: Counter[str]) -> None:
+    assert said["OrderCancelRequested"] <= said["CancelSubmitted"], f"{order_id}: somebody wished it"
+    assert said["DispatchCancelled"] <= said["OrderCancelRequested"], f"{order_id}: cancelled on request only"
+    assert said["DispatchCancelled"] + said["DispatchRequested"] <= 1, f"{order_id}: no carrier after a cancellation"
+    assert said["PaymentWaived"] + said["ChargeRequested"] <= 1, f"{order_id}: no charge after it was waived"
+    if said["DispatchCancelled"]:
+        assert said["OrderCancelled"] == 1, order_id
+        assert said["CancelRefused"] == 0, order_id
+    if said["OrderCompleted"] and said["CancelSubmitted"]:
+        assert said["CancelRefused"] == 1, f"{order_id}: who wished to cancel it was told that it is too late"
+
+
+def check_answers(history: History, answers: dict[str, int]) -> None:
+    """Check what the API answered to wishes to cancel: 200 it is or will be, 409 too late, 202 not decided yet.
+
+    Raises: AssertionError.
+    """
+    for order_id, status in answers.items():
+        ended_as = history.stories[order_id].ended_as
+        allowed = {200: {"OrderCancelled"}, 409: {"OrderCompleted"}, 202: {"OrderCancelled", "OrderCompleted"}}
+        assert ended_as in allowed[status], f"{order_id}: the answer was {status}, and it ended as {ended_as}"
 
 
 def _check_shelves(file: OrderFile, history: History, stock_units: int) -> None:
@@ -200,6 +226,7 @@ def _check_ledger(file: OrderFile, history: History, ledger: Path) -> None:
         ):
             charges[key] = order_id
             assert currency == "GBP"
+            assert order_id not in taken, f"{order_id}: one charge"
             taken[order_id] += cents if outcome == "taken" else 0
         for key, cents in [
             *db.execute("SELECT charge_key, amount_cents FROM refunds"),

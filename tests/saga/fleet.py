@@ -1,0 +1,120 @@
+"""The shop as several processes on one log, over HTTP with the outside world, each of which may be killed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from tests.saga.shop_runs import EVENTLIB, LONGEST_S, ROOT, ShopLog
+
+SERVICES = (sys.executable, "-m", "services")
+_STARTS_S = 30.0
+
+
+class Fleet:
+    """Processes by name: what each runs, and what it wrote to stderr in all its lives."""
+
+    def __init__(self, shop: ShopLog, environment: Mapping[str, str] | None = None) -> None:
+        self.shop = shop
+        self.kills = 0
+        self._environment = dict(environment or {})
+        self._commands: dict[str, tuple[str, ...]] = {}
+        self._running: dict[str, subprocess.Popen[str]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave nothing behind."""
+        for process in self._running.values():
+            process.kill()
+            process.communicate()
+
+    def start(self, name: str, *command: str) -> None:
+        """Start a process, for the first time or again."""
+        self._commands[name] = command or self._commands[name]
+        environment = {**os.environ, **self._environment, "EVENTLIB_LOG": self.shop.url}
+        with self._diary(name).open("a", encoding="utf-8") as diary:
+            self._running[name] = subprocess.Popen(
+                self._commands[name], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=diary, text=True
+            )
+
+    def start_services(self, name: str, *options: str) -> None:
+        """Start `eventlib run`."""
+        self.start(name, EVENTLIB, "run", *options)
+
+    def ready(self, name: str, sentence: str = "Running ") -> None:
+        """Wait until a process has said on stderr that it runs."""
+        deadline = time.monotonic() + _STARTS_S
+        while sentence not in self.diary(name):
+            assert self._running[name].poll() is None, self.diary(name)
+            assert time.monotonic() < deadline, f"{name} does not start: {self.diary(name)}"
+            time.sleep(0.05)
+
+    def kill(self, name: str) -> None:
+        """Kill a process at once."""
+        process = self._running.pop(name)
+        assert process.poll() is None, f"{name} ended by itself: {self.diary(name)}"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        self.kills += 1
+
+    def stop(self, *names: str) -> None:
+        """Stop processes as a person does, and expect them to end well."""
+        for name in names:
+            self._running[name].send_signal(signal.SIGTERM)
+        for name in names:
+            process = self._running.pop(name)
+            process.communicate(timeout=60)
+            assert process.returncode in {0, -signal.SIGTERM}, self.diary(name)
+
+    def result(self, name: str) -> str:
+        """Wait until a process has ended well, and return what it printed."""
+        process = self._running.pop(name)
+        printed, _ = process.communicate(timeout=LONGEST_S)
+        assert process.returncode == 0, self.diary(name)
+        return printed
+
+    def diary(self, name: str) -> str:
+        """Return what a process wrote to stderr, in all its lives."""
+        return self._diary(name).read_text(encoding="utf-8")
+
+    def _diary(self, name: str) -> Path:
+        return self.shop.directory / f"{name}.stderr"
+
+
+def free_port() -> int:
+    """Return a port that nobody has just now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def is_up(url: str) -> bool:
+    """Tell whether a server answers."""
+    try:
+        return httpx.get(url, timeout=2, trust_env=False).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def wait_for(url: str) -> None:
+    """Wait until a server answers."""
+    deadline = time.monotonic() + _STARTS_S
+    while not is_up(url):
+        assert time.monotonic() < deadline, f"nobody answers at {url}"
+        time.sleep(0.05)
+
+
+def summary_of(printed: str) -> dict[str, Any]:
+    """Return the summary that an import has printed."""
+    found: dict[str, Any] = json.loads(printed)
+    return found

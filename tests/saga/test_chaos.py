@@ -1,0 +1,110 @@
+"""Everything at once: services, API and simulators in processes of their own, over HTTP, cancelled and killed.
+
+The simulators refuse, hang, lose answers and repeat; a process of its own cancels orders over HTTP; whoever does
+something is killed at random moments and started again. Then the laws hold, the gateway's own ledger included.
+"""
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.saga.fleet import SERVICES, Fleet, free_port, summary_of, wait_for
+from tests.saga.laws import History, check_answers, check_laws, read_file
+from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
+
+RATES = ("--decline", "0.05", "--undeliverable", "0.02", "--gateway-timeout", "0.05")
+STOCK_UNITS = 150
+CANCELLER = Path(__file__).with_name("canceller.py")
+STANDBYS = ("services-1", "services-2")
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """How much of it: orders, the share that is cancelled, and how often somebody is killed."""
+
+    seed: int
+    orders: int
+    cancelled: float
+    kills: int
+    pause_s: float
+    spread_s: float
+
+
+@pytest.mark.parametrize("chaos", [Chaos(20_261_121, 150, 0.1, 6, 0.7, 7.0)], ids=lambda chaos: f"seed {chaos.seed}")
+def test_cancelled_and_killed_the_laws_hold(tmp_path: Path, chaos: Chaos) -> None:
+    _run(tmp_path, chaos)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL_ORDERS.exists(), reason="the real orders are not shipped with the project")
+@pytest.mark.parametrize(
+    "chaos",
+    [Chaos(seed, 3_000, 0.03, 40, 2.0, 100.0) for seed in (1, 2, 3)],
+    ids=lambda chaos: f"seed {chaos.seed}",
+)
+def test_thousands_of_orders_cancelled_and_killed_forty_times(tmp_path: Path, chaos: Chaos) -> None:
+    _run(tmp_path, chaos)
+
+
+def _run(directory: Path, chaos: Chaos) -> None:
+    print(chaos)
+    outside, api = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
+    shop, file = ShopLog(directory), order_file(directory, chaos.orders)
+    ledger, wanted, random = directory / "simulators.db", read_file(file), Random(chaos.seed)
+    to_cancel = random.sample(sorted(wanted.orders), round(chaos.cancelled * len(wanted.orders)))
+    environment = {
+        "SHOP_GATEWAY_URL": f"{outside}/gateway",
+        "SHOP_CARRIER_URL": f"{outside}/carrier",
+        "SHOP_CONNECT_TIMEOUT_S": "0.5",
+        "SHOP_READ_TIMEOUT_S": "0.5",
+    }
+    importing = (*SERVICES, "import", str(file), "--json", "--stock", str(STOCK_UNITS), "--rejects", str(shop.rejects))
+    with Fleet(shop, environment) as fleet:
+        port = outside.rpartition(":")[2]
+        seed = str(chaos.seed)
+        fleet.start(
+            "simulators", *SERVICES, "simulators", "--port", port, "--ledger", str(ledger), "--seed", seed, *RATES
+        )
+        for name in STANDBYS:
+            fleet.start_services(name)
+        fleet.start_services("api", "--no-services", "--http", api.rpartition(":")[2])
+        wait_for(f"{outside}/healthz")
+        wait_for(f"{api}/readyz")
+        fleet.start("placing", *importing, "--place-only")
+        fleet.start("canceller", sys.executable, str(CANCELLER), api, seed, str(chaos.spread_s), *to_cancel)
+        _kill(fleet, chaos, random)
+        fleet.result("placing")
+        answers = summary_of(fleet.result("canceller"))
+        fleet.stop(*STANDBYS, "api")
+        fleet.start("seeing-through", *importing)
+        summary = summary_of(fleet.result("seeing-through"))
+        fleet.stop("simulators")
+    print(f"{fleet.kills} kills; answers {answers}; {summary}")
+    history = History(shop.tail())
+    check_laws(wanted, history, ledger, STOCK_UNITS)
+    check_answers(history, answers)
+    assert answers.keys() == set(to_cancel)
+    assert shop.parked() == []
+    _was_tried(history, chaos, fleet)
+
+
+def _kill(fleet: Fleet, chaos: Chaos, random: Random) -> None:
+    """Kill one after the other, each of them often enough, and start it again a moment later."""
+    names = [*STANDBYS, "simulators", "api"]
+    for number in range(chaos.kills):
+        name = names[number % len(names)] if number < len(names) else random.choice(names)
+        time.sleep(random.uniform(0.5, 1.5) * chaos.pause_s)
+        fleet.kill(name)
+        time.sleep(random.uniform(0, 0.5))
+        fleet.start(name)
+
+
+def _was_tried(history: History, chaos: Chaos, fleet: Fleet) -> None:
+    """See that the chaos was one."""
+    assert fleet.kills == chaos.kills
+    said = {kind for story in history.stories.values() for kind in story.said}
+    assert {"PaymentFailed", "CancelSubmitted", "OrderCompleted"} <= said
