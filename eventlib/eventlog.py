@@ -41,7 +41,8 @@ class EventLog:
         self._topics = {topic.name: topic for topic in choreography.topics}
         self.foreigners = Foreigners(choreography.events)
         self._turn = 0
-        self._recent: OrderedDict[tuple[str, int, int], Event] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, int, int], tuple[Event, int]] = OrderedDict()
+        self._recent_bytes = 0
 
     async def prepare(self) -> None:
         """Create the choreography's topics and register its events' schemas, where they are not there yet."""
@@ -92,14 +93,17 @@ class EventLog:
                 self._remember(record, offset, event)
 
     def _remember(self, record: Record, offset: int, event: Event) -> None:
-        recent = self._recent
-        recent[record.topic, record.partition, offset] = event
-        if len(recent) > _REMEMBERED:
-            recent.popitem(last=False)
+        recent, size = self._recent, len(record.value or b"")
+        recent[record.topic, record.partition, offset] = (event, size)
+        self._recent_bytes += size
+        while len(recent) > _REMEMBERED or self._recent_bytes > _REMEMBERED_BYTES:
+            _, (_, size) = recent.popitem(last=False)
+            self._recent_bytes -= size
 
     def said_at(self, record: Record) -> Event | None:
         """Return the event in a record if this process has put it there lately: the same that decoding would give."""
-        return self._recent.get(record[:3])
+        found = self._recent.get(record[:3])
+        return None if found is None else found[0]
 
     def decode(self, record: Record) -> Event | None:
         """Return the event in a record; None when its type is not one of the choreography's.
@@ -197,7 +201,9 @@ class EventLog:
 
 
 _REMEMBERED = 20_000
-"""How many of its own latest events a process keeps as they were said."""
+_REMEMBERED_BYTES = 2_000_000
+"""How many of its own latest events a process keeps as they were said, and how many bytes they may have as encoded:
+a few large orders would otherwise take what thousands of small events do."""
 
 
 def latest_copy(record: Record, *, tombstone: bool) -> Record:
