@@ -193,6 +193,11 @@ def start(url: str, outbox: Path, effects: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
+def end(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate()
+
+
 @pytest.mark.parametrize("effects", ["new", "all"])
 async def test_killed_at_any_moment_it_still_knows_what_was_past(tmp_path: Path, outbox: Path, effects: str) -> None:
     url = f"sqlite:///{tmp_path}/log.db"
@@ -211,15 +216,11 @@ async def test_killed_at_any_moment_it_still_knows_what_was_past(tmp_path: Path,
                 await asyncio.sleep(chance.uniform(0, 0.15))
             await sign(log, range(number, number + 1))
             if n % 10 == 9:
-                process.kill()
-                process.wait()
-                process.stdout.close()
+                end(process)
         process = start(url, outbox, effects)
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["runs\n", "idle\n"]
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        end(process)
         waiting = {parking.key for parking in await effects_parked(log)}
         ids = [record.id for record in await everything(log, "mails")]
     assert len(ids) == len(set(ids))

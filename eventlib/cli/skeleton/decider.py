@@ -1,4 +1,4 @@
-"""What thing does: pure functions, so that the same events always lead to the same state and the same answers."""
+"""What thing does: pure functions, so that the same events always lead to the same answers."""
 
 from dataclasses import replace
 
