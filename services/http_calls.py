@@ -53,7 +53,8 @@ class Calls:
 @asynccontextmanager
 async def open_calls(url: AnyHttpUrl, settings: ShopSettings) -> AsyncIterator[Calls]:
     """Open a pool of connections to an address."""
-    timeout = httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s)
+    # A call that waits for a free connection was not sent: that is not the other side's silence.
+    timeout = httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s, pool=None)
     limits = httpx.Limits(max_connections=settings.connections, max_keepalive_connections=settings.connections)
     async with httpx.AsyncClient(base_url=str(url), timeout=timeout, limits=limits, trust_env=False) as client:
         yield Calls(client)

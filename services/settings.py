@@ -4,7 +4,7 @@
 |---|---|
 | SHOP_GATEWAY_URL, SHOP_CARRIER_URL | where the gateway and the carrier answer; unset: the embedded simulation |
 | SHOP_CONNECT_TIMEOUT_S, SHOP_READ_TIMEOUT_S | how long they may take to connect, and to answer (seconds) |
-| SHOP_CONNECTIONS | the most connections to each of them |
+| SHOP_CONNECTIONS | the most connections to each of them; by default as many as a service has attempts out |
 | SHOP_DECLINE, SHOP_UNDELIVERABLE, SHOP_GATEWAY_TIMEOUT | faults of the simulation: rates from 0 to 1 |
 | SHOP_SEED | says which orders the rates hit |
 | SHOP_SIMULATORS_PORT, SHOP_SIMULATORS_LEDGER | where the simulators' server answers, and what it keeps its ledger in |
@@ -20,7 +20,9 @@ from typing import Annotated, Any
 from pydantic import AnyHttpUrl, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eventlib.runtime import RuntimeConfig
 from eventlib.settings import SettingsError, read_settings
+from services.order.http.config import ApiConfig
 from services.simulation.faults import CarrierFaults, GatewayFaults
 
 Rate = Annotated[float, Field(ge=0, le=1)]
@@ -41,15 +43,15 @@ class ShopSettings(BaseSettings):
     carrier_url: AnyHttpUrl | None = None
     connect_timeout_s: Seconds = 2.0
     read_timeout_s: Seconds = 5.0
-    connections: Annotated[int, Field(ge=1)] = 100
+    connections: Annotated[int, Field(ge=1)] = RuntimeConfig().concurrent_effects
     decline: Rate = 0.0
     undeliverable: Rate = 0.0
     gateway_timeout: Rate = 0.0
     seed: int = 0
     simulators_port: Port = 8090
     simulators_ledger: Path = Path("var/simulators.db")
-    backlog: Annotated[int, Field(ge=1)] = 10_000
-    decision_s: Seconds = 5.0
+    backlog: Annotated[int, Field(ge=1)] = ApiConfig.backlog
+    decision_s: Seconds = ApiConfig.decision_s
     hang_s: Seconds = 30.0
 
     @property
