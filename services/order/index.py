@@ -164,6 +164,10 @@ class OrderIndex:
         row = self._db.execute("SELECT next FROM owners WHERE partition = ?", (partition,)).fetchone()
         return 0 if row is None else int(row[0])
 
+    def all_handled(self) -> dict[int, int]:
+        """Return what `handled` says of each partition that has an owner."""
+        return dict(self._db.execute("SELECT partition, next FROM owners").fetchall())
+
     def is_decided(self, partition: int, offset: int) -> bool:
         """Tell whether the owner has decided a request, and this index has both the request and the decision."""
         read = self.projection.positions.get((REQUESTS, partition), 0)

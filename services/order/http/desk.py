@@ -3,6 +3,7 @@
 import asyncio
 from hashlib import blake2b
 from secrets import token_hex
+from time import monotonic
 from typing import NamedTuple
 
 from eventlib.event import Event, Position
@@ -16,6 +17,7 @@ from services.order.http.problems import FieldError, Refusal, refused_field, try
 from services.order.index import FINGERPRINT, REQUESTS, Found, OrderIndex
 
 _ID_BYTES = 10
+_COUNTED_FOR_S = 0.02
 
 
 class Place(NamedTuple):
@@ -42,6 +44,8 @@ class Desk:
         self._index = index
         self._config = config
         self._metrics = metrics
+        self._counted = 0
+        self._counted_at = float("-inf")
 
     async def place(self, wanted: WantedOrder, key: str | None) -> tuple[str, Place]:
         """Place an order once, wait for its decision, and return its id and where its request stands.
@@ -81,8 +85,9 @@ class Desk:
 
     async def backlog(self) -> int:
         """Return how many requests wait for the order service. Raises: LogUnavailable."""
+        handled = self._index.all_handled()
         partitions = range((await self._log.port.topics())[REQUESTS].partitions)
-        return sum([await self._log.port.end(REQUESTS, p) - self._index.handled(p) for p in partitions])
+        return sum([await self._log.port.end(REQUESTS, p) - handled.get(p, 0) for p in partitions])
 
     async def _known(self, order_id: str) -> Found | None:
         """Return an order that was submitted, perhaps just now on another instance; None when it is not decided yet."""
@@ -135,7 +140,10 @@ class Desk:
         )
 
     async def _refuse_over_backlog(self) -> None:
-        if await self.backlog() >= self._config.backlog:
+        now = monotonic()
+        if now - self._counted_at >= _COUNTED_FOR_S:
+            self._counted, self._counted_at = await self.backlog(), now
+        if self._counted >= self._config.backlog:
             self._metrics.count("refused_over_backlog")
             raise try_later("backlog", f"{self._config.backlog} requests wait already: come back when some are done")
 
