@@ -53,7 +53,7 @@ class RuntimeConfig:
     flush_s: Seconds = 5.0
     breaker_failures: Annotated[int, Field(ge=0)] = 20
     breaker_pause_s: Seconds = 1.0
-    breaker_longest_pause_s: Seconds = 30.0
+    breaker_longest_pause_s: Seconds = 5.0
 
     def breaker(self, port: str) -> Breaker:
         """Return a new circuit breaker for a port."""
