@@ -114,6 +114,13 @@ def wait_for(url: str) -> None:
         time.sleep(0.05)
 
 
+def set_faults(url: str, faults: Mapping[str, Mapping[str, float]]) -> None:
+    """Tell the simulators what goes wrong from now on."""
+    wait_for(f"{url}/healthz")
+    answer = httpx.put(f"{url}/faults", json=faults, timeout=5, trust_env=False)
+    assert answer.status_code == httpx.codes.OK, answer.text
+
+
 def summary_of(printed: str) -> dict[str, Any]:
     """Return the summary that an import has printed."""
     found: dict[str, Any] = json.loads(printed)
