@@ -66,7 +66,19 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
 
 
 def test_help_has_an_example_for_each_command(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("run", "topics", "tail", "saga", "state", "parked list", "parked show", "parked retry", "check", "publish", "new"):
+    for command in (
+        "run",
+        "topics",
+        "tail",
+        "saga",
+        "state",
+        "parked list",
+        "parked show",
+        "parked retry",
+        "check",
+        "publish",
+        "new",
+    ):
         assert run([*command.split(), "--help"]) == 0
         assert f"eventlib {command}" in capsys.readouterr().out.replace("Usage:", "").split("Example", 1)[1]
 
@@ -74,7 +86,10 @@ def test_help_has_an_example_for_each_command(capsys: pytest.CaptureFixture[str]
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["-h"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("run", "topics", "tail", "saga", "state", "parked", "check", "graph", "publish", "new"))
+    assert all(
+        name in shown
+        for name in ("run", "topics", "tail", "saga", "state", "parked", "check", "graph", "publish", "new")
+    )
 
 
 @pytest.mark.parametrize(
