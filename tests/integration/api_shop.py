@@ -146,6 +146,24 @@ async def asking(client: httpx.AsyncClient, url: str) -> AsyncIterator[httpx.Res
         await asyncio.sleep(0.02)
 
 
+async def reachable(client: httpx.AsyncClient) -> None:
+    """Wait until somebody answers."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await client.get("/healthz")
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
 @asynccontextmanager
 async def api(found: Shop, config: ApiConfig | None = None) -> AsyncIterator[httpx.AsyncClient]:
     """Serve the shop's API."""

@@ -25,6 +25,13 @@ async def client(running: Shop) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+@pytest.fixture
+async def closed(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """The API alone: what is refused at once needs no services."""
+    async with open_shop(tmp_path, running=False) as shop, api(shop) as client:
+        yield client
+
+
 BAD: dict[str, Json] = {
     "lines[0].quantity": wanted(quantity=0),
     "lines[0].sku": wanted("NONE"),
@@ -40,8 +47,8 @@ BAD: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("field", BAD)
-async def test_a_bad_field_is_named(client: httpx.AsyncClient, field: str) -> None:
-    problem = refused(await client.post("/orders", json=BAD[field]), 422, BAD_KINDS.get(field, "invalid"))
+async def test_a_bad_field_is_named(closed: httpx.AsyncClient, field: str) -> None:
+    problem = refused(await closed.post("/orders", json=BAD[field]), 422, BAD_KINDS.get(field, "invalid"))
     assert [(error["in"], error["field"]) for error in problem["errors"]] == [("body", field)]
 
 
@@ -60,19 +67,19 @@ BAD_KINDS = {"lines[0].sku": "unknown-product", "currency": "currency"}
         ("/products?cursor=", ("query", "cursor")),
     ],
 )
-async def test_a_bad_parameter_is_named(client: httpx.AsyncClient, url: str, place_and_field: tuple[str, str]) -> None:
-    (error,) = refused(await client.get(url), 422, "invalid")["errors"]
+async def test_a_bad_parameter_is_named(closed: httpx.AsyncClient, url: str, place_and_field: tuple[str, str]) -> None:
+    (error,) = refused(await closed.get(url), 422, "invalid")["errors"]
     assert (error["in"], error["field"]) == place_and_field
 
 
-async def test_a_bad_header_is_named(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/orders", json=wanted(), headers={"Idempotency-Key": "k" * 201})
+async def test_a_bad_header_is_named(closed: httpx.AsyncClient) -> None:
+    answer = await closed.post("/orders", json=wanted(), headers={"Idempotency-Key": "k" * 201})
     (error,) = refused(answer, 422, "invalid")["errors"]
     assert (error["in"], error["field"].lower()) == ("header", "idempotency-key")
 
 
-async def test_what_is_free_is_not_ordered(client: httpx.AsyncClient) -> None:
-    refused(await client.post("/orders", json=wanted("FREE")), 422, "nothing-to-pay")
+async def test_what_is_free_is_not_ordered(closed: httpx.AsyncClient) -> None:
+    refused(await closed.post("/orders", json=wanted("FREE")), 422, "nothing-to-pay")
 
 
 JSON = {"content-type": "application/json"}

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -18,7 +17,7 @@ from eventlib import Event, EventLog
 from eventlib.inspection.sagas import find_saga
 from services.order.index import OrderIndex
 from services.order.state import Status
-from tests.integration.api_shop import Shop, api, open_shop, place, ready, wanted
+from tests.integration.api_shop import Shop, api, free_port, open_shop, place, reachable, ready, wanted
 
 ROOT = Path(__file__).parents[2]
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
@@ -108,24 +107,6 @@ async def api_process(shop: Shop, port: int) -> AsyncIterator[tuple["subprocess.
         process.wait()
 
 
-async def reachable(client: httpx.AsyncClient) -> None:
-    """Wait until somebody answers."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                await client.get("/healthz")
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
-            else:
-                return
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
-
-
 async def test_an_api_process_that_is_killed_loses_nothing_that_it_has_accepted(tmp_path: Path) -> None:
     random = Random(3)
     accepted: dict[str, str] = {}
@@ -141,7 +122,7 @@ async def test_an_api_process_that_is_killed_loses_nothing_that_it_has_accepted(
 
     async with open_shop(tmp_path) as shop:
         port = free_port()
-        for life in range(4):
+        for life in range(3):
             async with api_process(shop, port) as (process, client):
                 customers = [asyncio.create_task(customer(client, f"{life}-{n}")) for n in range(4)]
                 await asyncio.sleep(random.uniform(0.05, 0.4))
