@@ -182,7 +182,9 @@ async def retry(log: EventLog, decider: str, key: str) -> None:
     control = log.choreography.service("orders").control
     value = log.codec.encode(ParkedRetryRequested(decider, key, by="test"))
     partition = control.partition_of(key.encode())
-    await log.port.append([Record(control.name, partition, -1, now_ms(), key.encode(), value, type="ParkedRetryRequested")])
+    await log.port.append(
+        [Record(control.name, partition, -1, now_ms(), key.encode(), value, type="ParkedRetryRequested")]
+    )
 
 
 async def test_a_request_leads_to_facts_with_causes(opened: Opened) -> None:
@@ -427,7 +429,9 @@ async def test_the_fold_of_the_log_is_the_state(opened: Opened) -> None:
         await log.publish_many([Publication(Ordered(order_id=str(n % 5), cents=n)) for n in range(40)])
         await settle(log)
         newest = {r.key: r for r in await everything(log, "orders.changelog")}
-        states = {k: log.codec.decode(Order, r.value) for k, r in newest.items() if k and k.startswith(b"state/") and r.value}
+        states = {
+            k: log.codec.decode(Order, r.value) for k, r in newest.items() if k and k.startswith(b"state/") and r.value
+        }
         assert {k: (s.count, s.charged) for k, s in states.items()} == {
             f"state/order/{n}".encode(): (8, 8) for n in range(5)
         }

@@ -93,7 +93,7 @@ def test_one_handler_for_an_event() -> None:
     def first(_state: State, _event: Asked) -> list[Granted]:
         return []
 
-    with pytest.raises(WiringError, match="order.second: Asked is handled already, by first"):
+    with pytest.raises(WiringError, match=r"order\.second: Asked is handled already, by first"):
 
         @decider.on(Asked)
         def second(_state: State, _event: Asked) -> list[Granted]:
@@ -149,7 +149,7 @@ def test_an_annotation_names_things_that_exist() -> None:
 
 
 def test_an_effect_says_what_it_answers() -> None:
-    with pytest.raises(WiringError, match="effect call has no return type|return type is not an event"):
+    with pytest.raises(WiringError, match="in its return type is not an event"):
 
         @orders().effect(Asked)
         async def call(_event: Asked) -> None: ...
