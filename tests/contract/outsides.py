@@ -68,7 +68,7 @@ async def serving(app: Callable[..., Awaitable[None]]) -> AsyncIterator[str]:
         config = uvicorn.Config(app, http=Line, log_level="warning", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started:  # noqa: ASYNC110  it tells nobody
+        while not server.started:
             await asyncio.sleep(0.01)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         server.should_exit = True

@@ -51,7 +51,7 @@ async def test_upkeep_runs_by_itself_and_beside_appends(tmp_path: Path) -> None:
         appended += 300
         await asyncio.sleep(0.01)
     async with asyncio.timeout(PATIENCE_S):
-        while (left := await count(log, "compact") + await count(log, "kilobytes")) > 2_000:  # noqa: ASYNC110  upkeep tells nobody that it is done
+        while (left := await count(log, "compact") + await count(log, "kilobytes")) > 2_000:
             await asyncio.sleep(0.05)
     assert left < appended / 5
     assert await log.end("compact", 0) == 10_000

@@ -93,7 +93,7 @@ async def said(log: EventLog, kind: type[Event]) -> int:
 
 
 async def opened(runtime: Runtime) -> None:
-    while runtime.breakers["gateway"] is BreakerState.CLOSED:  # noqa: ASYNC110  one looks at it, as a dashboard does
+    while runtime.breakers["gateway"] is BreakerState.CLOSED:
         await asyncio.sleep(0.005)
 
 

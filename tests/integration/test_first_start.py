@@ -136,7 +136,7 @@ async def test_a_deadline_of_the_past_is_past_and_a_later_one_is_new(opened: Ope
         await sign(log, range(3, 6), remind_s=1)
         await asyncio.sleep(0.05)
         async with Runtime(log, ports={"outbox": Outbox(outbox)}), asyncio.timeout(20):
-            while len(sent(outbox, "reminder")) < 3:  # noqa: ASYNC110  an effect tells nobody here
+            while len(sent(outbox, "reminder")) < 3:
                 await asyncio.sleep(0.05)
         await settle(log, outbox)
         assert sent(outbox, "reminder") == names(range(3, 6))
@@ -211,7 +211,7 @@ async def test_killed_at_any_moment_it_still_knows_what_was_past(tmp_path: Path,
                 assert process.stdout is not None
                 assert process.stdout.readline() == "runs\n"
                 if n == 0:  # from here on is new: every task has begun
-                    while len({record.partition for record in await everything(log, "mail.journal")}) < 8:  # noqa: ASYNC110  another process
+                    while len({record.partition for record in await everything(log, "mail.journal")}) < 8:
                         await asyncio.sleep(0.01)
                 await asyncio.sleep(chance.uniform(0, 0.15))
             await sign(log, range(number, number + 1))

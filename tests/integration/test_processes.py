@@ -37,7 +37,7 @@ async def opened(log: ShopLog) -> AsyncIterator[EventLog]:
 
 async def until(log: EventLog, has_come: Callable[[list[tuple[str, str]]], bool]) -> None:
     """Wait until what there is of `orders` is enough."""
-    while not has_come(await types(log, "orders")):  # noqa: ASYNC110  another process tells nobody
+    while not has_come(await types(log, "orders")):
         await asyncio.sleep(0.02)
 
 

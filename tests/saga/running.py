@@ -160,12 +160,12 @@ class RunningShop:
 
     async def until(self, order_id: str, kind: type[Event]) -> None:
         """Wait until something was said about an order."""
-        while not (await self.said(order_id))[kind.__name__]:  # noqa: ASYNC110  a log is looked at
+        while not (await self.said(order_id))[kind.__name__]:
             await asyncio.sleep(0.02)
 
     async def until_true(self, condition: Callable[[], bool]) -> None:
         """Wait until something is so."""
-        while not condition():  # noqa: ASYNC110  a script tells nobody
+        while not condition():
             await asyncio.sleep(0.01)
 
     def rows(self, query: str) -> list[Any]:
