@@ -142,6 +142,7 @@ class Projection:
                 _log.warning("projection %s cannot go on, tries again: %s", self.view.name, error)
                 await asyncio.sleep(_RETRY_S)
             except Exception as error:
+                _log.exception("projection %s has ended: it needs a person", self.view.name)
                 self._error = error
                 self._waiters.fail(error)
                 raise
