@@ -25,6 +25,7 @@ ORDERS = 6_000
 PEER_ORDERS = 300
 SMALL_LOG, LARGE_LOG = 10_000, 200_000
 MEASURED_AT = 4_000
+HTTP_S = 10
 
 
 def run(*command: object) -> str:
@@ -109,6 +110,12 @@ def growth(directory: Path, found: dict[str, list[float]]) -> None:
         found[f"peak_mb_at_{at}"].append(measured["peak_mb"][index])
 
 
+def http(_directory: Path, found: dict[str, list[float]]) -> None:
+    """Place orders over HTTP, and read them back at two sizes."""
+    for name, value in json.loads(run("tests.performance.http", HTTP_S, SMALL_LOG, LARGE_LOG)).items():
+        found[name].append(value)
+
+
 def main(rounds: int) -> None:
     """Measure, and tell."""
     found: dict[str, list[float]] = defaultdict(list)
@@ -117,7 +124,7 @@ def main(rounds: int) -> None:
         for measure in (sagas, peer):
             with tempfile.TemporaryDirectory() as directory:
                 measure(Path(directory), found)
-    for measure in (real_file, growth) if REAL_FILE.exists() else (growth,):
+    for measure in (real_file, growth, http) if REAL_FILE.exists() else (growth, http):
         print(measure.__doc__, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as directory:
             measure(Path(directory), found)
