@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
-from eventlib.errors import UndecodableRecord
-from eventlib.event import Event, Meta, contract_of, key_of
+from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.event import Event, Meta, contract_of
 from eventlib.eventlog import EventLog, latest_copy
 from eventlib.identity import deadline_id
 from eventlib.log.port import Record
 from eventlib.runtime.entry import Entry, Place, due_times
+from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.journal import Steps
 from eventlib.runtime.parking import ParkedKeys, deadline_copy, key_text, original_of, parked_copy
 from eventlib.runtime.past import Beginning, mark_of, past_of, reason_of
@@ -72,10 +72,9 @@ class Task:
         self._sources = {name: speaker.source for name, speaker in self._speakers.items()}
         self._parked_topic = service.parked.name
         self._changelog, self._journal = service.changelog.name, service.journal.name
-        self._handling, self._reading = _subscriptions(service)
-        self._foreign = log.foreigners.topics & {topic.name for topic in service.inputs}
+        self._inputs = InputReader(log, service)
+        self._foreign = self._inputs.foreign
         self._mark = mark_of(service.name) if service.effects == "new" else ()
-        self._schemas_known = False
         self._begin(0, ())
 
     def _begin(self, at_ms: int, records: Sequence[Record]) -> None:
@@ -99,7 +98,7 @@ class Task:
         timed = [r for r in records if r.topic not in self._foreign] if self._foreign else records  # others' clocks!
         newest = max((record.timestamp_ms for record in timed), default=0)
         self._begin(max(inputs.now_ms, newest, self.positions.at_ms), records)
-        self._schemas_known = inputs.schemas_known
+        self._inputs.schemas_known = inputs.schemas_known
         for answer in inputs.answers:
             self._take_answer(answer)
         if inputs.release is not None:
@@ -137,13 +136,12 @@ class Task:
         self.state.roll_back()
 
     def _take_records(self, records: Sequence[Record]) -> None:
-        handling = self._handling
+        deciders_of = self._inputs.deciders_of
         for record in records:
             if len(self._events) >= MAX_SAID:
                 break
             self._handled += 1
-            ours = record.type and record.topic not in self._foreign
-            deciders = handling.get(record.type or "") if ours else self._reading.get(record.topic)
+            deciders = deciders_of(record)
             if deciders is not None:
                 self._take(record, deciders)
 
@@ -151,9 +149,7 @@ class Task:
         if self._past and self._mark and record.offset < self._past.get(record.topic, 0):
             record = record._replace(headers=record.headers + self._mark)
         try:
-            event = self._log.said_at(record) or self._read(record)
-            if record.topic in self._foreign:
-                record = self._log.foreigners.settled(record, event)
+            record, event = self._inputs.read(record)
         except UndecodableRecord as error:
             for decider in deciders:
                 self._park(decider, record, error.reason)
@@ -164,31 +160,6 @@ class Task:
                 self._park(decider, record, "waits behind an earlier input of its key")
             elif failure := self._decide(decider, key, record, event):
                 self._park(decider, record, failure)
-
-    def _read(self, record: Record) -> Event:
-        try:
-            event = self._log.decode(record)
-        except UnknownSchema as error:
-            if self._schemas_known:
-                raise _misplaced(record, str(error)) from error
-            raise
-        if event is None:
-            raise _misplaced(record, f"{record.type} is not an event of this choreography")
-        if record.topic in self._foreign:
-            return event
-        contract = contract_of(type(event))
-        topic = contract.topic
-        if record.topic != topic.name:
-            raise _misplaced(record, f"{record.type} belongs on topic {topic.name}, not on {record.topic}")
-        key = key_text(record)
-        if (key_of(event) or "") != key:
-            raise _misplaced(record, f"the record's key is {key!r}, the event's {key_of(event)!r}")
-        home = self._topics[topic.name].partition_of(record.key or b"")
-        if home != record.partition and contract.key is not None:
-            raise _misplaced(
-                record, f"key {key!r} belongs in partition {home}: was it written with another partitioner?"
-            )
-        return event
 
     def _decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> str:
         """Handle one input for one decider; return why it could not be, or an empty string."""
@@ -226,17 +197,24 @@ class Task:
         decider, key = speaker.decider, pending.subject or ""
         self._answered.append(answer.request_id)
         if answer.event is None:
-            self.state.put(effect_key(answer.request_id), stalled(pending, answer.reason))
-            self._act(Step("stall", decider=decider.name, key=answer.request_id, detail=answer.reason))
+            self._stall(pending, decider, answer.reason)
             return
         entry = self.state.entry(decider, key)
         cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
-        turn = speaker.turn(key, entry.sequence, cause, self._at_ms)
-        self._say(turn.records([answer.event]), [answer.event])
+        try:
+            records = speaker.turn(key, entry.sequence, cause, self._at_ms).records([answer.event])
+        except ContractError as error:
+            self._stall(pending, decider, f"its answer cannot be said: {error}")
+            return
+        self._say(records, [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
         self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
         self.state.put(effect_key(answer.request_id), None)
         self._act(Step("answer", decider=decider.name, key=answer.request_id))
+
+    def _stall(self, pending: Record, decider: Decider[Any], reason: str) -> None:
+        self.state.put(effect_key(pending.event_id), stalled(pending, reason))
+        self._act(Step("stall", decider=decider.name, key=pending.event_id, detail=reason))
 
     def _pass_deadlines(self, due_ms: int) -> None:
         for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
@@ -306,9 +284,7 @@ class Task:
 
     def _decide_again(self, decider: Decider[Any], record: Record) -> str:
         try:
-            event = self._read(record)
-            if record.topic in self._foreign:
-                record = self._log.foreigners.settled(record, event)
+            record, event = self._inputs.read(record)
         except UndecodableRecord as error:
             return error.reason
         if type(event) not in decider.handlers:
@@ -399,20 +375,6 @@ def body_hash(record: Record) -> str:
     return blake2b(record.value or b"", digest_size=8).hexdigest()
 
 
-def _subscriptions(service: Service) -> tuple[dict[str, list[Decider[Any]]], dict[str, list[Decider[Any]]]]:
-    """Return the deciders that handle each event type, and those that read each topic."""
-    handling: dict[str, list[Decider[Any]]] = {}
-    reading: dict[str, list[Decider[Any]]] = {}
-    for decider in service.deciders:
-        for event_type in decider.handlers:
-            contract = contract_of(event_type)
-            handling.setdefault(contract.type, []).append(decider)
-            readers = reading.setdefault(contract.topic.name, [])
-            if decider not in readers:
-                readers.append(decider)
-    return handling, reading
-
-
 def stalled(pending: Record, reason: str) -> Record:
     """Return a pending effect as one that is parked."""
     return pending._replace(headers=(("parked_reason", reason.encode()),))
@@ -426,7 +388,3 @@ def _cause_of(record: Record, entry: Entry | None, *, foreign: bool) -> Cause:
     cause_id = f"{record.topic}/{record.partition}/{record.offset}" if foreign else record.event_id
     past = past_of(record.headers) if record.headers else ()
     return Cause(cause_id, record.event_id, correlation_id, record.traceparent, past)
-
-
-def _misplaced(record: Record, reason: str) -> UndecodableRecord:
-    return UndecodableRecord(reason, record.topic, record.partition, record.offset)

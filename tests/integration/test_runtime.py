@@ -320,6 +320,20 @@ async def test_an_effect_that_fails_for_good_is_parked_alone(opened: Opened) -> 
         assert sum(isinstance(e, Charged) for e in await events(log, "charges")) == 2
 
 
+async def test_an_answer_that_cannot_be_said_parks_its_effect_and_nothing_else(opened: Opened) -> None:
+    class Loquacious(Outside):
+        async def charge(self, key: str, order_id: str) -> str:
+            return "x" * 2_000_000 if order_id == "1" else await super().charge(key, order_id)
+
+    async with opened(make_shop(set())) as log:
+        await log.publish(Ordered(order_id="1", cents=5))
+        await log.publish(Ordered(order_id="2", cents=5))
+        await settle(log, Loquacious())
+        answered = [e for e in await events(log, "charges") if isinstance(e, Charged)]
+        assert [e.order_id for e in answered] == ["2"]
+        assert [s.kind for s in await steps(log) if s.kind in {"stall", "park"}] == ["stall"]
+
+
 async def test_an_effect_that_was_out_at_a_crash_runs_again_under_its_key(opened: Opened) -> None:
     outside = Outside(gate=asyncio.Event())
     async with opened(make_shop(set())) as log:
