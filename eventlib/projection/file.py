@@ -110,6 +110,7 @@ class ViewFile:
             db.execute("PRAGMA synchronous=NORMAL")
             db.execute("PRAGMA cache_size=-16384")  # KiB
             db.execute("PRAGMA journal_size_limit=67108864")
+            db.execute("PRAGMA wal_autocheckpoint=8000")  # pages; each checkpoint waits for the disk
             db.execute("BEGIN IMMEDIATE")  # from here on the file is this process's own
             db.execute("COMMIT")
             if not self._is_ours():

@@ -46,6 +46,7 @@ class Projection:
         self._reader: Reader | None = None
         self._following: asyncio.Task[None] | None = None
         self._anew = False
+        self._fits = False
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Self:
@@ -93,7 +94,7 @@ class Projection:
         if topic not in self.view.inputs:
             raise ContractError(f"projection {self.view.name} does not read topic {topic!r}")
         place = topic, partition
-        return await self._waiters.until(place, lambda: self.positions.get(place, 0) > offset, timeout_s)
+        return await self._waiters.until(place, lambda: self._fits and self.positions.get(place, 0) > offset, timeout_s)
 
     async def caught_up(self, timeout_s: float) -> bool:
         """Wait until all has been applied that is on the log now; False when it was not in time."""
@@ -132,7 +133,7 @@ class Projection:
 
     def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         positions = self.positions
-        return all(positions.get(place, 0) >= end for place, end in ends.items())
+        return self._fits and all(positions.get(place, 0) >= end for place, end in ends.items())
 
     async def _follow(self) -> None:
         while True:
@@ -150,12 +151,14 @@ class Projection:
     async def _read_on(self) -> None:
         self._anew = False
         reader = self._reader = self.log.port.reader(await self._starts())
-        self._waiters.wake([None])
+        self._fits = True  # until here the file may have been one that is begun anew
+        self._waiters.wake([None, *self.positions])
         places = list(self._opened.positions)
+        compacted = await self._compacted()
         try:
             while True:
                 records = await reader.poll(_BATCH)
-                changes = await self._decoded(in_order(records))
+                changes = await self._decoded(in_order(_newest(records, compacted)))
                 if self._anew:
                     return
                 if not changes and all(reader.position(place) == self.positions[place] for place in places):
@@ -169,7 +172,7 @@ class Projection:
         """Return where to go on; begin anew when the file knows of more than the log, or may have missed a deletion."""
         opened, ends = self._opened, await self.ends()
         if any(offset > ends.get(place, offset) for place, offset in opened.positions.items()) or (
-            now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._reads_compacted()
+            now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._compacted()
         ):
             opened.begin_anew()
         for place in ends:
@@ -177,9 +180,9 @@ class Projection:
                 opened.positions[place] = await self.log.port.start(*place)
         return dict(opened.positions)
 
-    async def _reads_compacted(self) -> bool:
+    async def _compacted(self) -> set[str]:
         topics = await self.log.port.topics()
-        return any(topics[name].compacted for name in self.view.inputs)
+        return {name for name in self.view.inputs if topics[name].compacted}
 
     async def _decoded(self, records: Sequence[Record]) -> list[tuple[Record, Any]]:
         decoded = set(self.view.topics)
@@ -208,6 +211,13 @@ class Projection:
         for listener in self.listeners:
             listener()
         self._waiters.wake([None, *(place for place, offset in positions.items() if before.get(place) != offset)])
+
+
+def _newest(records: list[Record], compacted: set[str]) -> list[Record]:
+    """Leave out what a record of the same batch replaces, as compaction may have done at any time before."""
+    keyed = (record for record in records if record.topic in compacted and record.key is not None)
+    newest = {(*record[:2], record.key): record.offset for record in keyed}
+    return [record for record in records if newest.get((*record[:2], record.key), record.offset) == record.offset]
 
 
 def _beside(log_url: str, name: str) -> Path | None:

@@ -19,6 +19,7 @@ class View:
     nothing else, since it is called again for the same record when its transaction did not happen. `event` is the
     event, or the state of a changelog; None for a tombstone and for a record that cannot be read (its bytes are in
     `record.value`), and for every record of a topic in `undecoded`: these are read beside `topics`, and cost less.
+    Of a compacted topic only the newest records of each key are sure to come, as for every reader of it.
     Another `version`, other topics or other tables begin the file anew; so give `apply` another version when it
     changes.
     """

@@ -140,6 +140,22 @@ async def test_a_log_that_was_set_back_is_read_anew(log: EventLog, tmp_path: Pat
         assert rows(projection) == expected(10)
 
 
+@pytest.mark.parametrize(("undecoded", "rows_left"), [((), 8), (("bank.changelog",), 7)])
+async def test_after_a_long_absence_deletions_may_be_missed_so_compacted_topics_are_read_anew(
+    log: EventLog, tmp_path: Path, undecoded: tuple[str, ...], rows_left: int
+) -> None:
+    path, view = tmp_path / "own.db", replace(TOTALS, undecoded=undecoded)
+    await pay(log, 10)
+    async with Projection(log, view, path) as projection:
+        assert await projection.caught_up(10)
+    absent = sqlite3.connect(path)
+    absent.executescript("UPDATE eventlib_projection SET written_at = 0; INSERT INTO totals VALUES ('gone', 1, 1)")
+    absent.close()
+    async with Projection(log, view, path) as projection:
+        assert await projection.caught_up(10)
+        assert len(rows(projection)) == rows_left
+
+
 @pytest.mark.parametrize("content", [b"no database at all" * 1_000, b""])
 async def test_a_damaged_file_is_made_again(log: EventLog, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "own.db"
