@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from eventlib import Publication, Runtime, open_log
+from eventlib.runtime import collect_garbage_seldom
 from services import shop
 from services.order.events import ProductListed
 from tests.performance.sagas import SKUS, InstantCarrier, InstantGateway, run_orders, stock_up
@@ -204,5 +205,6 @@ async def measure(seconds: float, sizes: list[int]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
+    collect_garbage_seldom()
     duration, *orders = sys.argv[1:] or ["10"]
     print(json.dumps(asyncio.run(measure(float(duration), [int(each) for each in orders] or [10_000]))))
