@@ -1,19 +1,6 @@
 """Who an event is: ids and trace contexts that are derived, so that handling a cause again says the same events."""
 
 from hashlib import blake2b
-from typing import NamedTuple
-
-
-class Stamp(NamedTuple):
-    """What the log keeps about an event beside its fields; Meta's docstring says what each means."""
-
-    id: str
-    source: str | None
-    subject: str | None
-    sequence: int | None
-    correlation_id: str | None
-    causation_id: str | None
-    traceparent: str | None
 
 
 def derived_id(cause_id: str, decider: str, key: str, ordinal: int) -> str:

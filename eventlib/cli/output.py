@@ -12,6 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from eventlib.times import to_ms
+
 WIDTH_WHEN_PIPED = 120
 _SOON = timedelta(hours=20)
 
@@ -63,7 +65,7 @@ def write_lines(lines: Iterable[bytes]) -> None:
 
 def iso(at: datetime) -> str:
     """Return a time as the log has it: ISO 8601, UTC, milliseconds."""
-    return iso_ms((at - _EPOCH) // timedelta(milliseconds=1))
+    return iso_ms(to_ms(at))
 
 
 def iso_ms(milliseconds: int) -> str:
@@ -125,4 +127,3 @@ def _second(seconds: int) -> str:
 
 _LONG = 40
 _ID = re.compile(r"[0-9a-f]{32}")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

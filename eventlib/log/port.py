@@ -66,9 +66,6 @@ TopicPartition = tuple[str, int]
 TOMBSTONES_KEPT = timedelta(hours=24)
 """How long compaction keeps a key's tombstone, so that whoever reads again within that time learns of the deletion."""
 
-TOMBSTONE_RETENTION_MS = 24 * 3600 * 1000
-"""How long a compacted topic keeps a tombstone at least (ms), so that caches of it hear of the deletion."""
-
 
 class Claim(NamedTuple):
     """The right to write as the one owner of a service's partition; a higher epoch ends the lower ones."""

@@ -86,7 +86,6 @@ class Task:
         self._past: Mapping[str, int] = self.positions.past
         self._first_ms = self.positions.first_ms
         self._requested: list[tuple[Record, Event | None]] = []
-        self._answered: list[str] = []
         self._parks = False
 
     def handle(self, inputs: Inputs) -> Transaction:
@@ -195,7 +194,6 @@ class Task:
             return
         speaker = self._speakers[(pending.source or "").partition("/")[2]]
         decider, key = speaker.decider, pending.subject or ""
-        self._answered.append(answer.request_id)
         if answer.event is None:
             self._stall(pending, decider, answer.reason)
             return
@@ -362,7 +360,6 @@ class Task:
             matters,
             self._parks,
             self._requested,
-            self._answered,
         )
 
     def _own_record(self, topic: str, key: bytes | None, content: object) -> Record:

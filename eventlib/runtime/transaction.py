@@ -49,7 +49,7 @@ class Transaction(NamedTuple):
 
     `said` has the event in each record of `events`, or None. `handled` counts the input records that it covers.
     `matters` is False when it would only move positions past inputs that nobody here handles, `parks` is True when
-    inputs were parked. `requested` are the effects to start, `answered` the ids of those that are over.
+    inputs were parked. `requested` are the effects to start.
     """
 
     events: list[Record]
@@ -61,7 +61,6 @@ class Transaction(NamedTuple):
     matters: bool
     parks: bool
     requested: list[tuple[Record, Event | None]]
-    answered: list[str]
 
     @property
     def records(self) -> list[Record]:
