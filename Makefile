@@ -36,7 +36,7 @@ bench: setup     ## measure, against the bare database and against a peer; write
 
 lock: setup      ## renew requirements.lock
 	$(RUN)uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --custom-compile-command "make lock" --group dev --group bench pyproject.toml -o requirements.lock
+	  --custom-compile-command "make lock" --all-extras --group dev --group bench pyproject.toml -o requirements.lock
 
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
