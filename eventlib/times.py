@@ -4,6 +4,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from eventlib.errors import ContractError
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -17,6 +19,15 @@ def from_ms(milliseconds: int) -> datetime:
 def to_ms(at: datetime) -> int:
     """Return a time as a record's timestamp, rounded down to the millisecond."""
     return (at - _EPOCH) // _MILLISECOND
+
+
+def time_of(text: str) -> datetime:
+    """Read a time from ISO 8601 text; without an offset from UTC it is UTC. Raises: ContractError."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ContractError(f"{text!r} is no time: write it such as 2026-01-31T12:00:00Z") from error
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 def now_ms() -> int:

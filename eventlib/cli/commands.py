@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place, Shared
+from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
 from eventlib.cli.typed import Command, Group
@@ -139,6 +139,10 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     unfold: Annotated[
         bool, typer.Option("--all", "-a", metavar="", help="A line for each event, however many are of one kind.")
     ] = False,
+    at: AtTime = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", metavar="", help="Print each event as it comes, until the saga has ended.")
+    ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -151,11 +155,21 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     [dim]Examples:[/dim]
       eventlib saga 536365
       eventlib saga 536365 --tree --all
+      eventlib saga 536365 --at 2026-01-31T12:00:00.250Z
+      eventlib saga 536365 --follow
       eventlib saga 536365 --json | jq -r '.events[] | [.after_ms, .type] | @tsv'
     """
+    from eventlib.cli.following import print_following
     from eventlib.cli.saga import print_saga
 
-    print_saga(Place.of(context, app, log), key, only_tree=tree, fold=not unfold, as_json=as_json)
+    if follow and (at is not None or tree):
+        raise typer.BadParameter(
+            "shows what comes, so it goes neither with --at nor with --tree", param_hint="--follow"
+        )
+    if follow:
+        print_following(Place.of(context, app, log), key, as_json=as_json)
+    else:
+        print_saga(Place.of(context, app, log), key, at, only_tree=tree, fold=not unfold, as_json=as_json)
 
 
 @app.command(cls=Command, rich_help_panel=_LOOK)

@@ -1,11 +1,14 @@
 """The options that commands share, and what they mean when they are left out."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
+from eventlib.errors import ContractError
 from eventlib.settings import DEFAULT_LOG, eventlib_settings
+from eventlib.times import time_of
 
 LOG_VARIABLE = "EVENTLIB_LOG"
 
@@ -28,6 +31,19 @@ LogOption = Annotated[
         rich_help_panel="Where to look",
         show_default=False,
     ),
+]
+
+
+def _time(text: str) -> datetime:
+    try:
+        return time_of(text)
+    except ContractError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+AtTime = Annotated[
+    datetime | None,
+    typer.Option("--at", metavar="TIME", parser=_time, help="As it stood at a time (UTC).", show_default=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 

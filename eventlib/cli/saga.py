@@ -1,5 +1,7 @@
 """`eventlib saga`: how one saga went, over all services."""
 
+from datetime import datetime
+
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
@@ -17,16 +19,16 @@ from eventlib.saga import Saga, SagaEvent
 
 _WIDE = 100
 Facts = dict[tuple[str, int, int], str]
-_STYLES = {"step": "", "setback": "red", "compensation": "yellow"}
-_MARKS = {"step": " ", "setback": "✗", "compensation": "↩"}
+STYLES = {"step": "", "setback": "red", "compensation": "yellow"}
+MARKS = {"step": " ", "setback": "✗", "compensation": "↩"}
 
 
-def print_saga(place: Place, key: str, *, only_tree: bool, fold: bool, as_json: bool) -> None:
-    """Print a saga's timeline and tree, or all of it as one JSON object."""
+def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
+    """Print a saga's timeline and tree, or all of it as one JSON object; as it stood at a time if one is given."""
 
     async def with_parked(log: EventLog) -> tuple[Saga, list[Parking]]:
-        saga = await find_saga(log, key)
-        if saga.ended:
+        saga = await find_saga(log, key, at)
+        if saga.ended or at is not None:
             return saga, []
         return saga, await parkings(log, {key_text(event.record) for event in saga.events})
 
@@ -36,7 +38,7 @@ def print_saga(place: Place, key: str, *, only_tree: bool, fold: bool, as_json: 
         return
     console = output.terminal()
     if not only_tree:
-        console.print(_headline(found))
+        console.print(headline(found, at))
         for each in parked:
             console.print(_waits(each))
         console.print()
@@ -54,11 +56,12 @@ def saga_json(saga: Saga) -> dict[str, object]:
         "ending": None if ending is None else ending.type,
         "started_at": output.iso(saga.started_at),
         "duration_ms": saga.duration_ms,
-        "events": [_event_json(event) for event in saga.events],
+        "events": [event_json(event) for event in saga.events],
     }
 
 
-def _event_json(event: SagaEvent) -> dict[str, object]:
+def event_json(event: SagaEvent) -> dict[str, object]:
+    """Return an event of a saga as JSON has it: with its cause and its part."""
     record = event.record
     line: dict[str, object] = {
         "recorded_at": output.iso_ms(record.timestamp_ms),
@@ -81,14 +84,18 @@ def _event_json(event: SagaEvent) -> dict[str, object]:
     return line if event.error is None else {**line, "error": event.error}
 
 
-def _headline(saga: Saga) -> Text:
+def headline(saga: Saga, at: datetime | None = None) -> Text:
+    """Return one line on how far a saga has come, by now or by a time."""
     count = f"{len(saga.events):,} event{'' if len(saga.events) == 1 else 's'}"
     ending = saga.ending
     if ending is not None:
         end = Text(f"ended with {ending.type}", style="yellow" if ending.role == "compensation" else "green")
         how_long = f"after {output.duration(saga.duration_ms)}"
     else:
-        end = Text("not ended" if saga.ended is False else "no ending is declared for this kind of key", style="bold")
+        by = "" if at is None else f" by {output.iso(at)}"
+        end = Text(
+            f"not ended{by}" if saga.ended is False else "no ending is declared for this kind of key", style="bold"
+        )
         how_long = f"over {output.duration(saga.duration_ms)} so far" if saga.ended is False else ""
     parts: list[Text | str] = [Text(saga.key, style="bold"), "  ", end, f" {how_long}" if how_long else ""]
     return Text.assemble(*parts, f", {count}, from {output.iso(saga.started_at)}")
@@ -112,8 +119,8 @@ def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
             output.iso_ms(first.record.timestamp_ms)[11:23],
             f"+{first.after_ms:,}",
             first.service,
-            "■" if first.ends else _MARKS[first.role],
-            Text(row.title, style=f"bold {_STYLES[first.role]}".strip()),
+            "■" if first.ends else MARKS[first.role],
+            Text(row.title, style=f"bold {STYLES[first.role]}".strip()),
             _facts(row, facts),
             *([Text(cause, style="dim")] if with_cause else []),
         )
@@ -134,9 +141,9 @@ def _print_tree(console: Console, saga: Saga, *, fold: bool, with_facts: bool) -
 
 def _node(row: Fold, all_facts: Facts) -> Text:
     first = row.first
-    mark = "■ " if first.ends else f"{_MARKS[first.role]} ".lstrip()
+    mark = "■ " if first.ends else f"{MARKS[first.role]} ".lstrip()
     facts = _facts(row, all_facts)
-    label = Text.assemble((f"{mark}{row.title}", f"bold {_STYLES[first.role]}".strip()))
+    label = Text.assemble((f"{mark}{row.title}", f"bold {STYLES[first.role]}".strip()))
     label.append(f"  {first.service} +{first.after_ms:,} ms", style="dim")
     label.append(f"  {facts}" if facts.plain else "")
     label.no_wrap, label.overflow = True, "ellipsis"
@@ -146,7 +153,7 @@ def _node(row: Fold, all_facts: Facts) -> Text:
 def _facts_of(saga: Saga, *, every: bool) -> Facts:
     """Return what each event adds to the story, or all that it says; by its record's place on the log."""
     facts = [event.facts for event in saga.events] if every else saga.news()
-    return {_place(event): output.facts_text(each) for event, each in zip(saga.events, facts, strict=True)}
+    return {place_of(event): output.facts_text(each) for event, each in zip(saga.events, facts, strict=True)}
 
 
 def _facts(row: Fold, facts: Facts) -> Text:
@@ -155,8 +162,9 @@ def _facts(row: Fold, facts: Facts) -> Text:
         return Text(first.error, style="red")
     if len(row.events) > 1:
         return Text(row.span, style="dim")
-    return Text(facts.get(_place(first), ""))
+    return Text(facts.get(place_of(first), ""))
 
 
-def _place(event: SagaEvent) -> tuple[str, int, int]:
+def place_of(event: SagaEvent) -> tuple[str, int, int]:
+    """Return where an event stands on the log."""
     return event.record.topic, event.record.partition, event.record.offset

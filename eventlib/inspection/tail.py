@@ -1,13 +1,13 @@
 """Reads topics of a log as one stream: what is there, merged by time, and what comes later if wanted."""
 
 from collections.abc import AsyncGenerator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 from typing import Literal
 
 from eventlib.errors import ContractError
 from eventlib.log.port import Log, Record, TopicPartition
-from eventlib.times import to_ms
+from eventlib.times import time_of, to_ms
 
 Start = Literal["earliest", "latest"] | int | datetime
 """Where to begin in each partition: at its oldest record, at its end, at an offset, or at a time (UTC)."""
@@ -23,13 +23,12 @@ def start_of(text: str) -> Start:
     if text.isdecimal():
         return int(text)
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
+        return time_of(text)
+    except ContractError as error:
         raise ContractError(
             f"{text!r} is no place to start: write earliest, latest, an offset such as 1500, or a time such as "
             "2026-01-31T12:00:00Z"
         ) from error
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 async def tail(

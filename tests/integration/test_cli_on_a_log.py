@@ -264,6 +264,28 @@ def test_a_saga_that_nobody_has_heard_of(shown: Print) -> None:
     assert "no event on this log has the key 'nope'" in shown("saga", "nope", code=1)
 
 
+def test_a_saga_as_it_stood_at_a_time(shown: Print, objects: Objects) -> None:
+    (whole,) = objects("saga", "declined")
+    by_type = {event["type"]: event for event in whole["events"]}
+    at = by_type["PaymentFailed"]["recorded_at"]
+    (then,) = objects("saga", "declined", "--at", at)
+    assert then["events"] == [event for event in whole["events"] if event["recorded_at"] <= at]
+    assert then["ended"] is False
+    assert "OrderCancelled" not in {event["type"] for event in then["events"]}
+    assert f"declined  not ended by {at} over" in shown("saga", "declined", "--at", at)
+    assert "its first event is of" in shown("saga", "declined", "--at", "2020-01-01", code=1)
+    assert "'soon' is no time" in shown("saga", "declined", "--at", "soon", code=2)
+
+
+def test_following_a_saga_that_has_ended_shows_it_and_ends(shown: Print, objects: Objects) -> None:
+    (whole,) = objects("saga", "declined")
+    assert objects("saga", "declined", "--follow") == whole["events"]
+    printed = shown("saga", "declined", "--follow")
+    assert [line.count("LineReserved") for line in printed.splitlines()].count(1) == 1
+    assert "declined  ended with OrderCancelled after" in printed.splitlines()[-1]
+    assert "neither with --at nor with --tree" in shown("saga", "declined", "--follow", "--tree", code=2)
+
+
 def test_the_state_of_a_key(objects: Objects, shown: Print) -> None:
     (known,) = objects("state", "shelf", "A")
     assert known["state"] == {"on_hand": 100 - 2 - LINES, "reserved": 1, "shipped": 1 + LINES}
@@ -363,6 +385,34 @@ def test_follow_waits_for_what_comes_and_ctrl_c_ends_it_quietly(tmp_path: Path) 
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == b""
     assert process.returncode == 130
+
+
+def test_a_saga_is_followed_from_before_its_first_event_to_its_end(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+
+    async def delivered() -> None:
+        async with open_log(url, shop) as log:
+            await log.publish(ProductListed(sku="A", description="", unit_price_cents=250, currency="EUR"))
+
+    async def ordered() -> None:
+        async with open_log(url, shop) as log:
+            await log.publish_many([order("1"), order("2")])
+            await served(log)
+
+    asyncio.run(delivered())
+    with subprocess.Popen(
+        command("saga", "1", "--follow", "--log", url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "1 has no event yet; waiting for the first one.\n"
+        asyncio.run(ordered())
+        lines = process.stdout.read().splitlines()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+    kinds = [re.findall(r"[A-Z][A-Za-z]+", line)[0] for line in lines[:-2]]
+    assert kinds == ["OrderSubmitted", "OrderPlaced", "LineRequested", "LineRefused", "StockRejected", "OrderCancelled"]
+    assert "ended with OrderCancelled" in lines[-1]
 
 
 RUNNABLE = """
