@@ -40,6 +40,7 @@ class RuntimeConfig:
     many attempts a service has out at once, `grace_s` how long a stopping service waits for attempts that are out.
     `breaker_failures` in a row stop the calls to a port (0: they never do), for `breaker_pause_s` seconds at first,
     and for `breaker_longest_pause_s` at most when it stays away; requests wait meanwhile, and use up no attempts.
+    `state_dir` is where local stores are kept when the log is not a file on this machine.
     """
 
     batch: Count = 500
@@ -54,6 +55,7 @@ class RuntimeConfig:
     breaker_failures: Annotated[int, Field(ge=0)] = 20
     breaker_pause_s: Seconds = 1.0
     breaker_longest_pause_s: Seconds = 5.0
+    state_dir: str = "var/state"
 
     def breaker(self, port: str) -> Breaker:
         """Return a new circuit breaker for a port."""

@@ -50,7 +50,7 @@ class Runtime:
         given, config = dict(ports or {}), config or RuntimeConfig()
         self._host = Host(
             log,
-            stores or open_stores(log.port.url),
+            stores or open_stores(log.port.url, config.state_dir),
             given,
             {None: NEVER_OPEN, **{port: config.breaker(port) for port in given}},
             config,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from eventlib.store.memory import MemoryStores
 from eventlib.store.port import Stores
+from eventlib.store.rocksdb import RocksStores
 from eventlib.store.sqlite import SqliteStores
 from eventlib.testing.store_contract import StoreContract
 
@@ -18,3 +19,8 @@ class TestMemoryStores(StoreContract):
 class TestSqliteStores(StoreContract):
     def open_stores(self, place: Path) -> Stores:
         return SqliteStores(place / "stores")
+
+
+class TestRocksStores(StoreContract):
+    def open_stores(self, place: Path) -> Stores:
+        return RocksStores(place / "stores")
