@@ -9,13 +9,14 @@ from eventlib.runtime.records import Step
 class Steps:
     """The steps of one transaction; neighbouring inputs of a topic become one run.
 
-    `next` holds the offset that follows the last input of each topic.
+    `before` are the runs that were passed since the last transaction. `next` holds the offset that follows the last
+    input of each topic.
     """
 
-    def __init__(self, inputs: Sequence[Record] = ()) -> None:
+    def __init__(self, inputs: Sequence[Record] = (), before: Sequence[Step] = ()) -> None:
         self._inputs = inputs
         self._noted = 0
-        self._steps: list[Step] = []
+        self._steps: list[Step] = [*before]
         self.acts = 0
         self.next: dict[str, int] = {}
 
@@ -41,5 +42,12 @@ class Steps:
                     break
                 last = record
                 self._noted += 1
-            self._steps.append(Step("run", first.topic, first.offset, last.offset))
+            self._note(Step("run", first.topic, first.offset, last.offset))
             self.next[first.topic] = last.offset + 1
+
+    def _note(self, run: Step) -> None:
+        before = self._steps[-1] if self._steps else None
+        if before is not None and before.kind == "run" and (before.topic, before.last + 1) == (run.topic, run.first):
+            run = Step("run", run.topic, before.first, run.last)
+            self._steps.pop()
+        self._steps.append(run)

@@ -48,8 +48,9 @@ class Step:
 
     kind: `begin` (a topic is read for the first time, from first; what stands before last is the past), `run` (inputs
     first..last of a topic), `drop` (a request that was answered before), `park`, `release` (of
-    first in the parked topic), `deadline` (first is its due time in ms), `answer` (key is the request's id),
-    `stall` (an effect was parked). `drop` and `park` speak of the last input of the run before them.
+    first in the parked topic; of a parked effect, without a topic), `deadline` (first is its due time in ms), `answer`
+    (of an effect), `stall` (an effect was parked). `drop` and `park` speak of what stands before them: the last input
+    of a run, a release, or a deadline. `key` is the decider's, `request` the id of an effect's request.
     """
 
     kind: str
@@ -59,15 +60,22 @@ class Step:
     decider: str = ""
     key: str = ""
     detail: str = ""
+    request: str = ""
 
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One transaction: the code that made it, its time (ms), and what it did in order."""
+    """One transaction: the code that made it, its time (ms), what it did in order, and how many events it said.
+
+    What it said stands on the log with that time; copies in compacted topics are not counted. Guarantee: every input
+    that a decider handled is in a run, in the order of handling, also when nothing came of it; inputs that nobody
+    handles may be left out. So the journal and the inputs are all that an exact replay needs.
+    """
 
     code_version: str = ""
     at_ms: int = 0
     steps: tuple[Step, ...] = ()
+    said: int = 0
 
 
 def state_key(decider: str, key: str) -> str:

@@ -75,12 +75,15 @@ class Task:
         self._inputs = InputReader(log, service)
         self._foreign = self._inputs.foreign
         self._mark = mark_of(service.name) if service.effects == "new" else ()
+        self._passed: Sequence[Step] = ()
         self._begin(0, ())
 
     def _begin(self, at_ms: int, records: Sequence[Record]) -> None:
         self._at_ms = at_ms
-        self._steps = Steps(records)
+        self._steps = Steps(records, self._passed)
         self._handled = 0
+        self._met = False
+        self._said_count = 0
         self._events: list[Record] = []
         self._said: list[Event | None] = []
         self._past: Mapping[str, int] = self.positions.past
@@ -120,11 +123,18 @@ class Task:
         last_change = offsets[len(transaction.events) + len(transaction.changes) - 1]
         self.state.commit(transaction.changes, last_change + 1)
         self.positions = transaction.positions
+        self._passed = ()
 
     def skipped(self, transaction: Transaction) -> None:
-        """Go past the inputs of a transaction that does not matter, without appending it."""
+        """Go past the inputs of a transaction that does not matter, without appending it.
+
+        Where somebody has handled them, the next transaction's journal entry begins with them: whether an input makes
+        no difference depends on when it is handled, so a replay has to know.
+        """
         self.state.roll_back()
         self.positions = transaction.positions
+        if self._met:
+            self._passed = self._steps.all(self._handled)
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """Return a time (ms) before which nothing falls due, exact once it has come; None: there is nothing."""
@@ -142,6 +152,7 @@ class Task:
             self._handled += 1
             deciders = deciders_of(record)
             if deciders is not None:
+                self._met = True
                 self._take(record, deciders)
 
     def _take(self, record: Record, deciders: Sequence[Decider[Any]]) -> None:
@@ -208,11 +219,11 @@ class Task:
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
         self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
         self.state.put(effect_key(answer.request_id), None)
-        self._act(Step("answer", decider=decider.name, key=answer.request_id))
+        self._act(Step("answer", decider=decider.name, key=key, request=answer.request_id))
 
     def _stall(self, pending: Record, decider: Decider[Any], reason: str) -> None:
         self.state.put(effect_key(pending.event_id), stalled(pending, reason))
-        self._act(Step("stall", decider=decider.name, key=pending.event_id, detail=reason))
+        self._act(_stall(pending, decider, reason))
 
     def _pass_deadlines(self, due_ms: int) -> None:
         for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
@@ -235,6 +246,7 @@ class Task:
             subject=key,
         )
         turn = speaker.turn(key, entry.sequence, cause, self._at_ms)
+        self._act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
         try:
             state, said = decider.pass_deadline(name, entry.state, meta, turn.meta)
             records = turn.records(said)
@@ -242,7 +254,6 @@ class Task:
             waiting = deadline_copy(name, key, self.partition, at)
             self._park(decider, waiting, f"{name}: {type(error).__name__}: {error}")
             return
-        self._act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
         passed = entry._replace(memory=entry.memory.with_passed(name, at))
         self._apply(turn, passed, state, said, records)
 
@@ -261,7 +272,8 @@ class Task:
             again = waits._replace(headers=())
             self.state.put(effect_key(release.effect_id), again)
             self._requested.append((again, None))
-            self._act(Step("release", decider=(again.source or "").partition("/")[2], key=release.effect_id))
+            decider_name, key = (again.source or "").partition("/")[2], again.subject or ""
+            self._act(Step("release", decider=decider_name, key=key, request=release.effect_id))
         for position, parked in enumerate(release.waiting):
             facts, record = original_of(parked)
             decider = self._speakers[facts["decider"]].decider
@@ -319,7 +331,7 @@ class Task:
             return
         reason = reason_of(past_of(record.headers))
         self.state.put(effect_key(record.event_id), stalled(pending, reason))
-        self._act(Step("stall", decider=decider.name, key=record.event_id, detail=reason))
+        self._act(_stall(record, decider, reason))
 
     def _take_beginnings(self, beginnings: Sequence[Beginning]) -> None:
         for topic, first, past_end in beginnings:
@@ -332,6 +344,7 @@ class Task:
     def _say(self, records: list[Record], said: Sequence[Event]) -> None:
         self._events += records
         self._said += said
+        self._said_count += len(records)
         for record, event in zip(records, said, strict=True):
             contract = contract_of(type(event))
             if contract.topic.latest:
@@ -349,7 +362,8 @@ class Task:
         positions = Positions(next_offsets, self._at_ms, self._first_ms, past)
         changes = self.state.records(Place(self._changelog, self.partition, self._at_ms), self._sources)
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
-        journal = self._own_record(self._journal, None, JournalEntry(self._code_version, self._at_ms, steps))
+        entry = JournalEntry(self._code_version, self._at_ms, steps, self._said_count)
+        journal = self._own_record(self._journal, None, entry)
         return Transaction(
             self._events,
             self._said,
@@ -375,6 +389,10 @@ def body_hash(record: Record) -> str:
 def stalled(pending: Record, reason: str) -> Record:
     """Return a pending effect as one that is parked."""
     return pending._replace(headers=(("parked_reason", reason.encode()),))
+
+
+def _stall(request: Record, decider: Decider[Any], reason: str) -> Step:
+    return Step("stall", decider=decider.name, key=request.subject or "", detail=reason, request=request.event_id)
 
 
 def _cause_of(record: Record, entry: Entry | None, *, foreign: bool) -> Cause:

@@ -1,0 +1,102 @@
+"""What a task can have done, one thing at a time, with the records that it was done with."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from eventlib.log.port import Record
+from eventlib.runtime.past import Beginning
+from eventlib.runtime.records import Step
+
+
+class Refusal(NamedTuple):
+    """Why a decider did not handle an input: it was dropped (a request answered before), or parked."""
+
+    kind: Literal["drop", "park"]
+    reason: str
+
+
+NONE_REFUSED: Mapping[str, Refusal] = {}
+
+
+class Input(NamedTuple):
+    """An input that the task took: each decider that has a handler for its type has handled it, but those that refused.
+
+    `refused` has these by name. `journalled` is False for an input that the journal leaves out, since no decider
+    handled its type then; its place among other topics' inputs is not known, within its topic it is.
+    """
+
+    record: Record
+    refused: Mapping[str, Refusal] = NONE_REFUSED
+    journalled: bool = True
+
+
+class Released(NamedTuple):
+    """A parked input that its decider handled again, as it stood on its topic; `refused` tells that it still could not."""
+
+    decider: str
+    key: str
+    record: Record
+    refused: Refusal | None = None
+
+
+class DeadlinePassed(NamedTuple):
+    """A deadline that has passed; `refused` tells why nothing came of it: its handler raised, and the key was parked."""
+
+    decider: str
+    key: str
+    name: str
+    due_ms: int
+    refused: Refusal | None = None
+
+
+class Answered(NamedTuple):
+    """An effect's answer was said: the event whose cause is the request."""
+
+    decider: str
+    key: str
+    request_id: str
+
+
+class Stalled(NamedTuple):
+    """An effect was parked."""
+
+    decider: str
+    key: str
+    request_id: str
+    reason: str
+
+
+class EffectReleased(NamedTuple):
+    """A parked effect was let run again."""
+
+    decider: str
+    key: str
+    request_id: str
+
+
+class Begun(NamedTuple):
+    """The task read a topic for the first time."""
+
+    beginning: Beginning
+
+
+class Other(NamedTuple):
+    """A step of a kind that this version does not know."""
+
+    step: Step
+
+
+Act = Input | Released | DeadlinePassed | Answered | Stalled | EffectReleased | Begun | Other
+
+
+class Done(NamedTuple):
+    """One transaction of a task: where its journal entry stands, when and by which code it was made, what it did.
+
+    `at_ms` is the recorded_at of everything that it said, `said` how many events that were.
+    """
+
+    offset: int
+    at_ms: int
+    code_version: str
+    said: int
+    acts: Sequence[Act]

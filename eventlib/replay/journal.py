@@ -1,0 +1,203 @@
+"""A task's past: its journal with every step resolved to the records that it speaks of.
+
+Reads with `read`, `start` and `end` alone, so that it works on every log, and forwards in chunks, so that it works on
+logs of any length.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import NamedTuple
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
+from eventlib.replay.acts import (
+    NONE_REFUSED,
+    Act,
+    Answered,
+    Begun,
+    DeadlinePassed,
+    Done,
+    EffectReleased,
+    Input,
+    Other,
+    Refusal,
+    Released,
+    Stalled,
+)
+from eventlib.runtime.parking import key_text, original_of
+from eventlib.runtime.past import Beginning
+from eventlib.runtime.records import JournalEntry, Step
+from eventlib.service import Service
+
+_CHUNK = 2_000
+
+
+class Only(NamedTuple):
+    """A decider's name and a key: the only thing that one wants to hear of."""
+
+    decider: str
+    key: str
+
+
+class TaskJournal:
+    """The past of one task, from its journal's beginning on.
+
+    Guarantee: acts come in the order in which the task did them; inputs of a topic in the order of their offsets, each
+    once. With `only`, transactions that had nothing to do with that key are left out, and so are acts and inputs; on
+    a foreign topic, whose records may have another key than their events, all inputs are kept.
+    Raises: ContractError when the journal or an input is no longer whole: retention has dropped its beginning.
+    """
+
+    def __init__(self, log: EventLog, service: Service, partition: int, only: Only | None = None) -> None:
+        self._log = log
+        self._service = service
+        self._partition = partition
+        self._only = only
+        self._inputs: dict[str, _InputTopic] = {}
+        self._control = service.control.name
+        self._foreign = log.foreigners.topics
+
+    async def __aiter__(self) -> AsyncIterator[Done]:
+        """Yield the transactions up to the journal's end as it is when that is reached."""
+        async for record, entry in self.entries():
+            acts = await self.acts(entry)
+            if acts or self._only is None:
+                yield Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts)
+
+    async def entries(self) -> AsyncIterator[tuple[Record, JournalEntry]]:
+        """Yield the journal's records as they are. Raises: ContractError when its beginning is missing."""
+        journal, partition, port = self._service.journal.name, self._partition, self._log.port
+        offset = await port.start(journal, partition)
+        first = True
+        while records := await port.read(journal, partition, offset, _CHUNK):
+            offset = records[-1].offset + 1
+            for record in records:
+                entry = await self._decoded(record)
+                if first and not any(step.kind == "begin" for step in entry.steps):
+                    raise ContractError(
+                        f"the journal of {self._service.name}/{partition} begins in the middle, at offset "
+                        f"{record.offset}: its beginning was dropped, and what was before cannot be known"
+                    )
+                first = False
+                yield record, entry
+
+    async def _decoded(self, record: Record) -> JournalEntry:
+        try:
+            return self._log.codec.decode(JournalEntry, record.value or b"")
+        except UnknownSchema:
+            await self._log.codec.refresh()
+        try:
+            return self._log.codec.decode(JournalEntry, record.value or b"")
+        except UnknownSchema as error:
+            raise ContractError(f"{record.topic}/{record.partition}/{record.offset} cannot be read: {error}") from error
+
+    async def acts(self, entry: JournalEntry) -> list[Act]:
+        """Return what an entry's steps speak of. Entries have to be given in order, each once."""
+        found = list[Act]()
+        steps = entry.steps
+        at = 0
+        while at < len(steps):
+            step = steps[at]
+            at += 1
+            if step.kind == "run":
+                refused_by = dict[str, Refusal]()
+                while at < len(steps) and (refusal := _refused(steps[at])) is not None:
+                    refused_by[steps[at].decider] = refusal
+                    at += 1
+                await self._take_run(step, refused_by, found)
+                continue
+            refused = _refused(steps[at]) if at < len(steps) and step.kind in {"release", "deadline"} else None
+            at += refused is not None
+            if step.kind == "begin":
+                self._inputs[step.topic] = _InputTopic(self._log, step.topic, self._partition, step.first)
+            if self._only is None or self._only == (step.decider, step.key) or step.kind == "begin":
+                found.append(await self._act(step, refused))
+        return found
+
+    async def _take_run(self, run: Step, refused: Mapping[str, Refusal], found: list[Act]) -> None:
+        if run.topic == self._control:
+            return
+        topic = self._inputs.get(run.topic)
+        if topic is None:
+            raise ContractError(f"the journal of {self._service.name} takes {run.topic}, which it never began")
+        only = None if self._only is None or run.topic in self._foreign else self._only.key
+        for record in await topic.taken(run.last):
+            if only is None or key_text(record) == only:
+                of_this = refused if record.offset == run.last else NONE_REFUSED
+                found.append(Input(record, of_this, journalled=record.offset >= run.first))
+
+    async def _act(self, step: Step, refused: Refusal | None) -> Act:  # noqa: PLR0911  one return for each kind
+        match step:
+            case Step(kind="begin"):
+                return Begun(Beginning(step.topic, step.first, step.last))
+            case Step(kind="deadline"):
+                return DeadlinePassed(step.decider, step.key, step.detail, step.first, refused)
+            case Step(kind="answer"):
+                return Answered(step.decider, step.key, step.request)
+            case Step(kind="stall"):
+                return Stalled(step.decider, step.key, step.request, step.detail)
+            case Step(kind="release", topic=""):
+                return EffectReleased(step.decider, step.key, step.request)
+            case Step(kind="release"):
+                return Released(step.decider, step.key, await self._parked(step), refused)
+            case _:
+                return Other(step)
+
+    async def _parked(self, step: Step) -> Record:
+        records = await self._log.port.read(step.topic, self._partition, step.first, 1)
+        if not records or records[0].offset != step.first:
+            raise ContractError(f"{step.topic}/{self._partition}/{step.first} was released, and is no longer there")
+        return original_of(records[0])[1]
+
+
+class _InputTopic:
+    """A task's way through one of its topics."""
+
+    def __init__(self, log: EventLog, topic: str, partition: int, first: int) -> None:
+        self._port = log.port
+        self._place = topic, partition
+        self._next = first
+        self._chunk: list[Record] = []
+        self._at = 0
+        self._is_whole = False
+
+    async def taken(self, last: int) -> list[Record]:
+        """Return the records up to an offset that were not taken before."""
+        if not self._is_whole:
+            await self._check()
+        found = list[Record]()
+        while self._next <= last:
+            if self._at == len(self._chunk):
+                self._chunk, self._at = await self._port.read(*self._place, self._next, _CHUNK), 0
+                if not self._chunk:
+                    break
+            record = self._chunk[self._at]
+            if record.offset > last:
+                break
+            found.append(record)
+            self._at += 1
+            self._next = record.offset + 1
+        self._next = max(self._next, last + 1)
+        return found
+
+    async def _check(self) -> None:
+        start = await self._port.start(*self._place)
+        if start > self._next:
+            topic, partition = self._place
+            raise ContractError(
+                f"{topic}/{partition} begins at offset {start}: what stood there from {self._next} on was dropped, and "
+                "without it what followed cannot be known"
+            )
+        self._is_whole = True
+
+
+def _refused(step: Step) -> Refusal | None:
+    """Return a step as a refusal of what the step before it speaks of; None when it is something else."""
+    match step.kind:
+        case "drop":
+            return Refusal("drop", step.detail)
+        case "park":
+            return Refusal("park", step.detail)
+        case _:
+            return None
