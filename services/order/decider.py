@@ -80,43 +80,36 @@ def give_up(_: Order, meta: Meta) -> list[OrderCancelRequested]:
     return [OrderCancelRequested(order_id=meta.subject, reason=OVERDUE)]
 
 
-@orders.on(StockReserved, StockRejected, StockReleased, StockShipped)
-def stock_moved(
-    order: Order, stock: StockReserved | StockRejected | StockReleased | StockShipped
-) -> list[OrderCompleted | OrderCancelled]:
-    """End the order if its stock was the last part to close."""
-    return _ending(order, stock.order_id)
-
-
-@orders.on(PaymentTaken, PaymentFailed, ChargeUncertain, PaymentVoided, PaymentRefunded, PaymentWaived)
-def money_moved(
-    order: Order,
-    payment: PaymentTaken | PaymentFailed | ChargeUncertain | PaymentVoided | PaymentRefunded | PaymentWaived,
-) -> list[OrderCompleted | OrderCancelled]:
-    """End the order if its payment was the last part to close."""
-    return _ending(order, payment.order_id)
-
-
-@orders.on(OrderDispatched, DispatchFailed, DispatchCancelled, CancelRefused)
-def parcel_moved(
-    _order: Order, _dispatch: OrderDispatched | DispatchFailed | DispatchCancelled | CancelRefused
-) -> list[Never]:
-    """Take note; stock and payment close the order."""
-    return []
-
-
-def _ending(order: Order, order_id: str) -> list[OrderCompleted | OrderCancelled]:
-    if order.ended_at is not None:
+@orders.on(StockShipped, PaymentTaken)
+def complete(order: Order, part: StockShipped | PaymentTaken) -> list[OrderCompleted]:
+    """End the order if the goods are on their way and the money is ours, whichever was known first."""
+    if order.ended_at is not None or not order.is_fulfilled:
         return []
-    if order.is_fulfilled:
-        return [OrderCompleted(order_id=order_id, amount_cents=order.amount_cents, currency=order.currency)]
-    if order.is_undone:
-        return [
-            OrderCancelled(
-                order_id=order_id,
-                reason=order.reason,
-                refunded_cents=order.refunded_cents,
-                currency=order.currency,
-            )
-        ]
+    return [OrderCompleted(order_id=part.order_id, amount_cents=order.amount_cents, currency=order.currency)]
+
+
+@orders.on(StockRejected, StockReleased, PaymentFailed, PaymentVoided, PaymentRefunded, PaymentWaived)
+def close(
+    order: Order,
+    part: StockRejected | StockReleased | PaymentFailed | PaymentVoided | PaymentRefunded | PaymentWaived,
+) -> list[OrderCancelled]:
+    """End the order if nothing is set aside any more and no money is kept, whichever was known first."""
+    if order.ended_at is not None or not order.is_undone:
+        return []
+    return [
+        OrderCancelled(
+            order_id=part.order_id,
+            reason=order.reason,
+            refunded_cents=order.refunded_cents,
+            currency=order.currency,
+        )
+    ]
+
+
+@orders.on(StockReserved, ChargeUncertain, OrderDispatched, DispatchFailed, DispatchCancelled, CancelRefused)
+def note(
+    _order: Order,
+    _part: StockReserved | ChargeUncertain | OrderDispatched | DispatchFailed | DispatchCancelled | CancelRefused,
+) -> list[Never]:
+    """Take note: this closes neither the stock nor the payment."""
     return []

@@ -94,14 +94,20 @@ def void(payment: Payment, charge: ChargeUncertain) -> list[VoidRequested]:
     ]
 
 
-@payments.on(DispatchFailed, DispatchCancelled)
-def call_off(payment: Payment, failure: DispatchFailed | DispatchCancelled) -> list[RefundRequested | PaymentWaived]:
+@payments.on(DispatchFailed)
+def undo(payment: Payment, failure: DispatchFailed) -> list[RefundRequested]:
+    """Return what was taken; if that is not known here yet, it is returned when it is."""
+    return [_refund(payment, failure.order_id)] if payment.stage is Stage.TAKEN else []
+
+
+@payments.on(DispatchCancelled)
+def call_off(payment: Payment, cancelled: DispatchCancelled) -> list[RefundRequested | PaymentWaived]:
     """Return what was taken, or promise not to charge; a charge in between is dealt with when it is answered."""
     match payment.stage:
         case Stage.NEW:
-            return [PaymentWaived(order_id=failure.order_id, reason=failure.reason)]
+            return [PaymentWaived(order_id=cancelled.order_id, reason=cancelled.reason)]
         case Stage.TAKEN:
-            return [_refund(payment, failure.order_id)]
+            return [_refund(payment, cancelled.order_id)]
         case _:
             return []
 

@@ -70,10 +70,8 @@ def ask(reservation: Reservation, order: OrderPlaced) -> list[LineRequested | St
     ]
 
 
-@reservations.on(LineReserved, LineRefused)
-def join(
-    reservation: Reservation, line: LineReserved | LineRefused
-) -> list[StockReserved | LineReleaseRequested | StockRejected | StockReleased]:
+@reservations.on(LineReserved)
+def join(reservation: Reservation, line: LineReserved) -> list[StockReserved | LineReleaseRequested]:
     """Join the shelves' answers; after a refusal, what comes late goes back at once."""
     if reservation.refused or reservation.called_off:
         return [*_let_go(reservation, line.order_id)]
@@ -89,17 +87,29 @@ def join(
     ]
 
 
+@reservations.on(LineRefused)
+def refuse(reservation: Reservation, line: LineRefused) -> list[LineReleaseRequested | StockRejected]:
+    """Give back what is held; if that is nothing, and every shelf has answered, it is over."""
+    if reservation.held:
+        return [*_let_go(reservation, line.order_id)]
+    return [StockRejected(order_id=line.order_id, reason=OUT_OF_STOCK)] if reservation.is_back else []
+
+
 @reservations.on(LineReleased)
 def returned(reservation: Reservation, line: LineReleased) -> list[StockRejected | StockReleased]:
     """Close when the last line is back."""
-    return [*_closing(reservation, line.order_id)]
+    if not reservation.is_back:
+        return []
+    if reservation.refused:
+        return [StockRejected(order_id=line.order_id, reason=OUT_OF_STOCK)]
+    return [StockReleased(order_id=line.order_id, reason=reservation.called_off)]
 
 
 @reservations.on(PaymentFailed, ChargeUncertain, DispatchFailed, DispatchCancelled)
 def call_off(
     reservation: Reservation, failure: PaymentFailed | ChargeUncertain | DispatchFailed | DispatchCancelled
-) -> list[LineReleaseRequested | StockRejected | StockReleased]:
-    """Give everything back, also what is still being answered."""
+) -> list[LineReleaseRequested]:
+    """Give back what is held; what is still being answered follows when it comes."""
     return _let_go(reservation, failure.order_id)
 
 
@@ -120,20 +130,8 @@ def forgotten_at(reservation: Reservation) -> datetime | None:
     return None if reservation.closed_at is None else reservation.closed_at + KEPT
 
 
-def _let_go(reservation: Reservation, order_id: str) -> list[LineReleaseRequested | StockRejected | StockReleased]:
-    if not reservation.held:
-        return [*_closing(reservation, order_id)]
+def _let_go(reservation: Reservation, order_id: str) -> list[LineReleaseRequested]:
     return [
         LineReleaseRequested(order_id=order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)
         for line in reservation.held
     ]
-
-
-def _closing(reservation: Reservation, order_id: str) -> list[StockRejected | StockReleased]:
-    if not reservation.asked or reservation.closed_at is not None:
-        return []
-    if reservation.answered < reservation.asked or reservation.releasing:
-        return []
-    if reservation.refused:
-        return [StockRejected(order_id=order_id, reason=OUT_OF_STOCK)]
-    return [StockReleased(order_id=order_id, reason=reservation.called_off)]

@@ -40,6 +40,11 @@ class Reservation:
     country: str = ""
     closed_at: datetime | None = None
 
+    @property
+    def is_back(self) -> bool:
+        """Whether it can be closed: every shelf has answered, and nothing is on its way back any more."""
+        return 0 < self.asked <= self.answered and not self.releasing and self.closed_at is None
+
 
 @dataclass(frozen=True)
 class Delivery:
