@@ -110,10 +110,13 @@ def due_of(stored_key: str) -> tuple[int, str, str, str]:
     return int(due), decider, name, key
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # one for all: json.dumps would make one for every record
+
+
 def pack(record: Record) -> bytes:
     """Return what a local store keeps of a changelog record: its attributes, a line end, and its value."""
     attributes: list[Any] = [record.timestamp_ms, *record[6:14], [(n, v.decode()) for n, v in record.headers]]
-    return json.dumps(attributes, separators=(",", ":")).encode() + b"\n" + (record.value or b"")
+    return _ENCODER.encode(attributes).encode() + b"\n" + (record.value or b"")
 
 
 def unpack(key: str, stored: bytes) -> Record:
