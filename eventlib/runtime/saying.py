@@ -1,7 +1,7 @@
 """From what a decider says to records: ids, sequence, cause, trace and place, all derived."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
@@ -9,24 +9,9 @@ from eventlib.errors import ContractError
 from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.identity import child_traceparent, derived_id
 from eventlib.log.port import Record
-from eventlib.runtime.past import Headers
+from eventlib.runtime.causes import Cause
 from eventlib.times import from_ms
 from eventlib.topic import Topic
-
-
-class Cause(NamedTuple):
-    """The input that makes a decider say something.
-
-    `id` is what the ids of the events said derive from; `caused_by` is the event on the log that they name as their
-    cause. They differ for a deadline, which is no event: its cause is the one that last changed the key; and for a
-    foreign record, whose id others may give twice. `past` is the mark of what follows from a service's past.
-    """
-
-    id: str
-    caused_by: str
-    correlation_id: str
-    traceparent: str | None
-    past: Headers = ()
 
 
 class Speaker:

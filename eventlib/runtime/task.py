@@ -12,9 +12,9 @@ from eventlib.decider import Decider
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.event import Event, Meta, contract_of
 from eventlib.eventlog import EventLog, latest_copy
-from eventlib.identity import deadline_id
 from eventlib.log.port import Record
-from eventlib.runtime.entry import Entry, Place, due_times
+from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
+from eventlib.runtime.entry import Entry, Place
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.journal import Steps
 from eventlib.runtime.parking import ParkedKeys, deadline_copy, key_text, original_of, parked_copy
@@ -27,11 +27,10 @@ from eventlib.runtime.records import (
     Step,
     effect_key,
 )
-from eventlib.runtime.saying import Cause, Speaker, Turn
+from eventlib.runtime.saying import Speaker, Turn
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Answer, Inputs, Release, Transaction
 from eventlib.service import Service
-from eventlib.times import from_ms
 
 HANDLER_ATTEMPTS = 3
 """How often a handler that raises is tried before its input is parked."""
@@ -179,7 +178,7 @@ class Task:
             detail = "duplicate" if known == body_hash(record) else "conflict"
             self._act(Step("drop", record.topic, record.offset, record.offset, decider.name, key, detail))
             return ""
-        cause = _cause_of(record, entry if is_request else None, foreign=record.topic in self._foreign)
+        cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self._foreign)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
         turn = self._speakers[decider.name].turn(key, entry.sequence, cause, self._at_ms)
@@ -234,17 +233,9 @@ class Task:
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
         speaker = self._speakers[decider.name]
-        cause_id = deadline_id(decider.name, key, name, at)
         past = self._mark if at < self.positions.first_ms else ()
-        cause = Cause(cause_id, entry.changed_by or cause_id, entry.correlation_id or cause_id, entry.traceparent, past)
-        meta = Meta(
-            id=cause_id,
-            recorded_at=from_ms(self._at_ms),
-            correlation_id=cause.correlation_id,
-            causation_id=cause.caused_by,
-            source=speaker.source,
-            subject=key,
-        )
+        cause = cause_of_deadline((decider.name, key), name, at, entry, past)
+        meta = meta_of_deadline(cause, self._at_ms, speaker.source, key)
         turn = speaker.turn(key, entry.sequence, cause, self._at_ms)
         self._act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
         try:
@@ -303,17 +294,7 @@ class Task:
 
     def _apply(self, turn: Turn, entry: Entry, state: Any, said: Sequence[Event], records: list[Record]) -> None:
         decider, cause = turn.speaker.decider, turn.cause
-        last = records[-1] if records else None
-        changed = Entry(
-            state,
-            entry.sequence + len(records),
-            cause.caused_by if last is None else last.id,
-            cause.correlation_id,
-            cause.traceparent if last is None else last.traceparent,
-            entry.memory,
-        )
-        if decider.has_deadlines:
-            changed = changed._replace(due=due_times(decider, changed))
+        changed = entry_after(entry, decider, cause, state, records)
         self.state.set_entry(decider, turn.key, changed)
         if records:
             self._say(records, said)
@@ -393,13 +374,3 @@ def stalled(pending: Record, reason: str) -> Record:
 
 def _stall(request: Record, decider: Decider[Any], reason: str) -> Step:
     return Step("stall", decider=decider.name, key=request.subject or "", detail=reason, request=request.event_id)
-
-
-def _cause_of(record: Record, entry: Entry | None, *, foreign: bool) -> Cause:
-    """Return a record as a cause; a request about a running saga belongs to that saga, not to one of its own."""
-    correlation_id = record.correlation_id or record.event_id
-    if entry is not None and entry.correlation_id is not None:
-        correlation_id = entry.correlation_id
-    cause_id = f"{record.topic}/{record.partition}/{record.offset}" if foreign else record.event_id
-    past = past_of(record.headers) if record.headers else ()
-    return Cause(cause_id, record.event_id, correlation_id, record.traceparent, past)
