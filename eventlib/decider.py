@@ -256,9 +256,8 @@ class Decider(Generic[S]):
         """
         handler = self.handlers[type(event)]
         evolved = self.evolved(state, event, meta)
-        if evolved is None:
-            evolved = self.initial
-        said = handler.call(evolved, event, meta) if handler.wants_meta else handler.call(evolved, event)
+        seen = self.initial if evolved is None else evolved
+        said = handler.call(seen, event, meta) if handler.wants_meta else handler.call(seen, event)
         return self._say(handler, evolved, said, said_meta)
 
     def pass_deadline(self, name: str, state: S, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
@@ -272,9 +271,9 @@ class Decider(Generic[S]):
         return self._say(handler, state, said, said_meta)
 
     def _say(
-        self, handler: Handler, state: S, said: Sequence[Event], said_meta: SaidMeta
+        self, handler: Handler, state: S | None, said: Sequence[Event], said_meta: SaidMeta
     ) -> tuple[S | None, list[Event]]:
-        after: S | None = state
+        after = state
         for ordinal, event in enumerate(said):
             if type(event) not in handler.says:
                 raise ContractError(

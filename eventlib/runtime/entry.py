@@ -58,6 +58,11 @@ class Entry(NamedTuple):
     memory: Memory = NO_MEMORY
     due: Mapping[str, int] = _NONE
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is left to remember: the changelog has a tombstone, and the key begins anew."""
+        return self.state is None and not self.memory.answered
+
     def record(self, name: tuple[str, str], place: "Place", source: str, codec: Codec) -> Record:
         """Return the entry as a changelog record; a tombstone when nothing is left to remember."""
         value = b"" if self.state is None else codec.encode(self.state)
@@ -67,7 +72,7 @@ class Entry(NamedTuple):
             -1,
             place.at_ms,
             state_key(*name).encode(),
-            value if value or self.memory.answered else None,
+            None if self.is_gone else value,
             None,
             None if self.state is None else type(self.state).__name__,
             source,

@@ -46,7 +46,7 @@ class TaskState:
         name = (decider.name, key)
         found = self._changed.get(name)
         if found is not None:
-            return found
+            return _EMPTY if found.is_gone else found
         found = self._cache.get(name)
         if found is not None:
             self._cache.move_to_end(name)
@@ -192,7 +192,7 @@ class TaskState:
         self._unwritten_bytes += len(record.value or b"")
 
     def _remember(self, name: Name, entry: Entry) -> None:
-        self._cache[name] = entry
+        self._cache[name] = _EMPTY if entry.is_gone else entry
         self._cache.move_to_end(name)
         if len(self._cache) > self._cached_entries:
             self._cache.popitem(last=False)

@@ -192,7 +192,7 @@ class Task:
                 continue
             if is_request:
                 entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
-            elif state is before and not said:
+            elif not said and (state is before or (state is None and entry.state is None)):
                 return ""
             self._apply(turn, entry, state, said, records)
             return ""
