@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 REAL_ORDERS = ROOT.parent / "shared" / "data" / "orders-open.ndjson.gz"
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
 LONGEST_S = 120
+FIELDS = {"order_id", "placed_at", "customer_id", "country", "cancels", "lines"}
 
 
 def order_file(directory: Path, orders: int) -> Path:
@@ -90,7 +91,7 @@ def _is_in_shape(line: str) -> bool:
     try:
         order = json.loads(line)
         return all(type(each["quantity"]) is int for each in order["lines"]) and bool(
-            order["lines"] and order["country"]
+            order["lines"] and order["country"] and order.keys() <= FIELDS
         )
     except (ValueError, KeyError):
         return False
