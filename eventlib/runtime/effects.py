@@ -6,18 +6,15 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, stop_never
-from tenacity.wait import wait_exponential_jitter
-
 from eventlib.effect import Asking, Effect
-from eventlib.errors import ContractError, Terminal
+from eventlib.errors import Terminal
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.runtime.breaker import Breaker
+from eventlib.runtime.course import Course, Pause
 from eventlib.runtime.transaction import Answer
 from eventlib.service import Service
-from eventlib.signatures import name_of
 
 _log = logging.getLogger(__name__)
 
@@ -75,72 +72,46 @@ class EffectRunner:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _run(self, request: Record, event: Event | None) -> None:
-        effect = self._effects[request.type or ""]
         try:
             event = event or await self._log.decode_now(request)
-            answer = await self._answer(effect, event, request)
+            assert event is not None  # noqa: S101  a service's own request is an event of its choreography
+            course = Course(self._effects[request.type or ""], request, event)
         except Exception as error:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
-            reason = f"{type(error).__name__}: {error}"
-            _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, reason)
-            self._answered(Answer(request.event_id, None, reason))
+            answer = Answer(request.event_id, None, f"{type(error).__name__}: {error}")
         else:
-            self._answered(Answer(request.event_id, answer))
+            answer = await self._answer(course, request)
+        if answer.event is None:
+            _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, answer.reason)
+        self._answered(answer)
 
-    async def _answer(self, effect: Effect, event: Any, request: Record) -> Event:
-        try:
-            return await self._persist(effect.ask, event, request)
-        except Terminal:
-            raise
-        except Exception:
-            if effect.otherwise is None:
-                raise
-            if isinstance(effect.otherwise, Asking):
-                return await self._persist(effect.otherwise, event, request)
-            return effect.otherwise(event)
+    async def _answer(self, course: Course, request: Record) -> Answer:
+        while True:
+            try:
+                answer = await self._attempt(course, request)
+            except Exception as error:  # noqa: BLE001  the course knows what follows from which error
+                follows = course.failed(error)
+                if isinstance(follows, Answer):
+                    return follows
+                _log.debug("%s %s failed: %s", request.type, request.event_id, error)
+                await asyncio.sleep(_drawn(follows))
+            else:
+                return course.answered(answer)
 
-    async def _persist(self, ask: Asking, event: Any, request: Record) -> Event:
-        """Ask until there is an answer or the retries are used up; only then the last error is raised."""
-        try:
-            # Nearly every effect ends here, so it does not pay for a retry policy.
-            return await self._attempt(ask, event, request)
-        except Terminal:
-            raise
-        except Exception as error:
-            if ask.retry.attempts == 1:
-                raise
-            _log.debug("%s %s failed at first: %s", request.type, request.event_id, error)
-        retry = ask.retry
-        await asyncio.sleep(retry.first_pause_s + random.uniform(0, retry.jitter_s))  # noqa: S311  spreads load, hides nothing
-        again = AsyncRetrying(
-            stop=stop_never if retry.attempts is None else stop_after_attempt(retry.attempts - 1),
-            wait=wait_exponential_jitter(
-                multiplier=2 * retry.first_pause_s, max=retry.longest_pause_s, jitter=retry.jitter_s
-            ),
-            retry=retry_if_not_exception_type((Terminal, asyncio.CancelledError)),
-            reraise=True,
-        )
-        return await again(self._attempt, ask, event, request)
-
-    async def _attempt(self, ask: Asking, event: Any, request: Record) -> Event:
-        arguments: list[Any] = [event]
-        if ask.port is not None:
-            arguments.append(self._ports[ask.port])
-        if ask.wants_meta:
-            arguments.append(request.meta())
-        breaker = self._breakers[ask.port]
+    async def _attempt(self, course: Course, request: Record) -> object:
+        breaker = self._breakers[course.asking.port]
         while True:
             async with self._slots:
                 turn = breaker.begin()
                 if turn is not None:
                     self._out.add(request.event_id)
                     try:
-                        return await _call(ask, arguments, breaker, turn)
+                        return await _call(course.asking, course.arguments(self._ports), breaker, turn)
                     finally:
                         self._out.discard(request.event_id)
             await breaker.wait()
 
 
-async def _call(ask: Asking, arguments: list[Any], breaker: Breaker, turn: int) -> Event:
+async def _call(ask: Asking, arguments: list[Any], breaker: Breaker, turn: int) -> object:
     """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
     try:
         async with asyncio.timeout(ask.timeout_s):
@@ -155,10 +126,12 @@ async def _call(ask: Asking, arguments: list[Any], breaker: Breaker, turn: int) 
         breaker.abandoned(turn)
         raise
     breaker.worked(turn)
-    if type(answer) not in ask.answers:
-        expected = " | ".join(each.__name__ for each in ask.answers)
-        raise ContractError(f"effect {name_of(ask.call)} answered {answer!r}, which is not {expected}")
     return answer
+
+
+def _drawn(pause: Pause) -> float:
+    """Return a pause with its jitter (seconds), so that many effects do not come back at the same moment."""
+    return min(pause.shortest_s + random.uniform(0, pause.jitter_s), pause.longest_s)  # noqa: S311  spreads load, hides nothing
 
 
 def missing_ports(services: Iterable[Service], ports: Mapping[str, object]) -> dict[str, list[str]]:

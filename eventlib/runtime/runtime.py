@@ -16,7 +16,8 @@ from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.effects import missing_ports
-from eventlib.runtime.loop import Host, RuntimeConfig, TaskLoop
+from eventlib.runtime.host import Host, RuntimeConfig
+from eventlib.runtime.loop import TaskLoop
 from eventlib.runtime.parking import ParkedRetryRequested
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
 from eventlib.service import Service

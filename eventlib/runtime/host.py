@@ -1,0 +1,57 @@
+"""What a process gives to every task that it runs, and how it uses its machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from eventlib.eventlog import EventLog
+from eventlib.runtime.breaker import Breaker, BreakerConfig
+from eventlib.store.port import Stores
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfig:
+    """How a runtime uses its machine; the defaults suit one machine.
+
+    `batch` is how many inputs a transaction takes at most, `cached_entries` how many states a task keeps decoded,
+    `pending_effects` how many requests a task leaves open before it takes no more input, `concurrent_effects` how
+    many attempts a service has out at once, `grace_s` how long a stopping service waits for attempts that are out.
+    `breaker_failures` in a row stop the calls to a port (0: they never do), for `breaker_pause_s` seconds at first,
+    and for `breaker_longest_pause_s` at most when it stays away; requests wait meanwhile, and use up no attempts.
+    `state_dir` is where local stores are kept when the log is not a file on this machine.
+    """
+
+    batch: Count = 500
+    cached_entries: Count = 1_000
+    pending_effects: Count = 500
+    concurrent_effects: Count = 200
+    grace_s: Seconds = 5.0
+    restore_chunk: Count = 2_000
+    skipped_inputs: Count = 5_000
+    retry_pause_s: Seconds = 0.2
+    flush_s: Seconds = 5.0
+    breaker_failures: Annotated[int, Field(ge=0)] = 20
+    breaker_pause_s: Seconds = 1.0
+    breaker_longest_pause_s: Seconds = 5.0
+    state_dir: str = "var/state"
+
+    def breaker(self, port: str) -> Breaker:
+        """Return a new circuit breaker for a port."""
+        return Breaker(port, BreakerConfig(self.breaker_failures, self.breaker_pause_s, self.breaker_longest_pause_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a process gives to every task that it runs."""
+
+    log: EventLog
+    stores: Stores
+    ports: Mapping[str, object]
+    breakers: Mapping[str | None, Breaker]
+    config: RuntimeConfig
+    code_version: str
