@@ -74,10 +74,9 @@ class TaskLoop:
         try:
             worker.start_pending()
             while not self._stopping:
-                if not worker.inbox:
-                    await self._fill_inbox(worker, self._reader)
-                await self._patiently(worker.turn(now_ms()))
-                self._flush_sometimes(worker)
+                if worker.inbox or await self._fill_inbox(worker, self._reader):
+                    await self._patiently(worker.turn(now_ms()))
+                    self._flush_sometimes(worker)
             await self._effects.stop(self._config.grace_s)
             await self._patiently(worker.finish(now_ms()))
         finally:
@@ -98,13 +97,15 @@ class TaskLoop:
         ends = await reader.ends()
         return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
 
-    async def _fill_inbox(self, worker: Worker, reader: Reader) -> None:
+    async def _fill_inbox(self, worker: Worker, reader: Reader) -> bool:
+        """Wait for something to do, and take it in; False when there is nothing to do but to stop."""
         timeout_s = self._patience_s(worker)
         if len(self._effects) >= self._config.pending_effects:
             # Input waits until the outside world has answered: what is pending stays bounded.
             await self._sleep_until_woken(worker, timeout_s)
-            return
-        worker.inbox = await reader.poll(self._config.batch, timeout_s)
+        else:
+            worker.inbox = await reader.poll(self._config.batch, timeout_s)
+        return not self._stopping
 
     def _patience_s(self, worker: Worker) -> float | None:
         now = now_ms()
