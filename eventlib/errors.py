@@ -13,7 +13,8 @@ EventlibError
     ├── LogCorrupt            the log's file is damaged, or is not a log at all
     ├── LogVersionMismatch    the log was written by a newer version of this library
     ├── LogReadOnly           the log cannot be written to
-    └── TopicMismatch         a topic on the log differs from its declaration
+    ├── TopicMismatch         a topic on the log differs from its declaration
+    └── BrokerFailed          the broker for development cannot be fetched, started or stopped
 """
 
 from dataclasses import dataclass
@@ -82,3 +83,7 @@ class LogReadOnly(Terminal):
 
 class TopicMismatch(Terminal):
     """A topic on the log differs from its declaration."""
+
+
+class BrokerFailed(Terminal):
+    """The broker for development cannot be fetched, started or stopped; the sentence says what to do."""

@@ -5,6 +5,7 @@
 | EVENTLIB_LOG | the log's URL |
 | EVENTLIB_APP | where the choreography is, `module:name`; without it `pyproject.toml` says so |
 | EVENTLIB_TRACEBACK | 1: show where something unforeseen came from |
+| EVENTLIB_IVY_SETTINGS | a settings file of Ivy, for fetching the broker for development from a mirror |
 | EVENTLIB_REGISTRY | reserved for the schema registry's URL |
 | EVENTLIB_BATCH … | the fields of `eventlib.RuntimeConfig`, in capitals |
 """
@@ -43,6 +44,7 @@ class EventlibSettings(Variables):
     app: str | None = None
     traceback: bool = False
     registry: str | None = None
+    ivy_settings: str | None = None
 
 
 def _fields() -> dict[str, Any]:

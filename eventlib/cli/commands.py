@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from eventlib.cli.broker_commands import broker
 from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
@@ -76,6 +77,7 @@ def run(
 
 
 app.command(cls=Command, rich_help_panel="Run")(publish)
+app.add_typer(broker, name="broker", rich_help_panel="Run")
 
 
 @app.command(cls=Command, rich_help_panel=_LOOK)

@@ -13,7 +13,7 @@ _living = set[str]()
 def new_owner() -> str:
     """Return a name for an owner in this process: host/pid/start/place/token."""
     pid = os.getpid()
-    owner = "/".join([socket.gethostname(), str(pid), _started(pid), _place(), token_hex(4)])
+    owner = "/".join([socket.gethostname(), str(pid), started(pid), _place(), token_hex(4)])
     _living.add(owner)
     return owner
 
@@ -26,11 +26,11 @@ def give_up(owner: str) -> None:
 def is_dead(owner: str) -> bool:
     """Tell whether an owner is dead for certain; False also when that cannot be known from here."""
     match owner.split("/"):
-        case [_, pid_text, started, place, _] if place == _place() and pid_text.isdecimal():
+        case [_, pid_text, then, place, _] if place == _place() and pid_text.isdecimal():
             pid = int(pid_text)
         case _:
             return False
-    if pid == os.getpid() and started == _started(pid):
+    if pid == os.getpid() and then == started(pid):
         return owner not in _living
     try:
         os.kill(pid, 0)
@@ -38,11 +38,11 @@ def is_dead(owner: str) -> bool:
         return True
     except PermissionError:
         pass  # it lives, as another user's
-    now = _started(pid)
-    return now != started and "" not in {now, started}
+    now = started(pid)
+    return now != then and "" not in {now, then}
 
 
-def _started(pid: int) -> str:
+def started(pid: int) -> str:
     """Return when a process started, so that a pid given anew is not taken for its predecessor; '' when unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()

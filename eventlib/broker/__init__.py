@@ -1,0 +1,11 @@
+"""Apache Kafka for development and tests, as processes of this machine: no container, no root, no installation.
+
+`with running_cluster() as cluster: ...` is a cluster that ends with its context, and with the process if that dies
+first; `Cluster.create` makes one that stays (`eventlib broker start`). It listens on the loopback interface only.
+"""
+
+from eventlib.broker.cluster import Cluster
+from eventlib.broker.config import ClusterConfig
+from eventlib.broker.owned import running_cluster
+
+__all__ = ["Cluster", "ClusterConfig", "running_cluster"]

