@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from eventlib.decider import Decider
 from eventlib.errors import WiringError
 from eventlib.event import Event, contract_of
+from eventlib.laws import Law
 from eventlib.service import Service
 from eventlib.topic import Topic
 
@@ -31,6 +32,7 @@ class Choreography:
     `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
     `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
     `http` makes the application's ASGI app on an opened EventLog, for `eventlib run --http`; it is called only there.
+    `laws` are what holds whatever happens: the simulator, tests and metrics check them.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
@@ -42,14 +44,17 @@ class Choreography:
         facts: Iterable[type[Event]] = (),
         ports: Callable[[str], AbstractAsyncContextManager[Mapping[str, object]]] | None = None,
         http: Callable[[Any], Callable[..., Awaitable[None]]] | None = None,
+        laws: Iterable[Law] = (),
     ) -> None:
         self.name = name
         self.ports = ports
         self.http = http
         self.services = tuple(services)
         self.facts = tuple(facts)
+        self.laws = tuple(laws)
         _refuse_twice("services", (service.name for service in services))
         _refuse_twice("deciders", (decider.name for decider in self.deciders))
+        _refuse_twice("laws", (each.name for each in self.laws))
         _refuse_twice("event types", (contract_of(event).type for event in self.events))
         _refuse_neighbours(self.events)
         self.topics = self._topics()
@@ -65,13 +70,20 @@ class Choreography:
         found = [event for service in self.services for event in (*service.handles, *service.says)]
         return tuple(dict.fromkeys([*found, *self.facts]))
 
-    def extended(self, name: str, *services: Service, facts: Iterable[type[Event]] = ()) -> "Choreography":
-        """Return a choreography of these services and more, with the same outside world and the same HTTP.
+    def extended(
+        self, name: str, *services: Service, facts: Iterable[type[Event]] = (), laws: Iterable[Law] = ()
+    ) -> "Choreography":
+        """Return a choreography of these services and more, with the same outside world, the same HTTP and its laws.
 
         Ports of the new services' own are given where they are run. Raises: WiringError as the class does.
         """
         return Choreography(
-            name, [*self.services, *services], facts=[*self.facts, *facts], ports=self.ports, http=self.http
+            name,
+            [*self.services, *services],
+            facts=[*self.facts, *facts],
+            ports=self.ports,
+            http=self.http,
+            laws=[*self.laws, *laws],
         )
 
     def service(self, name: str) -> Service:
