@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, Literal
 
 from eventlib.decider import Decider
@@ -29,11 +31,11 @@ class Service:
         start_from: Literal["earliest", "latest"] = "earliest",
         effects: Literal["new", "all"] = "new",
     ) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-            raise WiringError(f"service {name!r}: a name is small letters, digits and '-', and begins with a letter")
+        _refuse_odd(name)
         if not deciders:
             raise WiringError(f"service {name} has no deciders")
         self.name = name
+        self.speaks_as = name
         self.deciders = tuple(deciders)
         self.start_from = start_from
         self.effects = effects
@@ -41,6 +43,27 @@ class Service:
 
     def __repr__(self) -> str:
         return f"Service({self.name!r})"
+
+    def under(self, name: str) -> "Service":
+        """Return this service under another name, for a run beside this one: with topics of its own for everything.
+
+        It speaks as this service does, so that its events have the same ids and sources; but what it says goes to
+        topics of its own, and nobody else hears it. Raises: WiringError when it cannot be a name.
+        """
+        _refuse_odd(name)
+        other = copy(self)
+        other.name = name
+        return other
+
+    def said_on(self, topic: Topic) -> Topic:
+        """Return where this service says what belongs on a topic: there, unless it runs beside another one.
+
+        What is said beside another service is kept for as long as the run is.
+        """
+        if self.name == self.speaks_as:
+            return topic
+        name = f"{self.name}.said.{topic.name}"
+        return replace(topic, name=name, retention=None, retention_bytes=None, compacted=False)
 
     def _common_partitions(self) -> int:
         counts = {topic.name: topic.partitions for topic in self.inputs}
@@ -101,6 +124,11 @@ class Service:
     def own_topics(self) -> tuple[Topic, ...]:
         """The topics that only this service writes, its control topic included."""
         return (self.changelog, self.journal, self.parked, self.control)
+
+
+def _refuse_odd(name: str) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise WiringError(f"service {name!r}: a name is small letters, digits and '-', and begins with a letter")
 
 
 _OWN_MAX = 64_000_000  # a state or a parked record may be larger than one event

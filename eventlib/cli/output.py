@@ -105,6 +105,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
 
+def counted(number: int, thing: str) -> str:
+    """Return a number with its noun: `1 input`, `2,500 inputs`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def _short(value: object) -> str:
     if isinstance(value, datetime):
         return iso(value)

@@ -1,7 +1,6 @@
 """`eventlib parked`: what could not be handled, and again."""
 
 from dataclasses import asdict
-from getpass import getuser
 
 from rich.table import Table
 from rich.text import Text
@@ -9,6 +8,7 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
+from eventlib.cli.person import user
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.parked import Parking, WaitingInput, parkings, request_retry, waiting_inputs
@@ -61,7 +61,7 @@ def request_retries(place: Place, wanted: tuple[str, str] | None, *, as_json: bo
         if wanted is not None:
             decider = log.choreography.decider(wanted[0]).name
             found = _of_key([parking for parking in found if parking.decider == decider], wanted[1])
-        return [(parking, (await request_retry(log, parking, _user())).offset) for parking in found]
+        return [(parking, (await request_retry(log, parking, user())).offset) for parking in found]
 
     asked = look(place, requested)
     if as_json:
@@ -121,10 +121,3 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         for name, value in rows.items():
             grid.add_row(Text(name, style="dim"), Text(str(value), overflow="fold"))
         console.print(grid)
-
-
-def _user() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return "unknown"

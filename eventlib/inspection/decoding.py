@@ -9,6 +9,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.runtime.parking import ParkedRetryRequested, key_text, original_of
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Positions
+from eventlib.runtime.skipping import SkippedInput
 from eventlib.topic import Topic
 
 
@@ -92,6 +93,8 @@ class RecordReader:
             return self._event(record)
         if kind == "parked":
             return self._log.codec.decode(ParkedKey, record.value)
+        if kind == "skip":
+            return self._log.codec.decode(SkippedInput, record.value)
         if kind == POSITION_KEY:
             return self._log.codec.decode(Positions, record.value)
         decider = self._deciders.get(rest.partition("/")[0])

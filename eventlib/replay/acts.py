@@ -80,13 +80,29 @@ class Begun(NamedTuple):
     beginning: Beginning
 
 
+class Skipped(NamedTuple):
+    """Somebody decided that an input is not to be handled: it is dropped when it comes, and `why` says who and why."""
+
+    event_id: str
+    why: str
+
+
+class Moved(NamedTuple):
+    """Somebody moved the task from an offset of a topic to another: what is between them was not handled here."""
+
+    topic: str
+    first: int
+    to: int
+    why: str
+
+
 class Other(NamedTuple):
     """A step of a kind that this version does not know."""
 
     step: Step
 
 
-Act = Input | Released | DeadlinePassed | Answered | Stalled | EffectReleased | Begun | Other
+Act = Input | Released | DeadlinePassed | Answered | Stalled | EffectReleased | Begun | Skipped | Moved | Other
 
 
 class Done(NamedTuple):

@@ -20,9 +20,11 @@ from eventlib.replay.acts import (
     Done,
     EffectReleased,
     Input,
+    Moved,
     Other,
     Refusal,
     Released,
+    Skipped,
     Stalled,
 )
 from eventlib.runtime.parking import key_text, original_of
@@ -111,6 +113,8 @@ class TaskJournal:
             at += refused is not None
             if step.kind == "begin":
                 self._inputs[step.topic] = _InputTopic(self._log, step.topic, self._partition, step.first)
+            if step.kind == "reset" and step.topic in self._inputs:
+                self._inputs[step.topic].go_to(step.last)
             if self._only is None or self._only == (step.decider, step.key) or step.kind == "begin":
                 found.append(await self._act(step, refused))
         return found
@@ -131,6 +135,10 @@ class TaskJournal:
         match step:
             case Step(kind="begin"):
                 return Begun(Beginning(step.topic, step.first, step.last))
+            case Step(kind="skip"):
+                return Skipped(step.request, step.detail)
+            case Step(kind="reset"):
+                return Moved(step.topic, step.first, step.last, step.detail)
             case Step(kind="deadline"):
                 return DeadlinePassed(step.decider, step.key, step.detail, step.first, refused)
             case Step(kind="answer"):
@@ -180,6 +188,11 @@ class _InputTopic:
             self._next = record.offset + 1
         self._next = max(self._next, last + 1)
         return found
+
+    def go_to(self, offset: int) -> None:
+        """Go on at an offset, wherever it is."""
+        self._next = offset
+        self._chunk, self._at = [], 0
 
     async def _check(self) -> None:
         start = await self._port.start(*self._place)

@@ -18,7 +18,7 @@ class InputReader:
 
     def __init__(self, log: EventLog, service: Service) -> None:
         self._log = log
-        self._topics = {topic.name: topic for topic in log.choreography.topics}
+        self._said_on = service.said_on
         self._by_type: dict[str, list[Decider[Any]]] = {}
         self._by_topic: dict[str, list[Decider[Any]]] = {}
         for decider in service.deciders:
@@ -66,12 +66,12 @@ class InputReader:
 
     def _refuse_misplaced(self, record: Record, event: Event) -> None:
         contract = contract_of(type(event))
-        if record.topic != contract.topic.name:
+        if record.topic != contract.topic.name and record.topic != self._said_on(contract.topic).name:
             raise _misplaced(record, f"{record.type} belongs on topic {contract.topic.name}, not on {record.topic}")
         key = key_text(record)
         if (key_of(event) or "") != key:
             raise _misplaced(record, f"the record's key is {key!r}, the event's {key_of(event)!r}")
-        home = self._topics[record.topic].partition_of(record.key or b"")
+        home = contract.topic.partition_of(record.key or b"")
         if home != record.partition and contract.key is not None:
             what = f"key {key!r} belongs in partition {home}: was it written with another partitioner?"
             raise _misplaced(record, what)

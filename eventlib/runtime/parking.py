@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 
 from eventlib.codec.port import Codec
-from eventlib.log.port import Record
+from eventlib.log.port import Log, Record, TopicPartition
 from eventlib.runtime.records import PARKED, ParkedKey, parked_key
 from eventlib.runtime.state import TaskState
 
 _PREFIX = "parked_"
+_CHUNK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,16 @@ def parked_facts(parked: Record) -> dict[str, str]:
 def is_waiting(parked: Record, decider: str, key: str) -> bool:
     """Tell whether a parked record belongs to a key of a decider."""
     return parked_facts(parked)["decider"] == decider and key_text(parked) == key
+
+
+async def waiting_behind(parked: ParkedKey, place: TopicPartition, log: Log) -> list[Record]:
+    """Return the parked records of a key, in order, from the partition of the parked topic in which they wait."""
+    waiting = list[Record]()
+    offset = parked.first
+    while records := await log.read(*place, offset, _CHUNK):
+        offset = records[-1].offset + 1
+        waiting += [record for record in records if is_waiting(record, parked.decider, parked.key)]
+    return waiting
 
 
 def key_text(record: Record) -> str:

@@ -10,6 +10,7 @@ POSITION_KEY = "position"
 STATE = "state/"
 EFFECT = "effect/"
 PARKED = "parked/"
+SKIP = "skip/"
 DUE = "due/"
 
 
@@ -47,10 +48,12 @@ class Step:
     """One thing that a transaction did, in order.
 
     kind: `begin` (a topic is read for the first time, from first; what stands before last is the past), `run` (inputs
-    first..last of a topic), `drop` (a request that was answered before), `park`, `release` (of
+    first..last of a topic), `drop` (a request that was answered before, or a skipped input), `park`, `release` (of
     first in the parked topic; of a parked effect, without a topic), `deadline` (first is its due time in ms), `answer`
     (of an effect), `stall` (an effect was parked). `drop` and `park` speak of what stands before them: the last input
     of a run, a release, or a deadline. `key` is the decider's, `request` the id of an effect's request.
+    What people did on purpose, with who and why in detail: `skip` (the input whose id `request` is will be dropped),
+    `reset` (the task was at first of a topic, and goes on at last).
     """
 
     kind: str
@@ -92,6 +95,11 @@ def state_name(key: str) -> tuple[str, str]:
 def effect_key(request_id: str) -> str:
     """Return the changelog key of a pending effect."""
     return f"{EFFECT}{request_id}"
+
+
+def skip_key(event_id: str) -> str:
+    """Return the changelog key of an input that is not to be handled."""
+    return f"{SKIP}{event_id}"
 
 
 def parked_key(decider: str, key: str) -> str:

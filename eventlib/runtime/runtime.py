@@ -20,6 +20,7 @@ from eventlib.runtime.host import Host, RuntimeConfig
 from eventlib.runtime.loop import TaskLoop
 from eventlib.runtime.parking import ParkedRetryRequested
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
+from eventlib.runtime.skipping import SkippedInput
 from eventlib.service import Service
 from eventlib.store.open import open_stores
 from eventlib.store.port import Stores
@@ -67,7 +68,7 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         """Register what the services write, and begin to serve."""
-        await self._log.codec.prepare(_own_types(self._services))
+        await prepare_own(self._log, self._services)
         self._failure = asyncio.get_running_loop().create_future()
         self._serving = [asyncio.create_task(self._serve(service)) for service in self._services]
         return self
@@ -185,10 +186,11 @@ def code_version(choreography: Choreography) -> str:
     return digest.hexdigest()
 
 
-def _own_types(services: Sequence[Service]) -> list[tuple[str, type]]:
+async def prepare_own(log: EventLog, services: Sequence[Service]) -> None:
+    """Register what services write for themselves: their states, and their tasks' notes."""
     found = list[tuple[str, type]]()
     for service in services:
         found += [(service.changelog.name, decider.state) for decider in service.deciders]
-        found += [(service.changelog.name, Positions), (service.changelog.name, ParkedKey)]
+        found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput)]
         found += [(service.journal.name, JournalEntry), (service.control.name, ParkedRetryRequested)]
-    return found
+    await log.codec.prepare(found)

@@ -13,6 +13,7 @@ from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.event import Event, Meta, contract_of
 from eventlib.eventlog import EventLog, latest_copy
 from eventlib.log.port import Record
+from eventlib.runtime.acts import Move, Skip
 from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
 from eventlib.runtime.entry import Entry, Place
 from eventlib.runtime.inputs import InputReader
@@ -28,6 +29,7 @@ from eventlib.runtime.records import (
     effect_key,
 )
 from eventlib.runtime.saying import Speaker, Turn
+from eventlib.runtime.skipping import SkippedInputs
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Answer, Inputs, Release, Transaction
 from eventlib.service import Service
@@ -63,17 +65,18 @@ class Task:
         self.state = state
         self.positions = positions
         self.parked = ParkedKeys(state, log.codec)
+        self.skips = SkippedInputs(state, log.codec)
         self.parked_end = 0
         self._log = log
         self._code_version = code_version
-        self._topics = {topic.name: topic for topic in log.choreography.topics}
-        self._speakers = {d.name: Speaker(d, service.name, self._topics, log.codec) for d in service.deciders}
+        topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
+        self._speakers = {d.name: Speaker(d, service.speaks_as, topics, log.codec) for d in service.deciders}
         self._sources = {name: speaker.source for name, speaker in self._speakers.items()}
         self._parked_topic = service.parked.name
         self._changelog, self._journal = service.changelog.name, service.journal.name
         self._inputs = InputReader(log, service)
         self._foreign = self._inputs.foreign
-        self._mark = mark_of(service.name) if service.effects == "new" else ()
+        self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
         self._passed: Sequence[Step] = ()
         self._begin(0, ())
 
@@ -95,15 +98,19 @@ class Task:
 
         Raises: UnknownSchema when the codec has to be refreshed; then roll back and handle again.
         """
-        records = inputs.records if inputs.release is None else (inputs.release.control,)
+        records = inputs.records
+        if inputs.release is not None:
+            records = () if inputs.release.control is None else (inputs.release.control,)
         timed = [r for r in records if r.topic not in self._foreign] if self._foreign else records  # others' clocks!
         newest = max((record.timestamp_ms for record in timed), default=0)
         self._begin(max(inputs.now_ms, newest, self.positions.at_ms), records)
         self._inputs.schemas_known = inputs.schemas_known
+        for act in inputs.acts:
+            self._act_on(act)
         for answer in inputs.answers:
             self._take_answer(answer)
         if inputs.release is not None:
-            self._handled = 1
+            self._handled = len(records)
             self._release(inputs.release)
         elif inputs.beginnings:
             self._take_beginnings(inputs.beginnings)
@@ -157,6 +164,11 @@ class Task:
     def _take(self, record: Record, deciders: Sequence[Decider[Any]]) -> None:
         if self._past and self._mark and record.offset < self._past.get(record.topic, 0):
             record = record._replace(headers=record.headers + self._mark)
+        if self.skips.any and (why := self.skips.why(record.event_id)) is not None:
+            for decider in deciders:
+                self._drop(decider, record, why)
+            self.skips.passed(record.event_id)
+            return
         try:
             record, event = self._inputs.read(record)
         except UndecodableRecord as error:
@@ -176,7 +188,7 @@ class Task:
         is_request = contract_of(type(event)).request
         if is_request and (known := entry.memory.answered.get(record.event_id)) is not None:
             detail = "duplicate" if known == body_hash(record) else "conflict"
-            self._act(Step("drop", record.topic, record.offset, record.offset, decider.name, key, detail))
+            self._drop(decider, record, detail)
             return ""
         cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self._foreign)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
@@ -257,6 +269,18 @@ class Task:
         self._parks = True
         self._act(Step("park", record.topic, record.offset, record.offset, decider.name, key, reason))
 
+    def _drop(self, decider: Decider[Any], record: Record, why: str) -> None:
+        self._act(Step("drop", record.topic, record.offset, record.offset, decider.name, key_text(record), why))
+
+    def _act_on(self, act: Skip | Move) -> None:
+        match act:
+            case Skip(event_id, why):
+                self.skips.add(act)
+                self._act(Step("skip", detail=why, request=event_id))
+            case Move(topic, to, why):
+                self._act(Step("reset", topic, self.positions.next[topic], to, detail=why))
+                self._steps.next[topic] = to
+
     def _release(self, release: Release) -> None:
         waits = self.state.get(effect_key(release.effect_id)) if release.effect_id else None
         if waits is not None and waits.headers:
@@ -275,6 +299,10 @@ class Task:
             if not record.topic:
                 continue  # a deadline: it falls due again by itself, now that its key goes on
             self._act(Step("release", self.service.parked.name, parked.offset, parked.offset, decider.name, key))
+            if (why := self.skips.why(record.event_id)) is not None:
+                self._drop(decider, record, why)
+                self.skips.passed(record.event_id)
+                continue
             failure = self._decide_again(decider, record)
             if failure:
                 since = int(facts["since_ms"])

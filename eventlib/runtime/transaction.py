@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from eventlib.event import Event
 from eventlib.log.port import Record
+from eventlib.runtime.acts import Move, Skip
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import Positions
 
@@ -19,9 +20,12 @@ class Answer(NamedTuple):
 
 
 class Release(NamedTuple):
-    """A request to handle a parked key again, with the parked records that wait; or to run a parked effect again."""
+    """A request to handle a parked key again, with the parked records that wait; or to run a parked effect again.
 
-    control: Record
+    `control` is the record that asks for it; None when somebody does it who owns the task for a moment.
+    """
+
+    control: Record | None
     waiting: Sequence[Record] = ()
     effect_id: str = ""
 
@@ -31,7 +35,7 @@ class Inputs:
     """What one transaction is made from.
 
     `records` are handled in order, then deadlines due by `due_ms`; `answers` come first. A `release` is handled in a
-    transaction of its own, and so are `beginnings`. `schemas_known` says that all registered schemas were just read: bytes with another id are
+    transaction of its own, and so are `beginnings`; `acts` come before anything else. `schemas_known` says that all registered schemas were just read: bytes with another id are
     undecodable then.
     """
 
@@ -41,6 +45,7 @@ class Inputs:
     due_ms: int | None = None
     release: Release | None = None
     beginnings: Sequence[Beginning] = ()
+    acts: Sequence[Skip | Move] = ()
     schemas_known: bool = False
 
 

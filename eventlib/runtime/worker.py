@@ -13,7 +13,7 @@ from eventlib.errors import EventlibError, OwnershipLost, Retryable
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, Reader, Record, TopicPartition
-from eventlib.runtime.parking import ParkedRetryRequested, is_waiting
+from eventlib.runtime.parking import ParkedRetryRequested, waiting_behind
 from eventlib.runtime.past import beginnings
 from eventlib.runtime.records import EFFECT
 from eventlib.runtime.task import Task
@@ -149,10 +149,5 @@ class Worker:
         parked = self.task.parked.get(request.decider, request.key)
         if parked is None:
             return Release(control, effect_id=request.key)
-        waiting = list[Record]()
-        offset = parked.first
-        parked_topic = self.task.service.parked.name
-        while records := await self._log.port.read(parked_topic, self.task.partition, offset, 1_000):
-            offset = records[-1].offset + 1
-            waiting += [r for r in records if is_waiting(r, request.decider, request.key)]
-        return Release(control, waiting)
+        place = self.task.service.parked.name, self.task.partition
+        return Release(control, await waiting_behind(parked, place, self._log.port))

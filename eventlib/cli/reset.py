@@ -1,0 +1,108 @@
+"""`eventlib reset`: a service's positions moved on purpose, or one input skipped."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.opened import look
+from eventlib.cli.options import Place
+from eventlib.cli.output import counted
+from eventlib.cli.person import agree
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.inspection.tail import start_of
+from eventlib.rerun.positions import Later, Passage, move, passages, positions_of
+from eventlib.rerun.skips import skip
+from eventlib.service import Service
+from eventlib.times import to_ms
+
+_MOST_KEYS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants of a reset: where to, in which topics, why, and whether it is only to be shown."""
+
+    to: str
+    topics: Sequence[str]
+    why: str
+    dry_run: bool
+    yes: bool
+
+
+def print_reset(place: Place, service_name: str, wish: Wish, *, as_json: bool) -> None:
+    """Move a service's positions, after showing what that means."""
+    start = start_of(wish.to)
+    if isinstance(start, int):
+        raise ContractError(f"--to {wish.to}: offsets differ from task to task; write earliest, latest, or a time")
+
+    async def planned(log: EventLog) -> list[Passage]:
+        service = log.choreography.service(service_name)
+        if start == "earliest" or await _is_backwards(log, service, start):
+            raise _backwards(service, wish.to)
+        return await passages(log, service, start, wish.topics)
+
+    plan = look(place, planned)
+    if wish.dry_run or not plan:
+        _print_passages(service_name, plan, wish, as_json=as_json, is_done=False)
+        return
+    if not as_json:
+        _print_passages(service_name, plan, wish, as_json=False, is_done=False)
+    agree(f"Shall {service_name} never handle these?", yes=wish.yes)
+    done = look(place, lambda log: move(log, log.choreography.service(service_name), plan, wish.why))
+    if as_json:
+        _print_passages(service_name, done, wish, as_json=True, is_done=True)
+    else:
+        print(f"Done, and recorded: {counted(sum(each.inputs for each in done), 'input')} not handled.")
+
+
+async def _is_backwards(log: EventLog, service: Service, start: Later) -> bool:
+    if start == "latest":
+        return False
+    positions = [await positions_of(log, service, partition) for partition in range(service.partitions)]
+    return any(each.at_ms >= to_ms(start) for each in positions)
+
+
+def _backwards(service: Service, to: str) -> ContractError:
+    return ContractError(f"{service.name} has handled inputs after {to}: going back is not possible yet")
+
+
+def _print_passages(service: str, plan: list[Passage], wish: Wish, *, as_json: bool, is_done: bool) -> None:
+    if as_json:
+        output.print_json({"service": service, **asdict(each), "done": is_done, "why": wish.why} for each in plan)
+        return
+    console = output.terminal()
+    if not plan:
+        console.print(f"Nothing to do: {service} is there already.")
+        return
+    shown = output.table("topic", "task", "from", "to", "inputs", "keys", right=["task", "from", "to", "inputs"])
+    for each in plan:
+        cells = (each.topic, str(each.partition), f"{each.first:,}", f"{each.to:,}", f"{each.inputs:,}", _keys(each))
+        shown.add_row(*map(Text, cells))
+    console.print(shown)
+    total, keys = sum(each.inputs for each in plan), {key for each in plan for key in each.keys}
+    console.print(f"{service} would not handle {counted(total, 'input')} of {counted(len(keys), 'key')}.")
+
+
+def _keys(passage: Passage) -> str:
+    named = [key if count == 1 else f"{key} ({count:,})" for key, count in sorted(passage.keys.items())]
+    more = len(named) - _MOST_KEYS
+    return ", ".join(map(output.printable, named[:_MOST_KEYS])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def print_skip(place: Place, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
+    """Let a service never handle one input."""
+    done = look(place, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
+    if as_json:
+        output.print_json([{**asdict(done), "why": why}])
+        return
+    where = f"{done.topic}/{done.partition}/{done.offset}"
+    print(f"{done.service} does not handle {done.type or 'the record'} of {output.printable(done.key)} ({where}).")
+    if not done.was_parked:
+        print("It goes past it when it gets there.")
+    elif done.parked_again:
+        print(f"Behind it {done.released:,} were handled; the next one could not be, and waits: eventlib parked list")
+    else:
+        print(f"Nothing stands in the way of its key any more: {done.released:,} that waited were handled.")

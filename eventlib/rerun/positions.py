@@ -1,0 +1,127 @@
+"""Moves a service's tasks forwards on purpose: what they go past is not handled, and that is recorded."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.inspection.state import newest_of_key
+from eventlib.log.port import TopicPartition
+from eventlib.rerun.acting import act
+from eventlib.runtime.acts import Move
+from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.parking import key_text
+from eventlib.runtime.records import POSITION_KEY, Positions
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Inputs
+from eventlib.service import Service
+from eventlib.times import now_ms, to_ms
+
+Later = Literal["latest"] | datetime
+"""Where to go on: at the end as it is now, or at the first input that is not older than a time (UTC)."""
+
+_CHUNK = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A way forwards in one partition of a topic: inputs from `first` on are not handled, `to` is the next one that is.
+
+    `keys` counts, by key, the inputs between the two that the service would have handled.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    to: int
+    keys: Mapping[str, int]
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs are not handled."""
+        return sum(self.keys.values())
+
+
+async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:
+    """Return where a task is, as committed by now; empty when it never ran."""
+    record = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
+    if record is None:
+        return Positions()
+    try:
+        return log.codec.decode(Positions, record.value or b"")
+    except UnknownSchema:
+        await log.codec.refresh()
+        return log.codec.decode(Positions, record.value or b"")
+
+
+async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[Passage]:
+    """Return what a service would go past; `topics` are those to move in (default: all of its inputs).
+
+    Raises: ContractError for a topic that it does not read, or has never begun to read.
+    """
+    wanted = _topics(service, topics)
+    found = list[Passage]()
+    for partition in range(service.partitions):
+        positions = await positions_of(log, service, partition)
+        for topic in wanted:
+            first = positions.next.get(topic)
+            if first is None:
+                raise ContractError(
+                    f"{service.name} has never read {topic} on this log, so there is no position to move: where it "
+                    "begins is its start_from"
+                )
+            place = topic, partition
+            end = await (log.port.end(*place) if to == "latest" else log.port.offset_at(*place, to_ms(to)))
+            if end > first:
+                found.append(Passage(topic, partition, first, end, await _keys(log, service, place, first, end)))
+    return found
+
+
+async def move(log: EventLog, service: Service, along: Sequence[Passage], why: str) -> list[Passage]:
+    """Move a service's tasks, each in a transaction of its own, and return what it went past.
+
+    What was handled meanwhile is not in there. Guarantee: who moved what, when and why stands on the journal.
+    Raises: OwnershipLost when somebody else keeps taking a task; tasks that were moved before that stay so.
+    """
+    done = list[Passage]()
+    for partition in sorted({passage.partition for passage in along}):
+        done += await _moved(log, service, partition, [p for p in along if p.partition == partition], why)
+    return done
+
+
+async def _moved(log: EventLog, service: Service, partition: int, along: Sequence[Passage], why: str) -> list[Passage]:
+    left = list[Passage]()
+
+    async def decide(task: Task) -> Inputs | None:
+        left.clear()
+        for topic, first, to in ((way.topic, task.positions.next[way.topic], way.to) for way in along):
+            if first < to:
+                place = topic, partition
+                left.append(Passage(*place, first, to, await _keys(log, service, place, first, to)))
+        moves = [Move(way.topic, way.to, why) for way in left]
+        return Inputs(now_ms(), acts=moves) if moves else None
+
+    await act(log, service, partition, decide)
+    return left
+
+
+def _topics(service: Service, named: Sequence[str]) -> list[str]:
+    read = [topic.name for topic in service.inputs]
+    for name in named:
+        if name not in read:
+            raise ContractError(f"{service.name} does not read {name!r}: it reads {', '.join(sorted(read))}")
+    return [name for name in read if not named or name in named]
+
+
+async def _keys(log: EventLog, service: Service, place: TopicPartition, first: int, end: int) -> Mapping[str, int]:
+    deciders_of = InputReader(log, service).deciders_of
+    keys = Counter[str]()
+    offset = first
+    while offset < end and (records := await log.port.read(*place, offset, _CHUNK)):
+        keys.update(key_text(r) for r in records if r.offset < end and deciders_of(r) is not None)
+        offset = records[-1].offset + 1
+    return keys

@@ -1,0 +1,208 @@
+"""Positions moved and inputs skipped on purpose: services that run and services that do not, two people at once."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlib import EventLog, Publication, Runtime, open_log
+from eventlib.errors import ContractError
+from eventlib.replay.acts import Act, Input, Moved, Released, Skipped
+from eventlib.replay.journal import TaskJournal
+from eventlib.rerun.positions import move, passages
+from eventlib.rerun.skips import SkippedNow, skip
+from tests.integration.test_runtime import (
+    Noted,
+    Opened,
+    Ordered,
+    Outside,
+    events,
+    everything,
+    make_shop,
+    settle,
+)
+
+WHY = "ada: it was a test"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """Opens the same log again and again: each act is another process's, that ends with it."""
+    return lambda choreography: open_log(f"sqlite:///{tmp_path}/log.db", choreography)
+
+
+async def order(log: EventLog, order_id: str, key: str | None = None) -> None:
+    await log.publish(Ordered(order_id=order_id, cents=5), idempotency_key=key)
+
+
+async def orders(log: EventLog, *order_ids: str) -> None:
+    await log.publish_many([Publication(Ordered(order_id=each, cents=5), each) for each in order_ids])
+
+
+async def acts(log: EventLog) -> list[Act]:
+    service = log.choreography.service("orders")
+    return [act for p in range(8) async for done in TaskJournal(log, service, p) for act in done.acts]
+
+
+async def noted(log: EventLog) -> list[str]:
+    return sorted(event.order_id for event in await events(log, "notes") if isinstance(event, Noted))
+
+
+async def id_of(log: EventLog, order_id: str) -> str:
+    return next(r.event_id for r in await everything(log, "orders.requests") if r.subject == order_id)
+
+
+async def to_latest(opened: Opened) -> list[Any]:
+    async with opened(make_shop(set())) as log:
+        service = log.choreography.service("orders")
+        return await move(log, service, await passages(log, service, "latest"), WHY)
+
+
+async def skipped(opened: Opened, event_id: str, broken: set[str] | None = None) -> SkippedNow:
+    async with opened(make_shop(broken or set())) as log:
+        return await skip(log, log.choreography.service("orders"), event_id, WHY)
+
+
+async def test_what_is_gone_past_is_never_handled_and_that_is_recorded(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log:
+        await orders(log, "1", "2")
+        await settle(log)
+        await orders(log, "3", "4", "3b")
+        done = await to_latest(opened)
+        assert sorted(key for each in done for key in each.keys) == ["3", "3b", "4"]
+        await orders(log, "5")
+        await settle(log)
+        assert await noted(log) == ["1", "2", "5"]
+        found = await acts(log)
+        moved = [act for act in found if isinstance(act, Moved)]
+        assert {act.why for act in moved} == {WHY}
+        assert sum(act.to - act.first for act in moved if act.topic == "orders.requests") == 3
+        taken = [act.record.subject for act in found if isinstance(act, Input) and act.record.type == "Ordered"]
+        assert sorted(map(str, taken)) == ["1", "2", "5"]
+
+
+async def test_a_running_service_goes_on_after_it(opened: Opened) -> None:
+    gate = asyncio.Event()
+    outside = Outside(gate=gate)
+    async with opened(make_shop(set())) as log:
+        async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(30):
+            await orders(log, *map(str, range(20)))
+            while len(outside.calls) < 20:  # answers are awaited while the tasks are taken away, and given back
+                await asyncio.sleep(0.01)
+            done = await to_latest(opened)
+            assert {each.topic for each in done} <= {"notes", "charges"}  # seen already, and without any consequence
+            event_id = await id_of(log, "7")
+            with pytest.raises(ContractError, match=r"has handled Ordered .* already .*eventlib rerun orders"):
+                await skipped(opened, event_id)
+            gate.set()
+            await orders(log, "20")
+            while len(await events(log, "charges")) < 42:
+                await asyncio.sleep(0.05)
+            await runtime.idle()
+        assert await noted(log) == sorted(map(str, range(21)))
+
+
+async def test_at_a_time_is_at_the_first_input_that_is_not_older(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log:
+        await orders(log, "0")
+        await settle(log)
+        await order(log, "a", "1")
+        await asyncio.sleep(0.01)
+        at = datetime.now(UTC)
+        await order(log, "a", "2")
+        service = log.choreography.service("orders")
+        async with opened(log.choreography) as other:
+            done = await move(other, service, await passages(other, service, at, ["orders.requests"]), WHY)
+        assert [each.keys for each in done if each.keys] == [{"a": 1}]
+        assert {each.topic for each in done} == {"orders.requests"}
+        await settle(log)
+        assert await noted(log) == ["0", "a"]
+
+
+async def test_two_at_once_move_once(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log:
+        await orders(log, "1")
+        await settle(log)
+        await orders(log, *map(str, range(2, 12)))
+        done = await asyncio.gather(to_latest(opened), to_latest(opened), return_exceptions=True)
+        assert not [each for each in done if isinstance(each, BaseException)]
+        moved = [act for act in await acts(log) if isinstance(act, Moved) and act.topic == "orders.requests"]
+        assert sum(act.to - act.first for act in moved) == 10
+        assert len({(act.first, act.to) for act in moved}) <= len(moved)
+        await settle(log)
+        assert await noted(log) == ["1"]
+
+
+async def test_a_topic_that_is_not_read_is_named(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log:
+        service = log.choreography.service("orders")
+        with pytest.raises(ContractError, match=r"does not read 'nowhere': it reads charges, notes, orders.requests"):
+            await passages(log, service, "latest", ["nowhere"])
+        with pytest.raises(ContractError, match=r"orders has never read"):
+            await passages(log, service, "latest")
+
+
+async def test_an_input_to_come_is_skipped_however_often_it_comes(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log:
+        await orders(log, "0")
+        await settle(log)
+        await orders(log, "bad", "good", "bad")
+        event_id = await id_of(log, "bad")
+        done = await skipped(opened, event_id)
+        assert (done.key, done.type, done.was_parked) == ("bad", "Ordered", False)
+        await settle(log)
+        await orders(log, "bad")
+        await settle(log)
+        assert await noted(log) == ["0", "good"]
+        found = await acts(log)
+        assert [act for act in found if isinstance(act, Skipped)] == [Skipped(event_id, WHY)]
+        left_out = [act.refused["order"] for act in found if isinstance(act, Input) and act.refused]
+        assert left_out == [("drop", WHY)] * 3
+
+
+async def test_a_parked_input_is_skipped_and_those_behind_it_go_on(opened: Opened) -> None:
+    broken = {"bad"}
+    async with opened(make_shop(broken)) as log:
+        for key in "abc":
+            await order(log, "bad", key)
+        await settle(log)
+        first = (await everything(log, "orders.requests"))[0].event_id
+        done = await skipped(opened, first, broken)
+        assert (done.was_parked, done.released, done.parked_again) == (True, 0, True)
+        second = (await everything(log, "orders.requests"))[1].event_id
+        broken.clear()
+        done = await skipped(opened, second)
+        assert (done.was_parked, done.released, done.parked_again) == (True, 1, False)
+        await settle(log)
+        assert await noted(log) == ["bad"]
+        with pytest.raises(ContractError, match="already"):
+            await skipped(opened, first)
+        released = [act.refused for act in await acts(log) if isinstance(act, Released)]
+        assert [None if each is None else each.kind for each in released] == ["drop", "park", "drop", None]
+
+
+async def test_an_event_that_is_not_there_cannot_be_skipped(opened: Opened) -> None:
+    async with opened(make_shop(set())) as log:
+        await orders(log, "1")
+        await settle(log)
+        with pytest.raises(ContractError, match=r"orders reads no event with the id 'nowhere'"):
+            await skipped(opened, "nowhere")
+        (asked,) = [r for r in await everything(log, "charges") if r.type == "ChargeAsked"]
+        with pytest.raises(ContractError, match=r"already|does not handle"):
+            await skipped(opened, asked.event_id)
+
+
+async def test_a_log_in_memory_gives_the_task_back() -> None:
+    async with open_log("memory://", make_shop(set())) as log:
+        service = log.choreography.service("orders")
+        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(30):
+            await orders(log, "1")
+            await runtime.idle()
+            await order(log, "2", "x")
+            await move(log, service, await passages(log, service, "latest", ["notes"]), WHY)
+            await orders(log, "3")
+            while len(await noted(log)) < 3:
+                await asyncio.sleep(0.05)
+        assert await noted(log) == ["1", "2", "3"]
