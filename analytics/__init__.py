@@ -1,0 +1,10 @@
+"""Spark jobs that replay the log: every event ever written as a DataFrame, whatever log it stands on.
+
+`session()` makes a Spark session, `log(spark, url)` the whole log, `events(spark, url, OrderPlaced)` one event's.
+"""
+
+from analytics.log import log
+from analytics.schema import SCHEMA
+from analytics.session import session
+
+__all__ = ["SCHEMA", "log", "session"]

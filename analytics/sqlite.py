@@ -1,0 +1,163 @@
+"""An SQLite log as a Spark data source: ranges of the file, read side by side as Arrow batches."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from adbc_driver_sqlite import dbapi
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from analytics.schema import STORED
+from analytics.selection import Selection
+from eventlib.errors import LogUnavailable
+from eventlib.log.sqlite_schema import OFFSET_BITS, decode_headers
+from eventlib.times import to_ms
+
+_AT_ONCE = 100_000
+"""How many offsets a task of Spark's reads: some tenths of a second of work."""
+
+_BATCH = 16_384
+
+_HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+
+# A column whose first rows are all NULL would be taken for one of numbers, so none is NULL until it is Arrow's.
+_TEXTS = ("type", "id", "source", "subject", "correlation_id", "causation_id", "traceparent", "headers")
+_SELECT = f"""SELECT position, recorded_at, key IS NOT NULL AS has_key, ifnull(CAST(key AS TEXT), '') AS key,
+    value IS NOT NULL AS has_value, ifnull(value, x'') AS value, ifnull(sequence, -1) AS sequence,
+    {", ".join(f"ifnull({name}, '') AS {name}" for name in _TEXTS)} FROM records"""  # noqa: S608  constants only
+
+
+def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
+    """Return what `analytics.log` does, but for schema ids. Raises: LogUnavailable."""
+    path = Path(url.removeprefix("sqlite:///"))
+    ranges = _ranges(path.absolute(), selection)
+    spark.dataSource.register(_SqliteLog)
+    options = {"ranges": json.dumps(ranges), "selection": _packed(selection)}
+    return spark.read.format(_SqliteLog.name()).options(path=str(path.absolute()), **options).load()
+
+
+class Range(NamedTuple):
+    """Offsets of one partition, from `first` and before `end`; `number` is its place in the file."""
+
+    number: int
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+class _Share(InputPartition):
+    """What one of Spark's tasks reads."""
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        super().__init__(0)
+        self.ranges = ranges
+
+
+class _SqliteLog(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "eventlib_sqlite"
+
+    def schema(self) -> StructType:
+        return STORED
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  the port's own parameter
+        return _Reader(self.options["path"], json.loads(self.options["ranges"]), self.options["selection"])
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, path: str, ranges: list[list[Any]], selection: str) -> None:
+        self._path = path
+        self._ranges = [Range(*each) for each in ranges]
+        self._selection = selection
+
+    def partitions(self) -> list[InputPartition]:
+        """Share the ranges out: a task costs Spark more than a small partition does."""
+        shares, size = [list[Range]()], 0
+        for each in self._ranges:
+            if size >= _AT_ONCE:
+                shares.append([])
+                size = 0
+            shares[-1].append(each)
+            size += each.end - each.first
+        return [_Share(share) for share in shares]  # never an empty list: Spark would then make a share of its own
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Share)  # noqa: S101  made above
+        condition, values = json.loads(self._selection)
+        sql = f"{_SELECT} WHERE position >= ? AND position < ?{condition}"
+        with closing(dbapi.connect(f"file:{quote(self._path)}?mode=ro")) as connection:
+            for each in partition.ranges:
+                base = each.number << OFFSET_BITS
+                with connection.cursor() as cursor:
+                    cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
+                    cursor.execute(sql, (base + each.first, base + each.end, *values))
+                    for batch in cursor.fetch_record_batch():
+                        yield _canonical(batch, each)
+
+
+def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
+    """Return a batch of rows of the file in the form that Spark is told."""
+    rows = batch.num_rows
+    found = {name: batch.column(name) for name in batch.schema.names}
+    texts = {name: pc.if_else(pc.equal(found[name], ""), None, found[name]) for name in _TEXTS}
+    columns = {
+        "topic": pa.repeat(place.topic, rows),
+        "partition": pa.repeat(pa.scalar(place.partition, pa.int32()), rows),
+        "offset": pc.subtract(found["position"], place.number << OFFSET_BITS),
+        "recorded_at": pc.multiply(found["recorded_at"], 1_000).cast(pa.timestamp("us", "UTC")),
+        "key": pc.if_else(pc.equal(found["has_key"], 1), found["key"], None),
+        "value": pc.if_else(pc.equal(found["has_value"], 1), found["value"], None),
+        "sequence": pc.if_else(pc.less(found["sequence"], 0), None, found["sequence"]),
+        "headers": _headers(texts.pop("headers")),
+        **texts,
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in STORED.names], names=STORED.names)
+
+
+def _headers(texts: pa.Array) -> pa.Array:
+    if texts.null_count == len(texts):  # nearly always
+        return pa.array([[]], _HEADERS).take(pa.repeat(0, len(texts)))
+    pairs = [decode_headers(text.encode()) if text else () for text in texts.to_pylist()]
+    return pa.array([[{"name": name, "value": value} for name, value in each] for each in pairs], _HEADERS)
+
+
+def _ranges(path: Path, selection: Selection) -> list[Range]:
+    """Return what is to be read, up to the end as of now."""
+    if not path.is_file():
+        raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            rows = connection.execute("SELECT number, topic, partition, next_offset FROM partitions").fetchall()
+    except sqlite3.Error as error:
+        raise LogUnavailable(f"the log {path} cannot be read: {error}") from error
+    return [
+        Range(number, topic, partition, first, min(first + _AT_ONCE, end))
+        for number, topic, partition, end in rows
+        if not selection.topics or topic in selection.topics
+        for first in range(0, end, _AT_ONCE)
+    ]
+
+
+def _packed(selection: Selection) -> str:
+    """Return the condition on rows in SQL, and its values."""
+    condition, values = "", list[Any]()
+    if selection.types:
+        condition += f" AND type IN ({', '.join('?' * len(selection.types))})"
+        values += selection.types
+    if selection.since is not None:
+        condition += " AND recorded_at >= ?"
+        values.append(to_ms(selection.since))
+    if selection.until is not None:
+        condition += " AND recorded_at < ?"
+        values.append(to_ms(selection.until))
+    return json.dumps([condition, values])

@@ -1,0 +1,38 @@
+"""One Spark session and one log of the shop for all tests of the analytics."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics import session
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    config = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+    spark = session("tests", master="local[2]", config=config, java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def shop_log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a log with some hundred orders that came to their ends in every way that the demo knows."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('shop')}/shop.db"
+    command = [sys.executable, "-m", "services", "demo", "--orders", "300", "--seed", "7", "--log", url, "--json"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    return url
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Spark's bridge to Python leaves the sockets of finished jobs to the collector.
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

@@ -1,0 +1,83 @@
+"""The log as a DataFrame has what the log has, row by row."""
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+import analytics
+from eventlib.errors import EventlibError
+from eventlib.log.port import Record
+from eventlib.log.sqlite import SqliteLog
+from eventlib.times import from_ms, to_ms
+
+
+async def records_of(url: str) -> list[Record]:
+    log = await SqliteLog.open(url.removeprefix("sqlite:///"))
+    found = list[Record]()
+    for topic in (await log.topics()).values():
+        for partition in range(topic.partitions):
+            offset, end = 0, await log.end(topic.name, partition)
+            while offset < end and (records := await log.read(topic.name, partition, offset, 5_000)):
+                found += records
+                offset = records[-1].offset + 1
+    await log.close()
+    return found
+
+
+def as_record(row: Row) -> Record:
+    """Return a row as the record that it came from."""
+    attributes = (row[name] for name in Record._fields[6:14])
+    key = None if row["key"] is None else row["key"].encode()
+    value = None if row["value"] is None else bytes(row["value"])
+    at_ms = to_ms(row["recorded_at"].replace(tzinfo=UTC))
+    headers = tuple((header["name"], bytes(header["value"])) for header in row["headers"])
+    return Record._make((row["topic"], row["partition"], row["offset"], at_ms, key, value, *attributes, headers))
+
+
+async def test_every_record_comes_as_it_stands(spark: SparkSession, shop_log: str) -> None:
+    rows = analytics.log(spark, shop_log).collect()
+    assert sorted(map(as_record, rows), key=lambda r: r[:3]) == sorted(await records_of(shop_log), key=lambda r: r[:3])
+    avro = [row for row in rows if row["value"] and row["topic"] != "_schemas"]
+    assert {(row["schema_id"], bytes(row["value"][1:5])) for row in avro} == {
+        (int.from_bytes(row["value"][1:5], "big"), bytes(row["value"][1:5])) for row in avro
+    }
+
+
+async def test_topics_types_and_times_narrow_what_is_read(spark: SparkSession, shop_log: str) -> None:
+    records = await records_of(shop_log)
+    times = sorted(record.timestamp_ms for record in records)
+    since, until = from_ms(times[len(times) // 3]), from_ms(times[2 * len(times) // 3])
+    choices: list[tuple[dict[str, Any], list[Record]]] = [
+        ({"topics": ["orders", "stock"]}, [r for r in records if r.topic in ("orders", "stock")]),
+        ({"types": ["OrderPlaced", "PaymentTaken"]}, [r for r in records if r.type in ("OrderPlaced", "PaymentTaken")]),
+        ({"since": since, "until": until}, [r for r in records if since <= from_ms(r.timestamp_ms) < until]),
+        ({"topics": ["no such topic"]}, []),
+    ]
+    for narrowed, expected in choices:
+        assert analytics.log(spark, shop_log, **narrowed).count() == len(expected), narrowed
+
+
+def test_what_is_written_later_is_not_in_it(spark: SparkSession, tmp_path: Path, shop_log: str) -> None:
+    path = tmp_path / "copy.db"
+    with sqlite3.connect(shop_log.removeprefix("sqlite:///")) as source, sqlite3.connect(path) as copy:
+        source.backup(copy)
+    frame = analytics.log(spark, f"sqlite:///{path}", topics=["orders"])
+    before = frame.count()
+    with sqlite3.connect(path) as connection:
+        number, end = connection.execute(
+            "SELECT number, next_offset FROM partitions WHERE topic = 'orders' AND partition = 0"
+        ).fetchone()
+        connection.execute("INSERT INTO records (position, recorded_at) VALUES (?, 0)", ((number << 40) + end,))
+        connection.execute("UPDATE partitions SET next_offset = next_offset + 1 WHERE number = ?", (number,))
+    assert frame.count() == before
+    assert analytics.log(spark, f"sqlite:///{path}", topics=["orders"]).count() == before + 1
+
+
+@pytest.mark.parametrize("url", ["sqlite:////no/such/file.db", "mysql://x", "shop.db"])
+def test_what_is_no_log_is_said_before_anything_runs(spark: SparkSession, url: str) -> None:
+    with pytest.raises(EventlibError, match="log"):
+        analytics.log(spark, url, until=datetime.now(UTC) + timedelta(days=1))
