@@ -7,5 +7,6 @@ first; `Cluster.create` makes one that stays (`eventlib broker start`). It liste
 from eventlib.broker.cluster import Cluster
 from eventlib.broker.config import ClusterConfig
 from eventlib.broker.owned import running_cluster
+from eventlib.broker.security import Sasl, Security, unsigned_token
 
-__all__ = ["Cluster", "ClusterConfig", "running_cluster"]
+__all__ = ["Cluster", "ClusterConfig", "Sasl", "Security", "running_cluster", "unsigned_token"]

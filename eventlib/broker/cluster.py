@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from eventlib.broker.config import HOST, ClusterConfig
+from eventlib.broker.certificate import make_certificate
+from eventlib.broker.config import HOST, ClusterConfig, certificate, key_store
 from eventlib.broker.jars import default_place, kafka_jars
 from eventlib.broker.java import find_java
 from eventlib.broker.layout import Layout, choose_ports, forget
@@ -83,6 +84,10 @@ class Cluster:
         """The URL of the log on it."""
         return f"kafka://{self.bootstrap}"
 
+    def environment(self, user: str | None = None) -> dict[str, str]:
+        """Return the variables EVENTLIB_KAFKA_… for a client that comes as a user, by default the one who may everything."""
+        return self.config.security.environment(user, certificate(self.directory))
+
     @property
     def is_running(self) -> bool:
         """Whether every node runs."""
@@ -119,6 +124,7 @@ class Cluster:
         for node in self.nodes:
             node.kill()
             shutil.rmtree(node.directory, ignore_errors=True)
+        shutil.rmtree(key_store(self.directory).parent, ignore_errors=True)
         forget(self.directory)
 
     def node(self, number: int) -> Node:
@@ -158,6 +164,8 @@ class Cluster:
             return
         java = find_java()
         program = Program(java, kafka_jars(java, default_place()), self.config.java_options)
+        if self.config.security.tls:
+            make_certificate(java, key_store(self.directory), certificate(self.directory))
         try:
             for node in nodes:
                 node.refuse_taken_ports()
@@ -173,7 +181,8 @@ class Cluster:
             raise
 
     def _format(self, program: Program, nodes: Sequence[Node]) -> None:
-        formatting = [(node, node.format(program, ["-t", self.cluster_id])) for node in nodes]
+        arguments = ["-t", self.cluster_id, *self.config.security.format_arguments()]
+        formatting = [(node, node.format(program, arguments)) for node in nodes]
         try:
             for node, process in formatting:
                 if process.wait():

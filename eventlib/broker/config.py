@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eventlib.broker.security import Security
 from eventlib.errors import BrokerFailed
 
 HOST = "127.0.0.1"
-LARGEST = 3
-_COPIES_NEEDED = 2
+SIZES = (1, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,14 @@ class ClusterConfig:
 
     nodes: int = 1
     port: int = 0
+    security: Security = field(default_factory=Security)
     properties: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
     def __post_init__(self) -> None:
         """Refuse what cannot be had. Raises: BrokerFailed."""
-        if not 1 <= self.nodes <= LARGEST:
-            raise BrokerFailed(f"a cluster for development has 1 to {LARGEST} nodes, not {self.nodes}")
+        if self.nodes not in SIZES:
+            raise BrokerFailed(f"a cluster for development has 1 node, or 3 of which one may fail; not {self.nodes}")
         if not 0 <= self.port <= 65_535 - self.nodes:
             raise BrokerFailed(
                 f"{self.port} is no port: expected 1 to {65_535 - self.nodes}, or 0 for any that is free"
@@ -49,11 +50,26 @@ class Ports:
         return (self.client, self.internal, self.controller)
 
 
-def server_properties(config: ClusterConfig, number: int, ports: tuple[Ports, ...], data: Path) -> dict[str, str]:
-    """Return the settings of node `number`, which is broker and controller at once."""
+def node_directory(directory: Path, number: int) -> Path:
+    """Return where a node of the cluster in a directory keeps what it has."""
+    return directory / f"node-{number}"
+
+
+def key_store(directory: Path) -> Path:
+    """Return the file with the key of the cluster in a directory, and its certificate."""
+    return directory / "tls" / "key.p12"
+
+
+def certificate(directory: Path) -> Path:
+    """Return the file with the certificate alone, for clients."""
+    return directory / "tls" / "certificate.pem"
+
+
+def server_properties(config: ClusterConfig, number: int, ports: tuple[Ports, ...], directory: Path) -> dict[str, str]:
+    """Return the settings of node `number`, which is broker and controller at once, of the cluster in a directory."""
     own = ports[number - 1]
-    copies = str(min(len(ports), LARGEST))
-    needed = str(min(len(ports), _COPIES_NEEDED))
+    copies = str(config.nodes)
+    needed = str(config.nodes // 2 + 1)
     listeners = [f"CLIENT://{HOST}:{own.client}", f"INTERNAL://{HOST}:{own.internal}"]
     return {
         "process.roles": "broker,controller",
@@ -61,10 +77,10 @@ def server_properties(config: ClusterConfig, number: int, ports: tuple[Ports, ..
         "controller.quorum.voters": ",".join(f"{n}@{HOST}:{each.controller}" for n, each in enumerate(ports, 1)),
         "listeners": ",".join([*listeners, f"CONTROLLER://{HOST}:{own.controller}"]),
         "advertised.listeners": ",".join(listeners),
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": f"CLIENT:{config.security.protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "INTERNAL",
         "controller.listener.names": "CONTROLLER",
-        "log.dirs": str(data),
+        "log.dirs": str(node_directory(directory, number) / "data"),
         "auto.create.topics.enable": "false",
         "default.replication.factor": copies,
         "min.insync.replicas": needed,
@@ -84,5 +100,6 @@ def server_properties(config: ClusterConfig, number: int, ports: tuple[Ports, ..
         # A node that dies is noticed in 6 s instead of 9: soon, and still not by a machine that is only busy.
         "broker.heartbeat.interval.ms": "1000",
         "broker.session.timeout.ms": "6000",
+        **config.security.properties(key_store(directory)),
         **config.properties,
     }

@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from eventlib.broker.config import ClusterConfig, Ports, server_properties
+from eventlib.broker.config import ClusterConfig, Ports, node_directory, server_properties
 from eventlib.broker.node import Node, is_free
 from eventlib.errors import BrokerFailed
 
@@ -44,12 +44,12 @@ class Layout:
         (directory / _FILE).write_bytes(TypeAdapter(type(self)).dump_json(self, indent=1))
         for node in self.nodes(directory):
             node.directory.mkdir(exist_ok=True)
-            settings = server_properties(self.config, node.number, self.ports, node.directory / "data")
+            settings = server_properties(self.config, node.number, self.ports, directory)
             node.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), "utf-8")
 
     def nodes(self, directory: Path) -> list[Node]:
         """Return the nodes, running or not."""
-        return [Node(number, directory / f"node-{number}", each) for number, each in enumerate(self.ports, 1)]
+        return [Node(number, node_directory(directory, number), each) for number, each in enumerate(self.ports, 1)]
 
 
 def choose_ports(config: ClusterConfig) -> tuple[Ports, ...]:

@@ -1,6 +1,7 @@
 """`eventlib broker`: a cluster of Apache Kafka in a directory of this project."""
 
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,56 @@ from eventlib.broker.cluster import Cluster
 from eventlib.broker.config import ClusterConfig
 from eventlib.broker.jars import default_place, kafka_version
 from eventlib.broker.layout import alone_in
+from eventlib.broker.security import Sasl, Security
 from eventlib.cli import output
 from eventlib.errors import BrokerFailed
 
 DEFAULT_PORT = 9092
 
 
-def start_cluster(directory: Path, nodes: int, port: int | None, *, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked of a cluster; None and nothing leave it as it is, or as it is by default."""
+
+    nodes: int | None = None
+    port: int | None = None
+    sasl: Sasl | None = None
+    users: tuple[str, ...] = ()
+    tls: bool = False
+    authorize: bool = False
+
+    @property
+    def security(self) -> Security | None:
+        """Return the security that was asked for, None when none was. Raises: BrokerFailed."""
+        if not (self.sasl or self.users or self.tls or self.authorize):
+            return None
+        if self.users and self.sasl is None:
+            raise BrokerFailed("--user names somebody, but without --sasl clients are anonymous: choose one")
+        asked = Security(sasl=self.sasl, tls=self.tls, authorize=self.authorize)
+        return replace(asked, users=dict(map(_user, self.users))) if self.users else asked
+
+    def new(self) -> ClusterConfig:
+        """Return a new cluster as it was asked for. Raises: BrokerFailed."""
+        port = DEFAULT_PORT if self.port is None else self.port
+        return ClusterConfig(nodes=self.nodes or 1, port=port, security=self.security or Security())
+
+    def fits(self, config: ClusterConfig) -> bool:
+        """Tell whether a cluster that is there is what was asked for, but for its port."""
+        return self.nodes in {None, config.nodes} and self.security in (None, config.security)
+
+
+def start_cluster(directory: Path, wish: Wish, *, as_json: bool) -> None:
     """Start the cluster in a directory, a new one if none is there, and print its URL.
 
     Raises: BrokerFailed, also when a cluster of another kind is there.
     """
+    new = wish.new()
     with alone_in(directory):
         found = Cluster.open(directory)
         ran = found is not None and found.is_running
         if found is not None:
-            _fit(found, nodes, port)
-        new_port = DEFAULT_PORT if port is None else port
-        cluster = found or Cluster.create(directory, ClusterConfig(nodes=nodes, port=new_port))
+            _fit(found, wish)
+        cluster = found or Cluster.create(directory, new)
         if not default_place().is_dir():
             _tell(f"Fetching Apache Kafka {kafka_version()} from Maven Central, once (44 MB) ...")
         cluster.start()
@@ -37,6 +70,8 @@ def start_cluster(directory: Path, nodes: int, port: int | None, *, as_json: boo
     print(cluster.url, flush=True)
     what = "runs already" if ran else "goes on from its data" if found else "runs"
     _tell(f"Kafka {kafka_version()} {what}, in {directory}; `eventlib broker stop` ends it and deletes its data.")
+    if cluster.environment():
+        _tell("Clients need " + " ".join(f"{name}={value}" for name, value in cluster.environment().items()))
 
 
 def stop_cluster(directory: Path, *, keep: bool, as_json: bool) -> None:
@@ -65,14 +100,19 @@ def print_status(directory: Path, *, as_json: bool) -> int:
     return 0 if cluster is not None and cluster.is_running else 1
 
 
-def _fit(found: Cluster, nodes: int, port: int | None) -> None:
-    if len(found.nodes) != nodes:
+def _fit(found: Cluster, wish: Wish) -> None:
+    if not wish.fits(found.config):
         raise BrokerFailed(
-            f"a cluster of {len(found.nodes)} is in {found.directory}, not of {nodes}: "
+            f"a cluster with other options is in {found.directory}: "
             "`eventlib broker stop` deletes it, or name another directory with --dir"
         )
-    if port and port != found.nodes[0].ports.client:
-        found.adopt(port)
+    if wish.port and wish.port != found.nodes[0].ports.client:
+        found.adopt(wish.port)
+
+
+def _user(text: str) -> tuple[str, str]:
+    name, _, password = text.partition(":")
+    return name, password
 
 
 def _end(directory: Path, *, keep: bool) -> bool:
@@ -89,7 +129,7 @@ def _end(directory: Path, *, keep: bool) -> bool:
 
 def _status(cluster: Cluster | None, directory: Path) -> dict[str, Any]:
     if cluster is None:
-        return {"directory": str(directory), "running": False, "url": None, "nodes": []}
+        return {"directory": str(directory), "running": False, "url": None, "environment": {}, "nodes": []}
     nodes = [
         {
             "node": node.number,
@@ -106,6 +146,7 @@ def _status(cluster: Cluster | None, directory: Path) -> dict[str, Any]:
         "url": cluster.url,
         "kafka": kafka_version(),
         "cluster_id": cluster.cluster_id,
+        "environment": cluster.environment(),
         "nodes": nodes,
     }
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from eventlib.broker.security import Sasl
 from eventlib.cli.options import JsonOption
 from eventlib.cli.typed import Command, Group
 
@@ -14,20 +15,43 @@ DirectoryOption = Annotated[
     Path,
     typer.Option("--dir", metavar="DIR", file_okay=False, help="Where it keeps its data, settings and log."),
 ]
+_SECURITY = "To try a client's security"
 _DIRECTORY = Path("var/broker")
 
 
 @broker.command(cls=Command)
-def start(
-    nodes: Annotated[int, typer.Option(metavar="N", help="1, or 3: each keeps all, and one of them may fail.")] = 1,
+def start(  # noqa: PLR0913, PLR0917  one argument for each option
+    nodes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="1, or 3: each keeps all, and one may fail. [dim]Default: 1[/dim]"),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             help="The first node's; the others follow it. 0 takes any that are free. [dim]Default: 9092[/dim]",
-            show_default=False,
         ),
     ] = None,
+    sasl: Annotated[
+        Sasl | None, typer.Option(help="Clients say who they are, in this way.", rich_help_panel=_SECURITY)
+    ] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", metavar="", help="Clients come over TLS.", rich_help_panel=_SECURITY)
+    ] = False,
+    user: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:PASSWORD",
+            help="Who may come; may be repeated, the first may do everything. [dim]Default: admin:admin-secret[/dim]",
+            rich_help_panel=_SECURITY,
+        ),
+    ] = None,
+    authorize: Annotated[
+        bool,
+        typer.Option(
+            "--authorize", metavar="", help="The others may do what access rules say.", rich_help_panel=_SECURITY
+        ),
+    ] = False,
     directory: DirectoryOption = _DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,10 +64,12 @@ def start(
     [dim]Examples:[/dim]
       eventlib broker start
       export EVENTLIB_LOG=$(eventlib broker start --nodes 3)
+      eventlib broker start --sasl scram --tls --user ada:1815 --json
     """
-    from eventlib.cli.broker import start_cluster
+    from eventlib.cli.broker import Wish, start_cluster
 
-    start_cluster(directory, nodes, port, as_json=as_json)
+    wish = Wish(nodes, port, sasl, tuple(user or ()), tls=tls, authorize=authorize)
+    start_cluster(directory, wish, as_json=as_json)
 
 
 @broker.command(cls=Command)

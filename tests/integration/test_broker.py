@@ -87,7 +87,7 @@ def test_started_stopped_and_looked_at_from_the_command_line(tmp_path: Path) -> 
         assert url.startswith("kafka://127.0.0.1:"), started.stderr
         assert eventlib("start", place).stdout.strip() == url  # it runs already
         refused = eventlib("start", place, "--nodes", "3")
-        assert (refused.returncode, "not of 3" in refused.stderr) == (1, True)
+        assert (refused.returncode, "with other options" in refused.stderr) == (1, True)
         status = json.loads(eventlib("status", place, "--json").stdout)
         assert (status["url"], status["running"], status["kafka"]) == (url, True, "4.3.1")
         (node,) = status["nodes"]
@@ -162,8 +162,8 @@ def test_what_is_there_is_not_taken_for_a_cluster(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_cannot_be_is_refused() -> None:
-    for nodes, port in ((0, 0), (4, 0), (1, -1), (1, 70_000)):
-        with pytest.raises(BrokerFailed, match=r"expected|has 1 to 3"):
+    for nodes, port in ((0, 0), (2, 0), (1, -1), (1, 70_000)):
+        with pytest.raises(BrokerFailed, match=r"expected|3 of which one may fail"):
             ClusterConfig(nodes=nodes, port=port)
 
 
