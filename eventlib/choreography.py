@@ -3,26 +3,17 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from eventlib.decider import Decider
 from eventlib.errors import WiringError
 from eventlib.event import Event, contract_of
+from eventlib.findings import Accepted
+from eventlib.laws import Law
 from eventlib.service import Service
 from eventlib.topic import Topic
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something in the choreography that a person should look at."""
-
-    severity: Literal["error", "warning"]
-    rule: str
-    subject: str
-    sentence: str
 
 
 class Choreography:
@@ -31,10 +22,12 @@ class Choreography:
     `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
     `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
     `http` makes the application's ASGI app on an opened EventLog, for `eventlib run --http`; it is called only there.
+    `laws` are what holds whatever happens: the simulator, tests and metrics check them.
+    `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what an application is made of
         self,
         name: str,
         services: Sequence[Service],
@@ -42,17 +35,23 @@ class Choreography:
         facts: Iterable[type[Event]] = (),
         ports: Callable[[str], AbstractAsyncContextManager[Mapping[str, object]]] | None = None,
         http: Callable[[Any], Callable[..., Awaitable[None]]] | None = None,
+        laws: Iterable[Law] = (),
+        accepts: Iterable[Accepted] = (),
     ) -> None:
         self.name = name
         self.ports = ports
         self.http = http
         self.services = tuple(services)
         self.facts = tuple(facts)
+        self.laws = tuple(laws)
+        self.accepts = tuple(accepts)
         _refuse_twice("services", (service.name for service in services))
         _refuse_twice("deciders", (decider.name for decider in self.deciders))
+        _refuse_twice("laws", (each.name for each in self.laws))
         _refuse_twice("event types", (contract_of(event).type for event in self.events))
         _refuse_neighbours(self.events)
         self.topics = self._topics()
+        self.failures = frozenset(event for event in self.events if self._fails(event))
 
     @property
     def deciders(self) -> tuple[Decider[Any], ...]:
@@ -65,13 +64,26 @@ class Choreography:
         found = [event for service in self.services for event in (*service.handles, *service.says)]
         return tuple(dict.fromkeys([*found, *self.facts]))
 
-    def extended(self, name: str, *services: Service, facts: Iterable[type[Event]] = ()) -> "Choreography":
-        """Return a choreography of these services and more, with the same outside world and the same HTTP.
+    def extended(
+        self,
+        name: str,
+        *services: Service,
+        facts: Iterable[type[Event]] = (),
+        laws: Iterable[Law] = (),
+        accepts: Iterable[Accepted] = (),
+    ) -> "Choreography":
+        """Return a choreography of these services and more, with the same outside world, the same HTTP and its laws.
 
         Ports of the new services' own are given where they are run. Raises: WiringError as the class does.
         """
         return Choreography(
-            name, [*self.services, *services], facts=[*self.facts, *facts], ports=self.ports, http=self.http
+            name,
+            [*self.services, *services],
+            facts=[*self.facts, *facts],
+            ports=self.ports,
+            http=self.http,
+            laws=[*self.laws, *laws],
+            accepts=[*self.accepts, *accepts],
         )
 
     def service(self, name: str) -> Service:
@@ -89,6 +101,13 @@ class Choreography:
     def service_of(self, decider: Decider[Any]) -> Service:
         """Return the service that a decider belongs to."""
         return next(service for service in self.services if decider in service.deciders)
+
+    def _fails(self, event: type[Event]) -> bool:
+        """Tell whether an event is a failure: it says so itself, or an effect says it when the outcome is unknown."""
+        declared = contract_of(event).failure
+        if declared is not None:
+            return declared
+        return any(event in effect.uncertain for decider in self.deciders for effect in decider.effects.values())
 
     def _topics(self) -> tuple[Topic, ...]:
         found: dict[str, Topic] = {}
@@ -111,63 +130,6 @@ class Choreography:
                     )
                 found[topic.name] = topic
         return tuple(found.values())
-
-    def check(self) -> list[Finding]:
-        """Return the choreography's faults, as far as types show them; an empty list is a clean one."""
-        handled = {event for service in self.services for event in service.handles}
-        said = {event for service in self.services for event in service.says}
-        requested = {event for decider in self.deciders for event in decider.effects}
-        return [
-            *self._handled_but_never_said(handled - said),
-            *self._said_but_never_handled(said - handled - requested),
-            *self._effects_never_requested(),
-            *self._deadlines_without_handler(),
-        ]
-
-    def _handled_but_never_said(self, events: Iterable[type[Event]]) -> Iterable[Finding]:
-        for event in sorted(events, key=lambda e: e.__name__):
-            contract = contract_of(event)
-            if contract.request or contract.foreign or event in self.facts:
-                continue
-            yield Finding(
-                "error",
-                "handler-without-source",
-                event.__name__,
-                f"{event.__name__} is handled, but nobody says it: say it somewhere, drop the handler, or declare "
-                "request=True if it comes from outside",
-            )
-
-    def _said_but_never_handled(self, events: Iterable[type[Event]]) -> Iterable[Finding]:
-        for event in sorted(events, key=lambda e: e.__name__):
-            if not contract_of(event).final:
-                yield Finding(
-                    "error",
-                    "event-without-handler",
-                    event.__name__,
-                    f"{event.__name__} is said, but nobody handles it: handle it, or declare final=True if it ends a story",
-                )
-
-    def _effects_never_requested(self) -> Iterable[Finding]:
-        for decider in self.deciders:
-            for request in decider.effects:
-                if not any(request in handler.says for handler in decider.handlers.values()):
-                    yield Finding(
-                        "error",
-                        "effect-never-requested",
-                        request.__name__,
-                        f"decider {decider.name} has an effect for {request.__name__}, but none of its handlers says it",
-                    )
-
-    def _deadlines_without_handler(self) -> Iterable[Finding]:
-        for decider in self.deciders:
-            for deadline in decider.deadlines.values():
-                if deadline.handler is None:
-                    yield Finding(
-                        "error",
-                        "deadline-without-handler",
-                        f"{decider.name}.{deadline.name}",
-                        f"nothing happens when {deadline.name} has passed: write `@{deadline.name}.passed` on a handler",
-                    )
 
 
 def _refuse_twice(what: str, names: Iterable[str]) -> None:

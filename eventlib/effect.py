@@ -65,6 +65,16 @@ class Effect:
         return tuple(dict.fromkeys(self.ask.answers + self.otherwise_says))
 
     @property
+    def uncertain(self) -> tuple[type[Event], ...]:
+        """What `otherwise` says when nobody knows the outcome: whether it was done is open."""
+        return () if isinstance(self.otherwise, Asking) else self.otherwise_says
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether it can end without an answer, parked until a person looks at it."""
+        return self.otherwise is None and self.ask.retry.attempts is not None
+
+    @property
     def ports(self) -> set[str]:
         """The names of the ports that have to be given when the service is started."""
         asked = [self.ask, self.otherwise] if isinstance(self.otherwise, Asking) else [self.ask]

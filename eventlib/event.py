@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -43,6 +43,8 @@ class Contract:
     final: bool
     tombstone: bool
     foreign: Foreign | None = None
+    failure: bool | None = None
+    reverses: "tuple[EventType, ...]" = ()
 
 
 class Event(BaseModel):
@@ -54,6 +56,9 @@ class Event(BaseModel):
     - `abstract=True`: a class to inherit from, never on a log; the only one that needs no topic.
     - `request=True`: comes from outside the services, perhaps twice; handled once for each id, remembered for ever.
     - `final=True`: ends a story, so nobody has to handle it.
+    - `failure=True`: a step was refused, has failed or was called off, so what was done before it is to be undone. What
+      an effect's `otherwise` says is one too, unless it declares `failure=False`.
+    - `reverses=StockReserved`: what that event told is undone. `eventlib check` proves that every failure leads there.
     - `tombstone=True`: removes its key from the compacted copy of a topic that is held twice.
     - `foreign=Json()`: others write this topic, in a form of their own; nothing but events of this class is read
       from it, and nothing is said on it. See `eventlib.foreign`.
@@ -75,6 +80,8 @@ class Event(BaseModel):
         final: bool = False,
         tombstone: bool = False,
         foreign: Foreign | None = None,
+        failure: bool | None = None,
+        reverses: "EventType | tuple[EventType, ...]" = (),
         **config: Any,
     ) -> None:
         """Take the declarations off the class line, before Pydantic reads the fields."""
@@ -97,7 +104,10 @@ class Event(BaseModel):
                 f"event {cls.__name__} is foreign, but topic {declared.name!r} has latest=True: that copy is written "
                 "with each event, and others write these; say compacted=True if they keep the newest of each key"
             )
-        cls.__contract__ = Contract(cls.__name__, declared, key, request, final, tombstone, foreign)
+        undone = reverses if isinstance(reverses, tuple) else (reverses,)
+        cls.__contract__ = Contract(
+            cls.__name__, declared, key, request, final, tombstone, foreign, failure=failure, reverses=undone
+        )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -108,6 +118,9 @@ class Event(BaseModel):
             raise WiringError(f"event {cls.__name__}: key {contract.key!r} is not one of its fields ({fields})")
         if contract is not None and contract.foreign is not None:
             contract.foreign.check(cls)
+
+
+EventType: TypeAlias = type[Event]
 
 
 def contract_of(event_type: type[Event]) -> Contract:

@@ -1,7 +1,7 @@
 """One saga as it went: its events in order with their causes, as a timeline and as a tree. Pure functions on records.
 
-What turned a saga around shows in its types alone, by one convention: an event with a field `reason` tells that
-something was refused or called off (a setback). What follows from a setback is compensation.
+What turned a saga around shows in its types: an event that is a failure tells that something was refused or called
+off. What follows from a failure, and what reverses a step, is compensation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from eventlib.event import Event, contract_of
 from eventlib.log.port import Record
 from eventlib.times import from_ms
 
-Role = Literal["step", "setback", "compensation"]
+Role = Literal["step", "failure", "compensation"]
 Decoded = tuple[Record, Event | UndecodableRecord | None]
 
 
@@ -141,33 +141,36 @@ class _Roles:
             for request, effect in decider.effects.items()
             for answer in effect.says
         }
+        self._failing = choreography.failures
         self._turned: set[str] = set()
-        self._setbacks: set[tuple[str, str]] = set()
+        self._failures: set[tuple[str, str]] = set()
 
     def of(self, record: Record, event: Event | None, cause: Record | None) -> Role:
-        gives_reason = event is not None and "reason" in type(event).model_fields
-        if event is not None and contract_of(type(event)).final and not gives_reason:
+        fails = type(event) in self._failing
+        reverses = event is not None and bool(contract_of(type(event)).reverses)
+        if event is not None and contract_of(type(event)).final and not fails and not reverses:
             return "step"
         role: Role = "step"
-        if cause is not None and (cause.event_id in self._turned or self._follows_setback(record, cause)):
+        follows = cause is not None and (cause.event_id in self._turned or self._follows_failure(record, cause))
+        if follows or reverses:
             role = "compensation"
-        elif gives_reason:
-            role = "setback"
+        elif fails:
+            role = "failure"
         if role != "step":
             self._turned.add(record.event_id)
-        if gives_reason and event is not None and not contract_of(type(event)).request:
-            self._setbacks.add((record.type or "", _text(record)))
+        if fails:
+            self._failures.add((record.type or "", _text(record)))
         return role
 
-    def _follows_setback(self, record: Record, cause: Record) -> bool:
-        """Tell whether the decider that said this knew of a setback, whatever its direct cause was.
+    def _follows_failure(self, record: Record, cause: Record) -> bool:
+        """Tell whether the decider that said this knew of a failure, whatever its direct cause was.
 
         What its effects answer does not count: the outside world was asked before.
         """
         if (cause.type, record.type) in self._answers:
             return False
         handled = self._handled.get((record.source or "").partition("/")[2], set())
-        return any(type_ in handled and key == record.subject for type_, key in self._setbacks)
+        return any(type_ in handled and key == record.subject for type_, key in self._failures)
 
 
 def _place(record: Record, by_id: Mapping[str, Record]) -> tuple[int, int, str, int, int]:

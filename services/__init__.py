@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from eventlib.choreography import Choreography
 from eventlib.eventlog import EventLog
 from services import dispatch, order, payment, stock
+from services.laws import LAWS
 from services.order.events import ProductDelisted, ProductListed
 from services.outside import open_outside
 
@@ -25,4 +26,5 @@ shop = Choreography(
     facts=[ProductListed, ProductDelisted],
     ports=open_outside,
     http=make_api,
+    laws=LAWS,
 )

@@ -10,6 +10,7 @@ from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
 from eventlib.cli.typed import Command, Group
+from eventlib.cli.wiring_commands import check, graph
 
 app = typer.Typer(
     name="eventlib",
@@ -197,34 +198,7 @@ def state(
 
 
 app.add_typer(parked, name="parked", rich_help_panel=_LOOK)
-
 app.command(cls=Command, rich_help_panel=_COURSE)(reset)
-
-
-@app.command(cls=Command, rich_help_panel=_WIRING)
-def check(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
-    """Look for faults: events that nobody handles, handlers that nobody feeds.
-
-    Ends with exit code 1 when there are errors, for CI.
-
-    [dim]Example:[/dim]
-      eventlib check
-    """
-    from eventlib.cli.checking import print_check
-
-    raise typer.Exit(print_check(Place.of(context, app, log), as_json=as_json))
-
-
-@app.command(cls=Command, rich_help_panel=_WIRING)
-def graph(context: typer.Context, app: AppOption = None, log: LogOption = None) -> None:
-    """Print a Mermaid flowchart: who says what to whom, on which topic.
-
-    [dim]Example:[/dim]
-      eventlib graph > choreography.mmd
-    """
-    from eventlib.cli.checking import print_graph
-
-    print_graph(Place.of(context, app, log))
-
-
+app.command(cls=Command, rich_help_panel=_WIRING)(check)
+app.command(cls=Command, rich_help_panel=_WIRING)(graph)
 app.command(cls=Command, rich_help_panel="Build")(new)

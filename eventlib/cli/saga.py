@@ -19,8 +19,8 @@ from eventlib.saga import Saga, SagaEvent
 
 _WIDE = 100
 Facts = dict[tuple[str, int, int], str]
-STYLES = {"step": "", "setback": "red", "compensation": "yellow"}
-MARKS = {"step": " ", "setback": "✗", "compensation": "↩"}
+STYLES = {"step": "", "failure": "red", "compensation": "yellow"}
+MARKS = {"step": " ", "failure": "✗", "compensation": "↩"}
 
 
 def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:

@@ -18,14 +18,14 @@ class OrderDispatched(Event, topic="dispatches", key="order_id"):
     tracking: str
 
 
-class DispatchFailed(Event, topic="dispatches", key="order_id"):
+class DispatchFailed(Event, topic="dispatches", key="order_id", failure=True):
     """The carrier will not bring the order: `undeliverable`, or `carrier_silent` and recalled."""
 
     order_id: OrderId
     reason: Reason
 
 
-class DispatchCancelled(Event, topic="dispatches", key="order_id"):
+class DispatchCancelled(Event, topic="dispatches", key="order_id", failure=True):
     """The order was cancelled before the carrier was asked, and the carrier will never be."""
 
     order_id: OrderId

@@ -103,7 +103,7 @@ class OrderCompleted(Event, topic="orders", key="order_id", final=True):
     currency: Currency
 
 
-class OrderCancelled(Event, topic="orders", key="order_id", final=True):
+class OrderCancelled(Event, topic="orders", key="order_id", final=True, reverses=OrderPlaced):
     """An order has ended: its stock is back, and so is all money that was taken; `reason` is what went wrong first."""
 
     order_id: OrderId

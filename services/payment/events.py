@@ -23,7 +23,7 @@ class PaymentTaken(Event, topic="payments", key="order_id"):
     charge_key: GatewayKey
 
 
-class PaymentFailed(Event, topic="payments", key="order_id"):
+class PaymentFailed(Event, topic="payments", key="order_id", failure=True):
     """The gateway refused: nothing was taken, and nothing will be."""
 
     order_id: OrderId
@@ -46,7 +46,7 @@ class VoidRequested(Event, topic="payments", key="order_id"):
     reason: Reason
 
 
-class PaymentVoided(Event, topic="payments", key="order_id"):
+class PaymentVoided(Event, topic="payments", key="order_id", reverses=PaymentTaken):
     """An uncertain charge is undone for good; `amount_cents` had been taken and was returned (0: it never landed)."""
 
     order_id: OrderId
@@ -66,7 +66,7 @@ class RefundRequested(Event, topic="payments", key="order_id"):
     reason: Reason
 
 
-class PaymentRefunded(Event, topic="payments", key="order_id"):
+class PaymentRefunded(Event, topic="payments", key="order_id", reverses=PaymentTaken):
     """The gateway returned what it had taken."""
 
     order_id: OrderId

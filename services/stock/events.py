@@ -77,7 +77,7 @@ class LineReserved(Event, topic="stock.lines", key="order_id"):
     quantity: Quantity
 
 
-class LineRefused(Event, topic="stock.lines", key="order_id"):
+class LineRefused(Event, topic="stock.lines", key="order_id", failure=True):
     """The shelf has fewer units than an order line wants: only `available`."""
 
     order_id: OrderId
@@ -88,7 +88,7 @@ class LineRefused(Event, topic="stock.lines", key="order_id"):
     reason: Reason
 
 
-class LineReleased(Event, topic="stock.lines", key="order_id"):
+class LineReleased(Event, topic="stock.lines", key="order_id", reverses=LineReserved):
     """Units that were set aside for an order line are on their shelf again."""
 
     order_id: OrderId
@@ -106,14 +106,14 @@ class StockReserved(Event, topic="stock", key="order_id"):
     country: Country
 
 
-class StockRejected(Event, topic="stock", key="order_id"):
+class StockRejected(Event, topic="stock", key="order_id", failure=True):
     """Some line was refused, and nothing is set aside for the order any more; it will never be charged."""
 
     order_id: OrderId
     reason: Reason
 
 
-class StockReleased(Event, topic="stock", key="order_id"):
+class StockReleased(Event, topic="stock", key="order_id", reverses=StockReserved):
     """The order was called off, and nothing is set aside for it any more."""
 
     order_id: OrderId

@@ -236,7 +236,7 @@ def test_the_saga_of_a_completed_order(objects: Objects) -> None:
 def test_the_saga_of_a_declined_order_shows_its_compensation(shown: Print, objects: Objects) -> None:
     (saga,) = objects("saga", "declined")
     found = {event["type"]: event["role"] for event in saga["events"]}
-    assert found["PaymentFailed"] == "setback"
+    assert found["PaymentFailed"] == "failure"
     assert found["LineReleased"] == found["StockReleased"] == "compensation"
     printed = shown("saga", "declined")
     assert "declined  ended with OrderCancelled after" in printed

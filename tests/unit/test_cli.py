@@ -168,6 +168,36 @@ def test_check_ends_with_1_when_there_are_errors(capsys: pytest.CaptureFixture[s
     assert "2 errors, 0 warnings." in shown
 
 
+def test_warnings_end_with_0_unless_they_are_to_count(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = APP.replace('topic="t", key="k")', 'topic="t", key="k", request=True)')
+    source = source.replace('topic="u", key="k")', 'topic="u", key="k", final=True)')
+    effect = "@talker.effect(Said)\nasync def ask(said: Said) -> Ended:\n    return Ended(k=said.k)\n"
+    ended = 'class Ended(Event, topic="u", key="k", final=True):\n    k: str\n\n'
+    (project / "tired.py").write_text(source.replace("app =", f"{ended}{effect}app ="))
+    assert run(["check", "--app", "tired:app"]) == 0
+    shown = capsys.readouterr().out
+    assert "effect-gives-up  Said  talk/talker.ask" in shown
+    assert "0 errors, 1 warning." in shown
+    assert run(["check", "--app", "tired:app", "--strict"]) == 1
+
+
+def test_what_is_accepted_is_shown_with_its_reason(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    accepting = """
+from eventlib.findings import Accepted
+from faulty import app as found
+app = found.extended("accepting", accepts=[
+    Accepted("handler-without-source", "Heard", "a bridge says it"),
+    Accepted("event-without-handler", "Said", "a bridge handles it"),
+])
+"""
+    (project / "accepting.py").write_text(accepting)
+    assert run(["check", "--app", "accepting:app", "--strict"]) == 0
+    shown = capsys.readouterr().out
+    assert "because a bridge says it" in shown
+    assert "accepting is well wired: 1 service, 1 decider, 2 events" in shown
+    assert "0 errors, 0 warnings, 2 accepted." in shown
+
+
 @pytest.mark.usefixtures("project")
 def test_check_as_json_prints_a_finding_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--json"]) == 1

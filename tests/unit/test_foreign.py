@@ -14,6 +14,7 @@ from hypothesis import strategies
 from pydantic import BaseModel, Field
 
 from eventlib import Choreography, Decider, Event, Service, Topic, WiringError
+from eventlib.checks import check
 from eventlib.cli.mermaid import flowchart
 from eventlib.errors import ContractError
 from eventlib.foreign import Avro, Foreign, Json, Text
@@ -245,5 +246,5 @@ def test_a_foreign_event_comes_from_outside() -> None:
         return []
 
     web = Choreography("web", [Service("web", deciders=[decider])])
-    assert web.check() == []
+    assert check(web) == []
     assert 'outside -->|"web.clicks: Clicked"|' in flowchart(web)

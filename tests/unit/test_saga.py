@@ -116,7 +116,7 @@ def test_what_follows_from_a_failed_payment_is_compensation() -> None:
         "OrderPlaced": "step",
         "LineRequested": "step",
         "LineReserved": "step",
-        "PaymentFailed": "setback",
+        "PaymentFailed": "failure",
         "LineReleaseRequested": "compensation",
         "LineReleased": "compensation",
         "StockReleased": "compensation",
@@ -133,7 +133,7 @@ def test_a_line_that_is_reserved_after_another_was_refused_is_released_as_compen
         said(4, "release", release(), "stock/reservation", "reserved"),
     ]
     found = roles(saga_of("1", story, shop))
-    assert found["LineRefused"] == "setback"
+    assert found["LineRefused"] == "failure"
     assert found["LineReserved"] == "step"
     assert found["LineReleaseRequested"] == "compensation"
 
@@ -150,8 +150,8 @@ def test_a_late_payment_is_a_step_and_its_refund_compensation() -> None:
         said(4, "refund", refund, "payment/payment", "taken"),
     ]
     found = roles(saga_of("1", story, shop))
-    assert found["OrderCancelRequested"] == "setback"
-    assert found["DispatchCancelled"] == "compensation"
+    assert found["OrderCancelRequested"] == "step"
+    assert found["DispatchCancelled"] == "failure"
     assert found["RefundRequested"] == "compensation"
 
 

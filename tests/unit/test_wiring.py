@@ -240,30 +240,3 @@ def test_a_topic_is_declared_once() -> None:
     service = Service("one", deciders=[handling("order", Asked, Other)])
     with pytest.raises(WiringError, match="topic 'asked' is declared in two ways"):
         Choreography("shop", [service])
-
-
-def test_check_finds_what_nobody_says_and_what_nobody_handles() -> None:
-    decider = orders()
-
-    @decider.on(Asked)
-    def grant(_state: State, event: Asked) -> list[Granted]:
-        return [Granted(order_id=event.order_id)]
-
-    findings = Choreography("shop", [Service("one", deciders=[decider])]).check()
-    assert {(f.rule, f.subject) for f in findings} == {
-        ("handler-without-source", "Asked"),
-        ("event-without-handler", "Granted"),
-    }
-
-
-def test_check_is_clean_when_requests_come_in_and_final_events_go_out() -> None:
-    class Done(Event, topic="done", key="order_id", final=True):
-        order_id: str
-
-    decider = orders()
-
-    @decider.on(Submitted)
-    def finish(_state: State, event: Submitted) -> list[Done]:
-        return [Done(order_id=event.order_id)]
-
-    assert Choreography("shop", [Service("one", deciders=[decider])]).check() == []

@@ -17,7 +17,7 @@ class ThingGranted(Event, topic="thing", key="customer_id", final=True):
     units: int
 
 
-class ThingRefused(Event, topic="thing", key="customer_id", final=True):
+class ThingRefused(Event, topic="thing", key="customer_id", final=True, failure=True):
     """A customer would have had too many units, or asked for none."""
 
     customer_id: str

@@ -131,7 +131,7 @@ class TimelineEvent(BaseModel):
     """One event of an order's saga.
 
     `cause` is the id of the event that led to it, null for what came from outside. `role` says whether it is a step
-    forward, a setback, or makes up for one. `data` are its fields; null with `error` when it cannot be read.
+    forward, a failure, or makes up for one. `data` are its fields; null with `error` when it cannot be read.
     """
 
     id: str
@@ -140,7 +140,7 @@ class TimelineEvent(BaseModel):
     after_ms: int
     source: str
     cause: str | None
-    role: Literal["step", "setback", "compensation"]
+    role: Literal["step", "failure", "compensation"]
     ends: bool
     topic: str
     partition: int

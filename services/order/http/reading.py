@@ -103,7 +103,7 @@ class Reading:
         return Timeline.model_construct(order_id=order_id, ended=bool(saga.ended), events=events)
 
     async def event(self, record: Record, since_ms: int) -> TimelineEvent:
-        """Return one event, without what only the whole saga tells: whether it makes up for a setback."""
+        """Return one event, without what only the whole saga tells: whether it makes up for a failure."""
         (read,) = await self._log.decode_many([record])
         saga = saga_of((record.key or b"").decode(), [read], self._log.choreography)
         event = _timeline_event(saga.events[0])

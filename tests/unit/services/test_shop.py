@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from eventlib.checks import check
 from eventlib.event import contract_of
 from services import shop
 from services.order.events import ProductListed
@@ -29,7 +30,7 @@ TOPICS = {
 
 
 def test_the_choreography_is_clean() -> None:
-    assert shop.check() == []
+    assert check(shop) == []
 
 
 def test_every_event_is_on_its_topic_under_its_key() -> None:

@@ -1,0 +1,40 @@
+"""The laws of the shop: what holds whatever happens, for each order, each product, and against the outside world."""
+
+from services.laws.orders import (
+    cancelled_orders_leave_nothing,
+    cancelled_parcels_stay,
+    charges_follow_stock,
+    completed_orders_are_whole,
+    customers_are_told_the_truth,
+    money_is_conserved,
+    orders_come_to_an_end,
+    orders_end_once,
+    steps_happen_once,
+    wishes_are_answered,
+)
+from services.laws.outside import the_carrier_agrees, the_gateway_agrees
+from services.laws.stock import (
+    nothing_stays_set_aside,
+    shelves_are_never_negative,
+    shelves_hold_what_the_log_says,
+    units_are_conserved,
+)
+
+LAWS = (
+    steps_happen_once,
+    orders_end_once,
+    money_is_conserved,
+    charges_follow_stock,
+    cancelled_parcels_stay,
+    completed_orders_are_whole,
+    cancelled_orders_leave_nothing,
+    orders_come_to_an_end,
+    wishes_are_answered,
+    customers_are_told_the_truth,
+    units_are_conserved,
+    nothing_stays_set_aside,
+    shelves_are_never_negative,
+    shelves_hold_what_the_log_says,
+    the_gateway_agrees,
+    the_carrier_agrees,
+)

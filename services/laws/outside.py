@@ -1,0 +1,39 @@
+"""What the outside world's own books must say of every order."""
+
+from dataclasses import dataclass
+
+from eventlib.laws import Outside, law
+from services.laws.story import Story, story
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the gateway's own ledger has for one order, in minor units; `charges` counts those that took money."""
+
+    charges: int = 0
+    taken_cents: int = 0
+    returned_cents: int = 0
+
+
+@dataclass(frozen=True)
+class Parcels:
+    """How many parcels of one order the carrier has."""
+
+    booked: int = 0
+
+
+accounts = Outside("gateway", state=Account, key="order_id")
+parcels = Outside("carrier", state=Parcels, key="order_id")
+
+
+@law(story, accounts, at_rest=True)
+def the_gateway_agrees(told: Story, account: Account) -> bool:
+    """The gateway charged an order at most once, and took and returned what the log says."""
+    agrees = (account.taken_cents, account.returned_cents) == (told.taken_cents, told.returned_cents)
+    return account.charges <= 1 and agrees
+
+
+@law(story, parcels, at_rest=True)
+def the_carrier_agrees(told: Story, known: Parcels) -> bool:
+    """The carrier has the parcel of a completed order, and of no other."""
+    return known.booked == told.completed

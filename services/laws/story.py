@@ -1,0 +1,145 @@
+"""One order as the log tells it: what the shop's laws know of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from eventlib.event import Event
+from eventlib.laws import Fold
+from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchRequested, OrderDispatched
+from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderPlaced
+from services.payment.events import (
+    ChargeRequested,
+    PaymentFailed,
+    PaymentRefunded,
+    PaymentTaken,
+    PaymentVoided,
+    PaymentWaived,
+    RefundRequested,
+    VoidRequested,
+)
+from services.stock.events import (
+    LineRefused,
+    LineReleased,
+    LineReleaseRequested,
+    LineRequested,
+    LineReserved,
+    LineShipped,
+    StockRejected,
+    StockReleased,
+    StockReserved,
+    StockShipped,
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    """One order as the log tells it: how often each step was said, its lines' units, its money in minor units."""
+
+    placed: int = 0
+    amount_cents: int = 0
+    lines: int = 0
+    units: int = 0
+    requested: int = 0
+    refused: int = 0
+    reserved: int = 0
+    reserved_units: int = 0
+    release_requested: int = 0
+    released: int = 0
+    released_units: int = 0
+    shipped: int = 0
+    shipped_units: int = 0
+    stock_reserved: int = 0
+    stock_closed: int = 0
+    charges: int = 0
+    taken_cents: int = 0
+    returned_cents: int = 0
+    compensations: int = 0
+    payment_answers: int = 0
+    payment_waived: int = 0
+    dispatches: int = 0
+    dispatched: int = 0
+    called_off: int = 0
+    wishes: int = 0
+    wishes_refused: int = 0
+    completed: int = 0
+    cancelled: int = 0
+    refunded_cents: int = 0
+    reasons: frozenset[str] = frozenset()
+    end_reason: str = ""
+
+
+story = Fold("story", state=Story, key="order_id")
+
+_COUNTED: Mapping[type[Event], str] = {
+    LineRequested: "requested",
+    LineRefused: "refused",
+    LineReleaseRequested: "release_requested",
+    StockReserved: "stock_reserved",
+    StockRejected: "stock_closed",
+    StockReleased: "stock_closed",
+    StockShipped: "stock_closed",
+    ChargeRequested: "charges",
+    VoidRequested: "compensations",
+    RefundRequested: "compensations",
+    PaymentFailed: "payment_answers",
+    PaymentWaived: "payment_waived",
+    DispatchRequested: "dispatches",
+    OrderDispatched: "dispatched",
+    DispatchCancelled: "called_off",
+    CancelSubmitted: "wishes",
+    CancelRefused: "wishes_refused",
+}
+
+
+@story.evolve
+def tell(told: Story, event: Event) -> Story:
+    """Take one event into its order's story."""
+    match event:
+        case LineReserved(quantity=units):
+            return replace(told, reserved=told.reserved + 1, reserved_units=told.reserved_units + units)
+        case LineReleased(quantity=units):
+            return replace(told, released=told.released + 1, released_units=told.released_units + units)
+        case LineShipped(quantity=units):
+            return replace(told, shipped=told.shipped + 1, shipped_units=told.shipped_units + units)
+        case PaymentTaken() | PaymentVoided() | PaymentRefunded():
+            return _money(told, event)
+        case OrderPlaced() | OrderCompleted() | OrderCancelled():
+            return _begun_or_ended(told, event)
+        case _:
+            return _counted(told, event)
+
+
+def _counted(told: Story, event: Event) -> Story:
+    reason, counted = getattr(event, "reason", None), _COUNTED.get(type(event))
+    if reason is not None and reason not in told.reasons:
+        told = replace(told, reasons=told.reasons | {reason})
+    return told if counted is None else replace(told, **{counted: getattr(told, counted) + 1})
+
+
+def _money(told: Story, event: PaymentTaken | PaymentVoided | PaymentRefunded) -> Story:
+    cents = event.amount_cents
+    match event:
+        case PaymentTaken():
+            return replace(told, payment_answers=told.payment_answers + 1, taken_cents=told.taken_cents + cents)
+        case PaymentVoided():
+            taken, returned = told.taken_cents + cents, told.returned_cents + cents
+            return replace(told, payment_answers=told.payment_answers + 1, taken_cents=taken, returned_cents=returned)
+        case PaymentRefunded():
+            return replace(told, returned_cents=told.returned_cents + cents)
+
+
+def _begun_or_ended(told: Story, event: OrderPlaced | OrderCompleted | OrderCancelled) -> Story:
+    match event:
+        case OrderPlaced():
+            units = sum(line.quantity for line in event.lines)
+            amount_cents, lines = event.amount_cents, len(event.lines)
+            return replace(told, placed=told.placed + 1, amount_cents=amount_cents, lines=lines, units=units)
+        case OrderCompleted():
+            return replace(told, completed=told.completed + 1)
+        case OrderCancelled():
+            return replace(
+                told,
+                cancelled=told.cancelled + 1,
+                refunded_cents=event.refunded_cents,
+                end_reason=event.reason,
+            )

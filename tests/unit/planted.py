@@ -1,0 +1,104 @@
+"""An order that is placed, its stock set aside and its money taken: events, and what services say about them.
+
+For tests that plant one fault into it.
+"""
+
+from dataclasses import replace
+
+from eventlib import Choreography, Event
+from eventlib.checks import check
+from eventlib.effect import Retry
+from eventlib.findings import Finding
+from tests.unit.wired import Asks, Says, Wired
+
+
+class Order(Event, abstract=True):
+    order_id: str
+
+
+class Submitted(Order, topic="requests", key="order_id", request=True): ...
+
+
+class CancelSubmitted(Order, topic="requests", key="order_id", request=True): ...
+
+
+class Placed(Order, topic="orders", key="order_id"): ...
+
+
+class Done(Order, topic="orders", key="order_id", final=True): ...
+
+
+class Cancelled(Order, topic="orders", key="order_id", failure=True): ...
+
+
+class Reserved(Order, topic="stock", key="order_id"): ...
+
+
+class Rejected(Order, topic="stock", key="order_id", failure=True): ...
+
+
+class Released(Order, topic="stock", key="order_id", final=True, reverses=Reserved): ...
+
+
+class ChargeRequested(Order, topic="payments", key="order_id"): ...
+
+
+class Paid(Order, topic="payments", key="order_id"): ...
+
+
+class Declined(Order, topic="payments", key="order_id", failure=True): ...
+
+
+class Unknown(Order, topic="payments", key="order_id"): ...
+
+
+class RefundRequested(Order, topic="payments", key="order_id"): ...
+
+
+class Refunded(Order, topic="payments", key="order_id", final=True, reverses=Paid): ...
+
+
+class RefundRefused(Order, topic="payments", key="order_id", failure=True, final=True): ...
+
+
+class SendRequested(Order, topic="parcels", key="order_id"): ...
+
+
+class Sent(Order, topic="parcels", key="order_id"): ...
+
+
+class Lost(Order, topic="parcels", key="order_id", failure=True): ...
+
+
+TWICE = Retry(attempts=2)
+
+ORDER = Wired({Submitted: [Placed], Paid: [], Declined: []}, overdue=[Done])
+STOCK = Wired({Placed: [Reserved, Rejected], Rejected: [Done], Declined: [Released]}, overdue=[Done])
+PAYMENT = Wired({Reserved: [ChargeRequested]}, {ChargeRequested: Asks([Paid, Declined])}, overdue=[Done])
+"""An order is placed, its stock set aside, its money taken; when the payment is declined the stock goes back."""
+
+
+def found(planted: Choreography) -> set[tuple[str, str]]:
+    return {(finding.rule, finding.subject) for finding in check(planted) if finding.accepted is None}
+
+
+def the(planted: Choreography, rule: str) -> Finding:
+    (finding,) = [each for each in check(planted) if each.rule == rule]
+    return finding
+
+
+def saying(wired: Wired, says: Says) -> Wired:
+    return replace(wired, says={**wired.says, **says})
+
+
+def without(wired: Wired, event: type[Event]) -> Wired:
+    return replace(wired, says={each: says for each, says in wired.says.items() if each is not event})
+
+
+CANCELLABLE = saying(ORDER, {CancelSubmitted: [Cancelled], Paid: [Done]})
+RELEASING = saying(STOCK, {Cancelled: [Released]})
+REFUNDING = Wired(
+    {Reserved: [ChargeRequested], Cancelled: [RefundRequested], Paid: [RefundRequested]},
+    {ChargeRequested: Asks([Paid, Declined]), RefundRequested: Asks([Refunded])},
+    overdue=[Done],
+)
