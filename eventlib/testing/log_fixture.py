@@ -1,5 +1,7 @@
 """What the tests of a log begin with: an empty log with a few topics."""
+# ruff: noqa: S101  a test speaks in asserts
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +35,13 @@ class LogFixture:
     compacts_now = True
     """Whether `compact()` has dropped what is not kept when it returns; a broker may do that in its own time."""
 
+    shares_tasks = False
+    """Whether the members of a service share its partitions out; otherwise the first owns all, and others stand by."""
+
+    seen_at_once = True
+    """Whether another handle reads an append as soon as it has returned; a log that ends transactions in its own time
+    may take moments."""
+
     place: Path
     handles: list[Log]
 
@@ -61,6 +70,23 @@ class LogFixture:
         """Skip a test that opens the log twice, when that gives two logs."""
         if not self.durable:
             pytest.skip("opening this log twice gives two logs")
+
+    def only_where_members_stand_by(self) -> None:
+        """Skip a test of members that wait for their turn."""
+        if self.shares_tasks:
+            pytest.skip("the members of this log share a service's partitions")
+
+    def only_where_members_share(self) -> None:
+        """Skip a test of members that share."""
+        if not self.shares_tasks:
+            pytest.skip("the first member of this log owns all")
+
+    async def until_there(self, log: Log, topic: str, expected: list[bytes]) -> None:
+        """Check what another handle reads of a topic's first partition, in moments at the latest."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not self.seen_at_once and len(await values(log, topic, 0)) < len(expected):  # noqa: ASYNC110  a log
+                await asyncio.sleep(0.01)
+        assert await values(log, topic, 0) == expected
 
     def only_where_compact_is_now(self) -> None:
         """Skip a test that looks at what compaction has left."""

@@ -66,6 +66,7 @@ class OwnershipContract(LogFixture):
 
     async def test_the_first_member_owns_all_and_the_second_stands_by(self, log: Log) -> None:
         """Nobody else can append for it, and nothing changes as long as it lives."""
+        self.only_where_members_stand_by()
         first = await log.join("s", 3)
         owned = await until_owns(first, {}, {0, 1, 2})
         second = await log.join("s", 3)
@@ -76,6 +77,31 @@ class OwnershipContract(LogFixture):
             await log.append([record("a", b"x")], claim)
         await second.leave()
         await first.leave()
+
+    async def test_members_share_what_there_is(self, log: Log) -> None:
+        """A second one takes its half over, and the first keeps the claims of its own; nobody moves more than that."""
+        self.only_where_members_share()
+        first, second = await log.join("s", 4), None
+        before = await until_owns(first, {}, {0, 1, 2, 3})
+        second = await log.join("s", 4)
+        taken = await self._until_half(second)
+        kept = await until_owns(first, await changed(first, before), {0, 1, 2, 3} - taken.keys())
+        assert kept == {partition: before[partition] for partition in kept}
+        for claim in (*kept.values(), *taken.values()):
+            await log.append([record("a", b"x")], claim)
+        for partition in taken:
+            with pytest.raises(OwnershipLost):
+                await log.append([record("a", b"no")], before[partition])
+        await second.leave()
+        assert (await until_owns(first, kept, {0, 1, 2, 3})).items() >= kept.items()
+        await first.leave()
+
+    async def _until_half(self, member: Membership) -> Mapping[int, Claim]:
+        held: Mapping[int, Claim] = {}
+        async with asyncio.timeout(PATIENCE_S):
+            while len(held) != 2:
+                held = await member.changed(held)
+        return held
 
     async def test_what_a_member_gives_back_is_taken_over(self, log: Log) -> None:
         """By the one that stands by; the claims given back are worth nothing any more."""
@@ -136,21 +162,23 @@ class OwnershipContract(LogFixture):
         self.only_for_durable_logs()
         dying, living = await self.another_handle(), await self.another_handle()
         before = await until_owns(await dying.join("s", 2), {}, {0, 1})
-        standby = await living.join("s", 2)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(standby.changed({}), 0.3)
         await dying.append([record("a", b"1")], before[0])
+        standby = await living.join("s", 2)
+        if not self.shares_tasks:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(standby.changed({}), 0.3)
         await dying.close()
         after = await until_owns(standby, {}, {0, 1})
         await living.append([record("a", b"2")], after[0])
         with pytest.raises(OwnershipLost):
             await log.append([record("a", b"no")], before[0])
-        assert await values(log, "a", 0) == [b"1", b"2"]
+        await self.until_there(log, "a", [b"1", b"2"])
         await standby.leave()
 
     async def test_of_two_who_join_at_once_one_owns(self, log: Log) -> None:
         """Whichever it is, all partitions have one owner, and its claims are the newest."""
         self.only_for_durable_logs()
+        self.only_where_members_stand_by()
         other = await self.another_handle()
         members = await asyncio.gather(log.join("s", 4), other.join("s", 4))
         await asyncio.sleep(0.3)
