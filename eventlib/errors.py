@@ -13,6 +13,7 @@ EventlibError
     ├── LogCorrupt            the log's file is damaged, or is not a log at all
     ├── LogVersionMismatch    the log was written by a newer version of this library
     ├── LogReadOnly           the log cannot be written to
+    ├── LogDenied             the log does not let this user in, or do that
     ├── TopicMismatch         a topic on the log differs from its declaration
     └── BrokerFailed          the broker for development cannot be fetched, started or stopped
 """
@@ -41,7 +42,7 @@ class LogFull(Retryable):
 
 
 class OwnershipLost(Retryable):
-    """Another owner has taken this task over; nothing of the failed append is on the log."""
+    """Another owner has taken this task over, or may have: start over from what is on the log."""
 
 
 class OutcomeUnknown(Retryable):
@@ -79,6 +80,10 @@ class LogVersionMismatch(Terminal):
 
 class LogReadOnly(Terminal):
     """The log cannot be written to."""
+
+
+class LogDenied(Terminal):
+    """The log does not let this user in, or do what was asked."""
 
 
 class TopicMismatch(Terminal):

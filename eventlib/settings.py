@@ -8,33 +8,19 @@
 | EVENTLIB_IVY_SETTINGS | a settings file of Ivy, for fetching the broker for development from a mirror |
 | EVENTLIB_REGISTRY | reserved for the schema registry's URL |
 | EVENTLIB_BATCH … | the fields of `eventlib.RuntimeConfig`, in capitals |
+| EVENTLIB_KAFKA_… | the fields of `eventlib.log.kafka.options.KafkaOptions`, for logs at kafka://… |
 """
 
 import os
-from collections.abc import Iterable
-from difflib import get_close_matches
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
-from pydantic import ValidationError, create_model
-from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import create_model
 
-from eventlib.errors import WiringError
+from eventlib.log.kafka.options import KafkaOptions
 from eventlib.runtime import RuntimeConfig
+from eventlib.variables import Variables, read_settings
 
 DEFAULT_LOG = "sqlite:///var/shop.db"
-
-S = TypeVar("S", bound=BaseSettings)
-
-
-class SettingsError(WiringError):
-    """A setting is wrong or unknown; the sentence names it and says what is expected."""
-
-
-class Variables(BaseSettings):
-    """Settings under EVENTLIB_…; an empty variable counts as none."""
-
-    model_config = SettingsConfigDict(env_prefix="EVENTLIB_", env_ignore_empty=True, frozen=True, extra="forbid")
 
 
 class EventlibSettings(Variables):
@@ -55,6 +41,7 @@ def _fields() -> dict[str, Any]:
 
 # RuntimeConfig's fields as variables: their types, bounds and defaults stand there, and only there.
 _RuntimeSettings = create_model("_RuntimeSettings", __base__=Variables, **_fields())
+_KAFKA = [f"kafka_{name}" for name in KafkaOptions.model_fields]
 
 
 def eventlib_settings(**given: Any) -> EventlibSettings:
@@ -62,39 +49,15 @@ def eventlib_settings(**given: Any) -> EventlibSettings:
 
     Raises: SettingsError.
     """
-    return read_settings(EventlibSettings, given, also=_RuntimeSettings.model_fields)
+    return read_settings(EventlibSettings, given, also=[*_RuntimeSettings.model_fields, *_KAFKA])
 
 
 def runtime_config() -> RuntimeConfig:
     """Return the runtime's configuration as the environment has it. Raises: SettingsError."""
-    found = read_settings(_RuntimeSettings, {}, also=EventlibSettings.model_fields)
+    found = read_settings(_RuntimeSettings, {}, also=[*EventlibSettings.model_fields, *_KAFKA])
     return RuntimeConfig(**found.model_dump())
 
 
 def wants_traceback() -> bool:
     """Tell whether a person wants to see where an error came from; a wrong answer to that is a yes."""
     return os.environ.get("EVENTLIB_TRACEBACK", "0").lower() not in {"", "0", "false", "no", "off"}
-
-
-def read_settings(settings: type[S], given: dict[str, Any], *, also: Iterable[str] = ()) -> S:
-    """Read settings of any kind from their variables; `also` names other fields that may be set under their prefix.
-
-    Raises: SettingsError for a wrong value, and for a variable with this prefix that nobody knows.
-    """
-    prefix = settings.model_config["env_prefix"]
-    known = sorted(f"{prefix}{name.upper()}" for name in {*settings.model_fields, *also})
-    for variable in sorted(os.environ):
-        if variable.upper().startswith(prefix) and variable.upper() not in known:
-            likely = get_close_matches(variable.upper(), known, n=1)
-            hint = f"did you mean {likely[0]}?" if likely else f"known are {', '.join(known)}"
-            raise SettingsError(f"there is no setting {variable}: {hint}")
-    try:
-        return settings(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise SettingsError("; ".join(_sentence(prefix, each) for each in error.errors())) from error
-
-
-def _sentence(prefix: str, error: ErrorDetails) -> str:
-    name = f"{prefix}{str(error['loc'][0]).upper()}" if error["loc"] else prefix
-    expected = error["msg"].replace("Input should be", "expected").replace("Value error, ", "")
-    return f"{name}={error['input']!r}: {expected[:1].lower()}{expected[1:]}"

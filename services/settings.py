@@ -21,7 +21,7 @@ from pydantic import AnyHttpUrl, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib.runtime import RuntimeConfig
-from eventlib.settings import SettingsError, read_settings
+from eventlib.variables import SettingsError, read_settings
 from services.order.http.config import ApiConfig
 from services.simulation.faults import CarrierFaults, GatewayFaults
 

@@ -4,13 +4,14 @@ from eventlib.errors import WiringError
 from eventlib.log.port import Log
 
 _KNOWN = (
-    "known are sqlite:///relative/path.db, sqlite:////absolute/path.db and memory:// (gone when the process ends); "
+    "known are sqlite:///relative/path.db, sqlite:////absolute/path.db, kafka://host:port[,host:port…]/[?prefix=…] and "
+    "memory:// (gone when the process ends); "
     "for example --log sqlite:///var/shop.db"
 )
 
 
 async def open_port(url: str) -> Log:
-    """Open the log at a URL: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` or `memory://`.
+    """Open the log at a URL: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `kafka://…` or `memory://`.
 
     Raises: WiringError for any other URL; what the log's own opening raises.
     """
@@ -20,6 +21,8 @@ async def open_port(url: str) -> Log:
     match scheme:
         case "sqlite":
             return await _open_sqlite(url, rest)
+        case "kafka":
+            return await _open_kafka(url)
         case "memory":
             from eventlib.log.memory import MemoryLog
 
@@ -37,3 +40,11 @@ async def _open_sqlite(url: str, rest: str) -> Log:
     if not path or path.endswith("/"):
         raise WiringError(f"the log {url!r} names no file: {_KNOWN}")
     return await SqliteLog.open(path, url=url)
+
+
+async def _open_kafka(url: str) -> Log:
+    try:
+        from eventlib.log.kafka.log import KafkaLog
+    except ModuleNotFoundError as error:
+        raise WiringError(f"a kafka log needs the package {error.name}: install eventlib-sagas[kafka]") from error
+    return await KafkaLog.open(url)

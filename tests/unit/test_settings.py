@@ -6,7 +6,8 @@ import pytest
 
 from eventlib import RuntimeConfig, WiringError
 from eventlib import cli as eventlib_cli
-from eventlib.settings import DEFAULT_LOG, SettingsError, eventlib_settings, runtime_config
+from eventlib.settings import DEFAULT_LOG, eventlib_settings, runtime_config
+from eventlib.variables import SettingsError
 from services import __main__ as shop_cli
 from services.settings import ShopSettings, demo_settings, shop_settings
 

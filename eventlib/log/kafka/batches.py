@@ -1,0 +1,183 @@
+"""From records to Kafka's batches, and back: an event's attributes are headers there (CloudEvents' Kafka binding)."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+
+from eventlib.errors import ContractError, LogCorrupt
+from eventlib.log.port import Record, TopicPartition
+
+_MAGIC = 2
+_FIELDS = {
+    "ce_id": 6,
+    "ce_type": 7,
+    "ce_source": 8,
+    "ce_subject": 9,
+    "ce_sequence": 10,
+    "ce_correlationid": 11,
+    "ce_causationid": 12,
+    "traceparent": 13,
+}
+_NAMES = tuple(_FIELDS)
+_SEQUENCE, _HEADERS = 10, 14
+_VERSION = ("ce_specversion", b"1.0")
+
+
+class Producing(NamedTuple):
+    """Who a batch is from: -1 for the first two when nobody in particular."""
+
+    producer_id: int
+    epoch: int
+    transactional: bool
+    compression: int  # as Kafka counts: 0 none, 1 gzip
+
+
+class Batch(NamedTuple):
+    """Some records of one partition in Kafka's form; `indexes` are their places in what was appended."""
+
+    place: TopicPartition
+    indexes: Sequence[int]
+    sequence: int
+    data: bytes
+
+
+def batches(
+    records: Sequence[Record],
+    producing: Producing,
+    sequences: Mapping[TopicPartition, int],
+    largest: Callable[[str], int],
+) -> Iterator[Batch]:
+    """Yield records as batches of at most `largest(topic)` bytes, or of one record; each partition's in order.
+
+    `sequences` has the next sequence number of each partition.
+    """
+    by_place = dict[TopicPartition, list[int]]()
+    for index, record in enumerate(records):
+        by_place.setdefault(record[:2], []).append(index)
+    for place, indexes in by_place.items():
+        sequence = sequences.get(place, 0)
+        left = indexes
+        while left:
+            batch = _batch(records, left, place, sequence, producing, largest(place[0]))
+            yield batch
+            sequence = next_sequence(sequence, len(batch.indexes))
+            left = left[len(batch.indexes) :]
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """Return the sequence number after `count` records: 31 bits, then from 0 again."""
+    return (sequence + count) & 0x7FFFFFFF
+
+
+def _batch(
+    records: Sequence[Record],
+    indexes: Sequence[int],
+    place: TopicPartition,
+    sequence: int,
+    producing: Producing,
+    largest: int,
+) -> Batch:
+    builder = DefaultRecordBatchBuilder(
+        _MAGIC,
+        producing.compression,
+        producing.transactional,
+        producing.producer_id,
+        producing.epoch,
+        sequence,
+        largest,
+    )
+    taken = 0
+    for index in indexes:
+        record = records[index]
+        if builder.append(taken, record.timestamp_ms, record.key, record.value, headers_of(record)) is None:
+            break
+        taken += 1
+    return Batch(place, indexes[:taken], sequence, bytes(builder.build()))
+
+
+def headers_of(record: Record) -> list[tuple[str, bytes]]:
+    """Return a record's attributes and headers as Kafka's headers."""
+    found = [_VERSION] if record.id is not None or record.type is not None else []
+    for name, value in zip(_NAMES, record[6:_HEADERS], strict=True):
+        if value is not None:
+            found.append((name, str(value).encode()))
+    return [*found, *record.headers] if record.headers else found
+
+
+def record_of(place: TopicPartition, raw: Any) -> Record:
+    """Return a record of Kafka's as one of ours; an attribute in a form that is not ours stays a header."""
+    fields: list[Any] = [*place, raw.offset, raw.timestamp, raw.key, raw.value, *_NO_ATTRIBUTES]
+    others = list[tuple[str, bytes]]()
+    for name, value in raw.headers:
+        index = _FIELDS.get(name)
+        if index is None:
+            if name != "ce_specversion":
+                others.append((name, value or b""))
+            continue
+        try:
+            fields[index] = int(value) if index == _SEQUENCE else value.decode()
+        except (ValueError, AttributeError):
+            others.append((name, value or b""))
+    if others:
+        fields[_HEADERS] = tuple(others)
+    return Record._make(fields)
+
+
+_NO_ATTRIBUTES: tuple[Any, ...] = (None,) * 8 + ((),)
+
+
+class Chunk:
+    """What a broker has sent of one partition: committed records, from offset `first` up to before `next`.
+
+    They are decoded once, when somebody takes them; `records` may begin before `first`, since batches are sent whole.
+    """
+
+    def __init__(self, place: TopicPartition, first: int, data: bytes, aborted: Iterable[tuple[int, int]]) -> None:
+        self.place = place
+        self.first = first
+        self.next = first
+        self.size = len(data)
+        self._batches = list[Any]()
+        self._records: list[Record] | None = None
+        self._take(data, deque(sorted(aborted or (), key=lambda each: each[1])))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no records, only markers or what was aborted."""
+        return not self._batches and not self._records
+
+    @property
+    def records(self) -> list[Record]:
+        """The records, in offset order. Raises: LogCorrupt, or ContractError for a compression that is not known."""
+        if self._records is None:
+            try:
+                self._records = [record_of(self.place, raw) for batch in self._batches for raw in batch]
+            except UnsupportedCodecError as error:
+                raise ContractError(
+                    f"{self.place[0]}/{self.place[1]} cannot be read at {self.first}: {error}"
+                ) from error
+            except CorruptRecordException as error:
+                raise LogCorrupt(f"{self.place[0]}/{self.place[1]} is damaged near {self.first}: {error}") from error
+            self._batches = []
+        return self._records
+
+    def _take(self, data: bytes, aborted: deque[tuple[int, int]]) -> None:
+        memory = MemoryRecords(data)
+        dropping = set[int]()
+        while memory.has_next():
+            batch = memory.next_batch()
+            if not batch.validate_crc():
+                raise LogCorrupt(f"{self.place[0]}/{self.place[1]} is damaged at {batch.base_offset}: wrong checksum")
+            self.next = max(self.next, batch.next_offset)
+            while aborted and aborted[0][1] < batch.next_offset:
+                dropping.add(aborted.popleft()[0])
+            if batch.is_control_batch:
+                if any(ControlRecord.parse(raw.key) == ABORT_MARKER for raw in batch):
+                    dropping.discard(batch.producer_id)
+            elif not (batch.is_transactional and batch.producer_id in dropping):
+                self._batches.append(batch)

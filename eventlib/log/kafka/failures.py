@@ -1,0 +1,141 @@
+"""What brokers answer when something fails, and what that means here."""
+
+from enum import IntEnum
+
+from eventlib.errors import ContractError, EventlibError, LogDenied, LogUnavailable
+
+
+class Code(IntEnum):
+    """The error codes of Kafka's protocol that are told apart here (kafka.apache.org/protocol#protocol_error_codes)."""
+
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_TOO_LARGE = 10
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    ILLEGAL_GENERATION = 22
+    UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    TOPIC_ALREADY_EXISTS = 36
+    NOT_CONTROLLER = 41
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    KAFKA_STORAGE_ERROR = 56
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    OFFSET_NOT_AVAILABLE = 78
+    MEMBER_ID_REQUIRED = 79
+    INVALID_RECORD = 87
+    THROTTLING_QUOTA_EXCEEDED = 89
+    PRODUCER_FENCED = 90
+
+
+STALE_LEADER = frozenset(
+    {
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.LEADER_NOT_AVAILABLE,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.REPLICA_NOT_AVAILABLE,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""Another broker leads the partition by now, or soon: ask who does."""
+
+STALE_COORDINATOR = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+"""Another broker coordinates by now, or soon: ask which."""
+
+FENCED = frozenset(
+    {
+        Code.INVALID_PRODUCER_EPOCH,
+        Code.INVALID_PRODUCER_ID_MAPPING,
+        Code.TRANSACTION_COORDINATOR_FENCED,
+        Code.PRODUCER_FENCED,
+        Code.INVALID_TXN_STATE,
+    }
+)
+"""The producer's transactional id has a newer owner, or its transaction was aborted because it took too long."""
+
+_PASSES = (
+    STALE_LEADER
+    | STALE_COORDINATOR
+    | {
+        Code.REQUEST_TIMED_OUT,
+        Code.NETWORK_EXCEPTION,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.NOT_CONTROLLER,
+        Code.CONCURRENT_TRANSACTIONS,
+        Code.OFFSET_NOT_AVAILABLE,
+        Code.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+_DENIED = frozenset(
+    {
+        Code.TOPIC_AUTHORIZATION_FAILED,
+        Code.GROUP_AUTHORIZATION_FAILED,
+        Code.CLUSTER_AUTHORIZATION_FAILED,
+        Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class Transient(Exception):
+    """A request failed in a way that passes; what was asked may have been done.
+
+    `stale` says that what is known of the cluster may be the reason.
+    """
+
+    def __init__(self, sentence: str, *, stale: bool = True) -> None:
+        super().__init__(sentence)
+        self.stale = stale
+
+
+class Fenced(Exception):
+    """The producer cannot go on: another one took its place, or its transaction was ended for it."""
+
+
+class Undecided(Fenced):
+    """The producer cannot go on: it is not known how its transaction ended, and only a newer one can find out."""
+
+
+def name_of(code: int) -> str:
+    """Return an error code's name."""
+    return Code(code).name if code in Code.__members__.values() else f"error {code}"
+
+
+def failure(code: int, what: str) -> Transient | Fenced | EventlibError:
+    """Return what to raise for an error code in the answer to `what`."""
+    sentence = f"{what}: {name_of(code)}"
+    if code in _PASSES:
+        return Transient(sentence, stale=code in STALE_LEADER)
+    if code in FENCED:
+        return Fenced(sentence)
+    if code in _DENIED:
+        return LogDenied(f"{sentence}; give this user the right to, or use another (EVENTLIB_KAFKA_USER)")
+    if code in {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_RECORD, Code.INVALID_TIMESTAMP}:
+        return ContractError(f"{sentence}; nothing of this append was written")
+    return LogUnavailable(sentence)

@@ -1,0 +1,175 @@
+"""A member of a consumer group that shares out a service's tasks, and finds out who has left."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from aiokafka.protocol.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    MemberAssignment,
+    ProtocolMetadata,
+    SyncGroupRequest,
+)
+
+from eventlib.errors import EventlibError, LogUnavailable, WiringError
+from eventlib.log.kafka.assignment import Member, assign
+from eventlib.log.kafka.cluster import GROUP, Cluster
+from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure, name_of
+from eventlib.log.kafka.options import KafkaOptions
+
+_KIND = "consumer"  # so that Kafka's own tools can show the group
+_ASSIGNOR = "eventlib-tasks"
+_VERSION = 0
+_NOBODY = ""
+_BEATS = 6
+"""How often a member is heard of within the time after which it is given up."""
+
+_GONE = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
+
+
+class _Expelled(Exception):
+    """The group has gone on without this member."""
+
+
+class _Rebalance(Exception):
+    """The group shares its tasks out anew."""
+
+
+class GroupMember:
+    """One process in the group `<application>.<service>`.
+
+    The group is asked who should run what; nothing is committed with it, and safety does not rest on it. A member
+    goes on with its tasks while they are shared out anew, and then gives up those that others have got.
+    `assigned` are the tasks that it should run; `changed` is called when they have changed.
+    """
+
+    def __init__(self, cluster: Cluster, service: str, tasks: int, runs: Callable[[], Iterable[int]]) -> None:
+        self.assigned: frozenset[int] = frozenset()
+        self.confirmed_at = float("-inf")
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_expelled: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._service = service
+        self._tasks = tasks
+        self._runs = runs
+        options = cluster.options
+        self._name = f"{options.prefix}{options.application}.{service}"
+        self._topic = cluster.physical(f"{service}.changelog")
+        self._lane = (
+            f"group {self._name} {id(self)}"  # its own: while a group shares out, a broker answers nothing else
+        )
+        self._member_id = _NOBODY
+        self._generation = -1
+
+    async def run(self) -> None:
+        """Be a member until cancelled. Raises: LogDenied, WiringError."""
+        while True:
+            try:
+                await self._join()
+                await self._beat()
+            except _Rebalance:
+                continue
+            except _Expelled:
+                self._member_id, self._generation = _NOBODY, -1
+                self._assigned(frozenset())
+                self.on_expelled()
+            except (Transient, LogUnavailable):
+                await self._look_for_coordinator()
+
+    async def confirm(self) -> bool:
+        """Ask the group whether this member's tasks are still its own."""
+        try:
+            await self._heartbeat()
+        except (Transient, _Rebalance, _Expelled, EventlibError):
+            return False
+        return True
+
+    async def leave(self) -> None:
+        """Leave the group, so that its tasks are shared out at once. Raises: Transient when it cannot be told."""
+        if self._member_id:
+            await self._send(LeaveGroupRequest(self._name, self._member_id))
+            self._member_id = _NOBODY
+
+    async def _join(self) -> None:
+        options = self._cluster.options
+        timeout_ms = int(options.session_timeout_s * 1000)
+        asked_at = asyncio.get_running_loop().time()
+        answer = await self._send(
+            JoinGroupRequest(
+                self._name, timeout_ms, timeout_ms, self._member_id, None, _KIND, [(_ASSIGNOR, self._metadata(options))]
+            )
+        )
+        if answer.error_code == Code.MEMBER_ID_REQUIRED:
+            self._member_id = answer.member_id
+            raise _Rebalance
+        self._refuse(answer.error_code, "joining")
+        self._member_id, self._generation = answer.member_id, answer.generation_id
+        shared = self._shared_out(answer.members) if answer.leader_id == answer.member_id else []
+        answer = await self._send(SyncGroupRequest(self._name, self._generation, self._member_id, None, shared))
+        self._refuse(answer.error_code, "taking tasks")
+        self.confirmed_at = asked_at
+        assignment = MemberAssignment.decode(answer.member_assignment) if answer.member_assignment else None
+        given = [partitions for _, partitions in assignment.assignment] if assignment else []
+        self._assigned(frozenset(task for partitions in given for task in partitions))
+
+    def _metadata(self, options: KafkaOptions) -> bytes:
+        about = {"runs": sorted(self._runs()), "generation": self._generation, "address": options.address}
+        encoded: bytes = ProtocolMetadata(_VERSION, [self._topic], json.dumps(about).encode()).encode()
+        return encoded
+
+    def _shared_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> list[tuple[str, bytes]]:
+        found = list[Member]()
+        for name, _, metadata in members:
+            about = json.loads(ProtocolMetadata.decode(metadata).user_data or b"{}")
+            found.append(Member(name, about.get("runs", ()), about.get("generation", -1)))
+        return [
+            (name, MemberAssignment(_VERSION, [(self._topic, tasks)], b"").encode())
+            for name, tasks in assign(self._tasks, found).items()
+        ]
+
+    async def _beat(self) -> None:
+        pause_s = self._cluster.options.session_timeout_s / _BEATS
+        while True:
+            await asyncio.sleep(pause_s)
+            await self._heartbeat()
+
+    async def _heartbeat(self) -> None:
+        asked_at = asyncio.get_running_loop().time()
+        answer = await self._send(HeartbeatRequest(self._name, self._generation, self._member_id))
+        self._refuse(answer.error_code, "being heard of")
+        self.confirmed_at = asked_at
+
+    async def _send(self, message: Any) -> Any:
+        node = await self._cluster.coordinator(GROUP, self._name)
+        return await self._cluster.send(node, message, self._lane)
+
+    async def _look_for_coordinator(self) -> None:
+        self._cluster.forget_coordinator(GROUP, self._name)
+        with suppress(LogUnavailable):  # appends say the same to somebody who can act
+            await self._cluster.refresh()
+        await asyncio.sleep(self._cluster.options.session_timeout_s / _BEATS / 4)
+
+    def _refuse(self, code: int, what: str) -> None:
+        if code in _GONE:
+            raise _Expelled
+        if code == Code.REBALANCE_IN_PROGRESS:
+            raise _Rebalance
+        if code in STALE_COORDINATOR:
+            self._cluster.forget_coordinator(GROUP, self._name)
+        if code:
+            error = failure(code, f"{what} in group {self._name}")
+            if isinstance(error, LogUnavailable):
+                raise WiringError(
+                    f"group {self._name} cannot be used to share out {self._service}'s tasks: {name_of(code)}; is it used "
+                    "by others, or EVENTLIB_KAFKA_SESSION_TIMEOUT_S not within the brokers' bounds?"
+                )
+            raise error
+
+    def _assigned(self, tasks: frozenset[int]) -> None:
+        if tasks != self.assigned:
+            self.assigned = tasks
+            self.on_change()

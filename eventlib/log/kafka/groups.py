@@ -1,0 +1,112 @@
+"""Group commit: what is appended while an append is under way goes with the next one, all together."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from eventlib.errors import LogUnavailable, Terminal
+from eventlib.log.port import Record
+
+_RECORDS = 5_000
+_BYTES = 4_000_000
+_OVERHEAD = 100  # of a record, beside its key, value and headers; and of each attribute
+
+
+class _Entry(NamedTuple):
+    """One caller's records, and the future that it waits for."""
+
+    records: Sequence[Record]
+    size: int
+    future: "asyncio.Future[list[int]]"
+
+
+class Group:
+    """Collects appends, and writes them one group after the other.
+
+    `write` writes records whole or not at all. A group that is refused for its content is tried again one by one, so
+    that each caller answers for its own.
+    """
+
+    def __init__(
+        self, write: Callable[[Sequence[Record]], Awaitable[list[int]]], name: str, most_bytes: int = _BYTES
+    ) -> None:
+        self._write = write
+        self._name = name
+        self._most_bytes = most_bytes
+        self._pending = deque[_Entry]()
+        self._writing: asyncio.Task[None] | None = None
+
+    def append(self, records: Sequence[Record]) -> "asyncio.Future[list[int]]":
+        """Put records into the next group; the future has their offsets when they are durable."""
+        future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        self._pending.append(_Entry(records, size_of(records), future))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._run(), name=self._name)
+        return future
+
+    async def close(self) -> None:
+        """Stop; whoever still waits is not told whether it was written."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+        closed = LogUnavailable("the log was closed before it answered whether this was written")
+        _fail(self._pending, closed)
+
+    async def _run(self) -> None:
+        group: list[_Entry] = []
+        try:
+            while group := self._next():
+                await self._together(group)
+        except BaseException as error:
+            _fail(group, error if isinstance(error, Exception) else LogUnavailable("the log was closed meanwhile"))
+            raise
+        finally:
+            self._writing = None
+
+    def _next(self) -> list[_Entry]:
+        group, count, size = list[_Entry](), 0, 0
+        while self._pending:
+            entry = self._pending[0]
+            if group and (count + len(entry.records) > _RECORDS or size + entry.size > self._most_bytes):
+                break
+            self._pending.popleft()
+            if not entry.future.done():  # its caller may have been cancelled
+                group.append(entry)
+                count += len(entry.records)
+                size += entry.size
+        return group
+
+    async def _together(self, group: list[_Entry]) -> None:
+        try:
+            offsets = await self._write([record for entry in group for record in entry.records])
+        except Terminal as error:
+            if len(group) == 1:
+                _fail(group, error)
+                return
+            for entry in group:
+                await self._together([entry])
+        except Exception as error:  # noqa: BLE001  whatever it is, each caller has to hear of it
+            _fail(group, error)
+        else:
+            first = 0
+            for entry in group:
+                if not entry.future.done():
+                    entry.future.set_result(offsets[first : first + len(entry.records)])
+                first += len(entry.records)
+
+
+def size_of(records: Sequence[Record]) -> int:
+    """Return about how many bytes records take on the wire, rather too many."""
+    size = 0
+    for record in records:
+        size += 9 * _OVERHEAD + len(record.key or b"") + len(record.value or b"")
+        for name, value in record.headers:
+            size += _OVERHEAD + len(name) + len(value)
+    return size
+
+
+def _fail(entries: "Sequence[_Entry] | deque[_Entry]", error: Exception) -> None:
+    for entry in entries:
+        if not entry.future.done():
+            entry.future.set_exception(error)

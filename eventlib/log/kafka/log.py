@@ -1,0 +1,148 @@
+"""The log on Apache Kafka: `KafkaLog.open`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+from eventlib.errors import LogUnavailable
+from eventlib.log.kafka.appends import Appends
+from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.looking import Looks, Written
+from eventlib.log.kafka.options import parse_url
+from eventlib.log.kafka.owners import Owners
+from eventlib.log.kafka.reader import Feed, KafkaReader
+from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
+from eventlib.log.kafka.topics import Topics
+from eventlib.log.port import Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.rules import known, refuse_unfit
+from eventlib.topic import Topic
+
+_BATCH_BYTES = 1_000_000
+
+
+class KafkaLog(Log):
+    """A log on a Kafka cluster, shared by the processes of many machines.
+
+    Guarantee: an append is on all replicas in sync when it returns. One under a claim is a transaction under a
+    transactional id of its task, so that no former owner's can be committed any more; readers see committed records
+    only. Where an append's end cannot be told, the claim is lost, and its task starts over from the changelog.
+    """
+
+    def __init__(self, cluster: Cluster, url: str) -> None:
+        self.url = url
+        self.log_id = f"{cluster.id}/{cluster.options.prefix}"
+        self._cluster = cluster
+        self._closed = False
+        written = Written()
+        looks = Looks(cluster, written)
+        self._looks = looks
+        self._appends = Appends(cluster, written, self._largest_batch)
+        self._topics = Topics(cluster, looks, self._appends)
+        self._owners = Owners(cluster, self._largest_batch, written)
+        self._feed = Feed(cluster, written, looks)
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """Open the log at `kafka://host:port[,host:port…]/[?…]`.
+
+        Raises: WiringError for what is no such URL; LogUnavailable when no broker can be reached; LogDenied.
+        """
+        cluster = Cluster(*parse_url(url))
+        try:
+            await cluster.start()
+            log = cls(cluster, url)
+            await log._topics.load()
+        except BaseException:
+            await cluster.close()
+            raise
+        return log
+
+    async def create_topics(self, topics: Iterable[Topic]) -> None:
+        """See `Log.create_topics`."""
+        self._check_open()
+        await self._topics.create(topics)
+
+    async def topics(self) -> Mapping[str, Topic]:
+        """See `Log.topics`."""
+        self._check_open()
+        await self._topics.load()
+        return self._topics.known
+
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """See `Log.append`."""
+        self._check_open()
+        owner = None if claim is None else self._owners.owner(claim)
+        await self._know(record[:2] for record in records)
+        refuse_unfit(records, self._topics.known)
+        if not records:
+            return []
+        return await (self._appends.append(records) if owner is None else owner.append(records))
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """See `Log.read`."""
+        return await self._looks.read(await self._place(topic, partition), offset, limit)
+
+    async def start(self, topic: str, partition: int) -> int:
+        """See `Log.start`."""
+        return await self._looks.start(await self._place(topic, partition))
+
+    async def end(self, topic: str, partition: int) -> int:
+        """See `Log.end`."""
+        place = await self._place(topic, partition)
+        return (await self._looks.ends([place]))[place]
+
+    async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """See `Log.offset_at`."""
+        return await self._looks.at(await self._place(topic, partition), timestamp_ms)
+
+    def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        """See `Log.reader`."""
+        self._check_open()
+        for topic, partition in positions:
+            known(self._topics.known, topic, partition)
+        return KafkaReader(self._feed, positions)
+
+    async def seize(self, service: str, partition: int) -> Claim:
+        """See `Log.seize`."""
+        self._check_open()
+        await self._topics.create_own()
+        return await self._owners.seize(service, partition)
+
+    async def join(self, service: str, partitions: int) -> Membership:
+        """See `Log.join`."""
+        self._check_open()
+        await self._topics.create_own()
+        return await self._owners.join(service, partitions)
+
+    async def compact(self) -> None:
+        """Do nothing: the brokers compact, and drop what retention does not keep, in their own time."""
+        self._check_open()
+
+    async def close(self) -> None:
+        """See `Log.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._owners.close()
+        await self._appends.close()
+        await self._feed.close()
+        await self._cluster.close()
+
+    async def _place(self, topic: str, partition: int) -> TopicPartition:
+        self._check_open()
+        await self._know([(topic, partition)])
+        known(self._topics.known, topic, partition)
+        return topic, partition
+
+    async def _know(self, places: Iterable[TopicPartition]) -> None:
+        """Look again when a topic is not known: another process may just have created it."""
+        topics = self._topics.known
+        if any(topic not in topics for topic, _ in places):
+            await self._topics.load()
+
+    def _largest_batch(self, topic: str) -> int:
+        declared = self._topics.known.get(topic)
+        return _BATCH_BYTES if declared is None else min(_BATCH_BYTES, declared.max_event_bytes + BESIDE_THE_VALUE)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogUnavailable(f"the log {self.url} was closed by this process; open it again to use it")

@@ -1,0 +1,105 @@
+"""How a Kafka log is reached and set up: from its URL, and from variables EVENTLIB_KAFKA_…."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from eventlib.errors import WiringError
+from eventlib.variables import Variables, read_settings
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$")]
+
+_SECRETS = frozenset({"password", "tls_key_password", "oauth_client_secret"})
+_FORM = "kafka://host:port[,host:port…]/[?prefix=…&application=…]"
+
+
+class KafkaOptions(Variables):
+    """How a Kafka log is reached, and what it asks of its brokers. All but secrets can stand in the URL as well.
+
+    `prefix` goes before every topic, consumer group and transactional id, `application` before the last two: two
+    applications on one cluster need different ones. `replication_factor` is for new topics (default: three, or as many
+    as there are brokers); `min_insync_replicas` must have an append before it counts (default: one less than the
+    replicas, at least one). `compaction_lag_s` is for how long compaction leaves a record alone.
+    `connections` is how many a process keeps to a broker for writing. `address` is where others reach this process.
+    Times: a request is answered within `request_timeout_s`, an append within `append_timeout_s`; the brokers abort a
+    transaction after `transaction_timeout_s`, and give up a member not heard of for `session_timeout_s`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="EVENTLIB_KAFKA_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    prefix: Name = ""
+    application: Annotated[Name, Field(min_length=1)] = "eventlib"
+    replication_factor: Count | None = None
+    min_insync_replicas: Count | None = None
+    compaction_lag_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    compression: Literal["none", "gzip"] = "none"
+    connections: Count = 4
+    address: str = ""
+    request_timeout_s: Seconds = 10
+    append_timeout_s: Seconds = 30
+    transaction_timeout_s: Seconds = 10
+    session_timeout_s: Seconds = 6
+
+    tls: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_key_password: SecretStr | None = None
+    sasl: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    user: str | None = None
+    password: SecretStr | None = None
+    oauth_token_url: str | None = None
+    oauth_client_id: str | None = None
+    oauth_client_secret: SecretStr | None = None
+    oauth_scope: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed: tuple[str, ...] = ()
+        if self.sasl == "OAUTHBEARER":
+            needed = ("oauth_token_url", "oauth_client_id", "oauth_client_secret")
+        elif self.sasl is not None:
+            needed = ("user", "password")
+        missing = [f"EVENTLIB_KAFKA_{name.upper()}" for name in needed if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"sasl={self.sasl} needs {', '.join(missing)} as well")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: give both, or none")
+        return self
+
+
+def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
+    """Return the brokers to begin with (host:port), and the options, of `kafka://host:port[,host:port]/[?…]`.
+
+    Raises: WiringError, and its SettingsError for an option that is wrong or unknown.
+    """
+    parts = urlsplit(url)
+    hosts = [host if _has_port(host) else f"{host}:9092" for host in parts.netloc.split(",")]
+    if "" in parts.netloc.split(",") or "@" in parts.netloc or parts.path.strip("/") or parts.fragment:
+        raise WiringError(
+            f"the log {url!r} is not of the form {_FORM}; users and passwords are EVENTLIB_KAFKA_… variables"
+        )
+    given: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in given:
+        if name in _SECRETS:
+            raise WiringError(
+                f"a URL is shown in messages, so {name} does not belong there: set EVENTLIB_KAFKA_{name.upper()}"
+            )
+        if name not in KafkaOptions.model_fields:
+            raise WiringError(f"the log {url!r} has no option {name!r}: there are {', '.join(_in_url())}")
+    return hosts, read_settings(KafkaOptions, given)
+
+
+def _in_url() -> list[str]:
+    return [name for name in KafkaOptions.model_fields if name not in _SECRETS]
+
+
+def _has_port(host: str) -> bool:
+    return re.search(r":\d+$", host) is not None

@@ -1,0 +1,234 @@
+"""Readers of a Kafka log: they take turns between partitions, read ahead within bounds, and wait together."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from eventlib.errors import EventlibError, LogUnavailable
+from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.failures import Code, Transient, failure
+from eventlib.log.kafka.fetching import EARLIEST, LATEST, Fetched, Wanted, fetch, offsets_at
+from eventlib.log.kafka.looking import Looks, Written
+from eventlib.log.kafka.slot import Slot
+from eventlib.log.kafka.tail import Tail
+from eventlib.log.port import Reader, Record, TopicPartition
+
+_BUDGET_BYTES = 32_000_000
+_LEAST_BYTES, _MOST_BYTES = 16_000, 500_000
+_PAUSE_S = 0.1
+
+
+class Feed:
+    """What the readers of one log share: a tail for each broker, and the memory for reading ahead."""
+
+    def __init__(self, cluster: Cluster, written: Written, looks: Looks) -> None:
+        self.cluster = cluster
+        self.written = written
+        self.looks = looks
+        self.readers = set[KafkaReader]()
+        self._tails = dict[int, Tail]()
+
+    def room(self) -> int:
+        """Return how many bytes each partition of each reader may read ahead."""
+        slots = sum(len(reader.slots) for reader in self.readers)
+        return min(max(_BUDGET_BYTES // max(slots, 1), _LEAST_BYTES), _MOST_BYTES)
+
+    def follow(self, slot: Slot) -> bool:
+        """Let a slot that has caught up wait for more. Raises: Transient when nobody leads its partition."""
+        node = self.cluster.leader(slot.place)
+        if node not in self._tails:
+            self._tails[node] = Tail(self.cluster, node)
+        return self._tails[node].follow(slot)
+
+    async def close(self) -> None:
+        """End every reader's waiting."""
+        for reader in [*self.readers]:
+            reader.fail(LogUnavailable("the log was closed by this process; open it again to use it"))
+        await asyncio.gather(*(tail.close() for tail in self._tails.values()))
+
+
+class KafkaReader(Reader):
+    """See `Reader`. Waits as long as the brokers are out of reach, unless a poll has to answer at once."""
+
+    def __init__(self, feed: Feed, positions: Mapping[TopicPartition, int]) -> None:
+        self._feed = feed
+        self.slots = {place: Slot(self, place, offset) for place, offset in positions.items()}
+        self._something = asyncio.Event()
+        self._catching_up: asyncio.Task[None] | None = None
+        self._error: EventlibError | None = None
+        self._trouble: tuple[float, Exception] | None = None
+        self._woken = False
+        self._closed = False
+        feed.readers.add(self)
+
+    async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
+        """See `Reader.poll`."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_s is None else loop.time() + timeout_s
+        while True:
+            self._something.clear()
+            records = self._take(limit)
+            self._catch_up()
+            if records or self._woken or self._closed:
+                self._woken = False
+                if len(records) >= limit:
+                    await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
+                return records
+            late = deadline is not None and loop.time() >= deadline
+            self._raise(late=late)
+            if late and self._is_current():
+                return records
+            # What is there already is waited for in any case: it is on its way.
+            await self._wait(None if late else deadline)
+
+    def wake(self) -> None:
+        """See `Reader.wake`."""
+        self._woken = True
+        self.look()
+
+    def look(self) -> None:
+        """Let a poll that waits look again."""
+        self._something.set()
+
+    def room(self) -> int:
+        """Return how many bytes each partition may read ahead."""
+        return self._feed.room()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See `Reader.seek`."""
+        self._leave(self.slots[partition])
+        self.slots[partition] = Slot(self, partition, offset)
+        self.look()
+
+    def position(self, partition: TopicPartition) -> int:
+        """See `Reader.position`."""
+        return self.slots[partition].position
+
+    async def ends(self) -> Mapping[TopicPartition, int]:
+        """See `Reader.ends`."""
+        return await self._feed.looks.ends(self.slots)
+
+    async def close(self) -> None:
+        """See `Reader.close`."""
+        self._closed = True
+        self._feed.readers.discard(self)
+        for slot in self.slots.values():
+            self._leave(slot)
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+            await asyncio.gather(self._catching_up, return_exceptions=True)
+        self.look()
+
+    def fail(self, error: EventlibError) -> None:
+        """End the waiting with an error."""
+        self._error = error
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+        self.look()
+
+    def _take(self, limit: int) -> list[Record]:
+        ready = [slot for slot in self.slots.values() if slot.is_ready]
+        found = list[Record]()
+        for turn, slot in enumerate(ready):
+            room = limit - len(found)
+            if room <= 0:
+                break
+            found += slot.take(-(-room // (len(ready) - turn)))
+            # To the back of the line: with less room than ready partitions, the next poll begins with the others.
+            self.slots[slot.place] = self.slots.pop(slot.place)
+        return found
+
+    def _is_current(self) -> bool:
+        """Tell whether all is here that was there a moment ago, and all that this process has written."""
+        end = self._feed.written.end
+        return all(slot.tail is not None and slot.fetched >= end(place) for place, slot in self.slots.items())
+
+    def _raise(self, *, late: bool) -> None:
+        if self._error is not None:
+            raise self._error
+        now = asyncio.get_running_loop().time()
+        if late and self._trouble is not None and now - self._trouble[0] > self._feed.cluster.options.request_timeout_s:
+            raise LogUnavailable(f"cannot be read at the moment: {self._trouble[1]}")
+
+    async def _wait(self, deadline: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                await self._something.wait()
+
+    def _leave(self, slot: Slot) -> None:
+        if slot.tail is not None:
+            slot.tail.leave(slot)
+
+    # --- catching up
+
+    def _behind(self) -> list[Slot]:
+        return [slot for slot in self.slots.values() if slot.tail is None and slot.has_room]
+
+    def _catch_up(self) -> None:
+        if self._catching_up is None and not self._closed and self._error is None and self._behind():
+            self._catching_up = asyncio.create_task(self._bring_all(), name="kafka reader")
+
+    async def _bring_all(self) -> None:
+        try:
+            while behind := self._behind():
+                try:
+                    await self._bring(behind)
+                    self._trouble = None
+                except (Transient, LogUnavailable) as error:
+                    await self._recover(error)
+        except EventlibError as error:
+            self._error = error
+        finally:
+            self._catching_up = None
+            self.look()
+
+    async def _recover(self, error: Exception) -> None:
+        if self._trouble is None:
+            self._trouble = (asyncio.get_running_loop().time(), error)
+        with suppress(LogUnavailable):
+            await self._feed.cluster.refresh()
+        self.look()
+        await asyncio.sleep(_PAUSE_S)
+
+    async def _bring(self, behind: Sequence[Slot]) -> None:
+        cluster, most = self._feed.cluster, self.room()
+        slots = {slot.place: slot for slot in behind}
+        asked = [
+            fetch(cluster, node, [Wanted(place, slots[place].fetched, most) for place in places])
+            for node, places in cluster.by_leader(slots).items()
+        ]
+        for answers in await asyncio.gather(*asked):
+            for each in answers:
+                await self._took(slots[each.place], each)
+
+    async def _took(self, slot: Slot, each: Fetched) -> None:
+        if self.slots[slot.place] is not slot:
+            return  # somebody sought meanwhile
+        if each.code == Code.OFFSET_OUT_OF_RANGE:
+            await self._find(slot)
+            return
+        if each.code:
+            raise failure(each.code, f"reading {slot.place[0]}/{slot.place[1]}")
+        if each.chunk is not None:
+            slot.deliver(each.chunk)
+        elif slot.fetched < each.end:
+            await self._over_gap(slot, each.end)
+        if slot.fetched >= each.end and self._feed.follow(slot):
+            self.look()
+
+    async def _over_gap(self, slot: Slot, end: int) -> None:
+        """Go to the end when nothing is left before it: asked for alone, so that others' bytes do not count."""
+        node = self._feed.cluster.leader(slot.place)
+        (alone,) = await fetch(self._feed.cluster, node, [Wanted(slot.place, slot.fetched, self.room())])
+        if alone.code == Code.NONE and alone.chunk is None:
+            slot.skip_to(end)
+
+    async def _find(self, slot: Slot) -> None:
+        """Go on where there is something: what was there is not kept any more, or it is still to be written."""
+        start, end = [
+            (await offsets_at(self._feed.cluster, [slot.place], time))[slot.place] for time in (EARLIEST, LATEST)
+        ]
+        if slot.fetched < start:
+            slot.skip_to(start)
+        else:
+            slot.fetched = end

@@ -1,0 +1,178 @@
+"""Requests that aiokafka does not have, or not in the version that is needed here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiokafka.errors import IncompatibleBrokerVersion
+from aiokafka.protocol.api import RequestStruct, Response, ResponseHeader_v0
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    CompactArray,
+    CompactBytes,
+    CompactString,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Schema,
+    String,
+    TaggedFields,
+)
+
+_TAGS = ("tags", TaggedFields)
+_TEXT = CompactString()
+
+
+class ApiVersionsResponse3(Response):
+    """What a broker understands; the tag 2 holds the features that its cluster has agreed on."""
+
+    API_KEY = 18
+    API_VERSION = 3
+    SCHEMA = Schema(
+        ("error_code", Int16),
+        ("api_versions", CompactArray(("api_key", Int16), ("first", Int16), ("last", Int16), _TAGS)),
+        ("throttle_time_ms", Int32),
+        _TAGS,
+    )
+
+
+class ApiVersionsRequest3(RequestStruct):
+    """Asks for `ApiVersionsResponse3`."""
+
+    API_KEY = 18
+    API_VERSION = 3
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = ApiVersionsResponse3
+    SCHEMA = Schema(("software", _TEXT), ("version", _TEXT), _TAGS)
+
+    def parse_response_header(self, read_buffer: Any) -> Any:
+        """Read the old header: a client that does not know yet what is spoken has to understand the answer."""
+        return ResponseHeader_v0.decode(read_buffer)
+
+
+class ProduceResponse12(Response):
+    """Where each batch stands."""
+
+    API_KEY = 0
+    API_VERSION = 12
+    SCHEMA = Schema(
+        (
+            "topics",
+            CompactArray(
+                ("topic", _TEXT),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("partition", Int32),
+                        ("error_code", Int16),
+                        ("offset", Int64),
+                        ("timestamp", Int64),
+                        ("log_start_offset", Int64),
+                        ("record_errors", CompactArray(("index", Int32), ("message", _TEXT), _TAGS)),
+                        ("message", _TEXT),
+                        _TAGS,
+                    ),
+                ),
+                _TAGS,
+            ),
+        ),
+        ("throttle_time_ms", Int32),
+        _TAGS,
+    )
+
+
+class ProduceRequest12(RequestStruct):
+    """Appends a batch to each of some partitions; a transactional one takes them into its transaction by that."""
+
+    API_KEY = 0
+    API_VERSION = 12
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = ProduceResponse12
+    SCHEMA = Schema(
+        ("transactional_id", _TEXT),
+        ("required_acks", Int16),
+        ("timeout", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("topic", _TEXT),
+                ("partitions", CompactArray(("partition", Int32), ("records", CompactBytes), _TAGS)),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    )
+
+
+class EndTxnResponse5(Response):
+    """The end of a transaction, and the producer's id and epoch for its next one."""
+
+    API_KEY = 26
+    API_VERSION = 5
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32), ("error_code", Int16), ("producer_id", Int64), ("producer_epoch", Int16), _TAGS
+    )
+
+
+class EndTxnRequest5(RequestStruct):
+    """Commits or aborts, and moves the producer to its next epoch: what is still under way of this one comes too late."""
+
+    API_KEY = 26
+    API_VERSION = 5
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = EndTxnResponse5
+    SCHEMA = Schema(
+        ("transactional_id", _TEXT), ("producer_id", Int64), ("producer_epoch", Int16), ("committed", Boolean), _TAGS
+    )
+
+
+class IncrementalAlterConfigsResponse0(Response):
+    """Whether each resource took its changes."""
+
+    API_KEY = 44
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "resources",
+            Array(("error_code", Int16), ("error_message", String("utf-8")), ("type", Int8), ("name", String("utf-8"))),
+        ),
+    )
+
+
+class IncrementalAlterConfigsRequest0(RequestStruct):
+    """Changes some settings of a resource, and leaves the others as they are."""
+
+    API_KEY = 44
+    API_VERSION = 0
+    RESPONSE_TYPE = IncrementalAlterConfigsResponse0
+    SCHEMA = Schema(
+        (
+            "resources",
+            Array(
+                ("type", Int8),
+                ("name", String("utf-8")),
+                ("configs", Array(("key", String("utf-8")), ("operation", Int8), ("value", String("utf-8")))),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+
+class Exactly:
+    """A message to be sent in its one version, as `AIOKafkaConnection.send` takes it."""
+
+    def __init__(self, message: RequestStruct) -> None:
+        self._message = message
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> RequestStruct:
+        """Return the message. Raises: IncompatibleBrokerVersion when the broker does not know it."""
+        message = self._message
+        first, last = versions.get(message.API_KEY, (0, -1))
+        if not first <= message.API_VERSION <= last:
+            raise IncompatibleBrokerVersion(
+                f"{type(message).__name__} needs version {message.API_VERSION} of API {message.API_KEY}, and the broker "
+                f"has {first} to {last}"
+            )
+        return message

@@ -1,0 +1,127 @@
+"""Following the ends of partitions: one waiting request to each broker, for all readers of the process."""
+
+import asyncio
+from typing import Any
+
+from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.failures import Code, Transient, failure
+from eventlib.log.kafka.fetching import Fetched, Wanted, fetch_request, fetched
+from eventlib.log.kafka.slot import Slot
+from eventlib.log.port import TopicPartition
+
+_WAIT_MS = 100
+"""How long a broker may wait for something new; a partition that is followed from now on waits as long at most."""
+
+_NEW = (0, 0)
+_LAST_EPOCH = 2**31 - 1
+_MOST_BYTES = 500_000
+
+
+class _Followed:
+    """A partition's end as it is known here, and who waits there."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.slots = set[Slot]()
+
+
+class Tail:
+    """Follows partitions that one broker leads.
+
+    It keeps a fetch session (KIP-227), so that a request and its answer name only what has changed. Whoever falls
+    behind is let go, and catches up by itself.
+    """
+
+    def __init__(self, cluster: Cluster, node: int) -> None:
+        self._cluster = cluster
+        self._node = node
+        self._followed = dict[TopicPartition, _Followed]()
+        self._session = _NEW
+        self._known = dict[TopicPartition, int]()
+        self._following: asyncio.Task[None] | None = None
+
+    def follow(self, slot: Slot) -> bool:
+        """Bring a slot what comes from now on; False when it is not at the end that is known here."""
+        followed = self._followed.get(slot.place)
+        if followed is None:
+            followed = self._followed[slot.place] = _Followed(slot.fetched)
+        elif slot.fetched < followed.offset:
+            return False
+        followed.slots.add(slot)
+        slot.tail = self
+        if self._following is None:
+            self._following = asyncio.create_task(self._run(), name=f"kafka tail of broker {self._node}")
+        return True
+
+    def leave(self, slot: Slot) -> None:
+        """Bring a slot nothing more."""
+        slot.tail = None
+        followed = self._followed.get(slot.place)
+        if followed is not None:
+            followed.slots.discard(slot)
+            if not followed.slots:
+                del self._followed[slot.place]
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            while self._followed:
+                await self._turn()
+        except Transient:
+            for place in [*self._followed]:
+                self._let_go(place)
+        finally:
+            self._following = None
+            self._session, self._known = _NEW, {}
+
+    async def _turn(self) -> None:
+        asked = {place: followed.offset for place, followed in self._followed.items()}
+        is_new = self._session[1] == 0
+        changed = [
+            Wanted(place, offset, _MOST_BYTES)
+            for place, offset in asked.items()
+            if is_new or self._known.get(place) != offset
+        ]
+        gone = [] if is_new else [place for place in self._known if place not in asked]
+        message = fetch_request(self._cluster, changed, self._session, gone, _WAIT_MS)
+        answer = await self._cluster.send(self._node, message, "tail")
+        if not self._goes_on(answer):
+            return
+        self._known = asked
+        for each in fetched(self._cluster, answer, asked):
+            self._take(each)
+
+    def _goes_on(self, answer: Any) -> bool:
+        if answer.error_code in {Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH}:
+            self._session = _NEW
+            return False
+        if answer.error_code:
+            raise failure(answer.error_code, "fetching")
+        epoch = self._session[1]
+        # A broker that keeps no session for us says 0: then each request is complete.
+        self._session = (answer.session_id, 1 if epoch == _LAST_EPOCH else epoch + 1) if answer.session_id else _NEW
+        return True
+
+    def _take(self, each: Fetched) -> None:
+        followed = self._followed.get(each.place)
+        if followed is None:
+            return
+        if each.code:
+            self._let_go(each.place)
+        elif each.chunk is not None:
+            followed.offset = max(followed.offset, each.chunk.next)
+            for slot in [*followed.slots]:
+                slot.deliver(each.chunk)
+                if slot.fetched < followed.offset:  # it has no room, so it goes on by itself later
+                    self.leave(slot)
+                    slot.reader.look()
+
+    def _let_go(self, place: TopicPartition) -> None:
+        for slot in [*self._followed[place].slots]:
+            self.leave(slot)
+            slot.reader.look()

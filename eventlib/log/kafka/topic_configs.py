@@ -1,0 +1,77 @@
+"""From a topic's declaration to Kafka's settings, and back."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.port import TOMBSTONES_KEPT
+from eventlib.topic import Topic
+
+BESIDE_THE_VALUE = 65_536
+"""How many bytes a record may have beside its value, in a topic whose largest event is that value."""
+
+TIMESTAMP_TYPE = "message.timestamp.type"
+DECLARED_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes")
+
+_MILLISECOND = timedelta(milliseconds=1)
+_WEEK = timedelta(days=7)
+_SEGMENTS = 4
+"""Retention drops whole segments, so what is kept is some of them."""
+
+_LEAST_SEGMENT_BYTES, _MOST_SEGMENT_BYTES = 1 << 20, 1 << 30
+_COMPACTED_SEGMENT_BYTES = 64 << 20  # the newest segment is never compacted
+
+
+def declared_configs(topic: Topic, options: KafkaOptions) -> dict[str, str]:
+    """Return the settings that follow from a declaration."""
+    found = {
+        "cleanup.policy": "compact" if topic.compacted else "delete",
+        "retention.ms": _number(None if topic.retention is None else topic.retention // _MILLISECOND),
+        "retention.bytes": _number(topic.retention_bytes),
+        "max.message.bytes": str(topic.max_event_bytes + BESIDE_THE_VALUE),
+    }
+    if topic.compacted:
+        found["delete.retention.ms"] = str(TOMBSTONES_KEPT // _MILLISECOND)
+        found["min.compaction.lag.ms"] = str(int(options.compaction_lag_s * 1000))
+    return found
+
+
+def creation_configs(topic: Topic, replicas: int, options: KafkaOptions) -> dict[str, str]:
+    """Return the settings of a new topic."""
+    return declared_configs(topic, options) | {
+        TIMESTAMP_TYPE: "CreateTime",
+        "min.insync.replicas": str(options.min_insync_replicas or max(replicas - 1, 1)),
+        "segment.bytes": str(_segment_bytes(topic)),
+        "segment.ms": str(min(_WEEK, (topic.retention or _WEEK) / _SEGMENTS) // _MILLISECOND),
+    }
+
+
+def topic_from(name: str, partitions: int, configs: Mapping[str, str], declared: Mapping[str, Any]) -> Topic:
+    """Return a topic as the cluster has it; nobody may have declared it."""
+    retention_ms, retention_bytes = int(configs["retention.ms"]), int(configs["retention.bytes"])
+    return Topic(
+        name,
+        partitions=partitions,
+        retention=None if retention_ms < 0 else retention_ms * _MILLISECOND,
+        retention_bytes=None if retention_bytes < 0 else retention_bytes,
+        compacted="compact" in configs["cleanup.policy"],
+        latest=declared.get("latest", False),
+        partitioner=declared.get("partitioner", "murmur2"),
+        max_event_bytes=max(int(configs["max.message.bytes"]) - BESIDE_THE_VALUE, 1),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-1" if value is None else str(value)
+
+
+def _segment_bytes(topic: Topic) -> int:
+    if topic.compacted:
+        wanted = _COMPACTED_SEGMENT_BYTES
+    elif topic.retention_bytes is not None:
+        wanted = topic.retention_bytes // _SEGMENTS
+    else:
+        wanted = _MOST_SEGMENT_BYTES
+    # A record has to fit into a segment.
+    return max(wanted, _LEAST_SEGMENT_BYTES, topic.max_event_bytes + BESIDE_THE_VALUE)

@@ -1,0 +1,173 @@
+"""Topics: created from their declarations, and held against them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+
+from eventlib.errors import TopicMismatch, WiringError
+from eventlib.log.kafka.appends import Appends
+from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.failures import Code, Transient, failure, name_of
+from eventlib.log.kafka.looking import Looks
+from eventlib.log.kafka.requests import Exactly, IncrementalAlterConfigsRequest0
+from eventlib.log.kafka.topic_configs import (
+    DECLARED_KEYS,
+    TIMESTAMP_TYPE,
+    creation_configs,
+    declared_configs,
+    topic_from,
+)
+from eventlib.log.port import Record
+from eventlib.log.rules import refuse_mismatch
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+_OWN = "_eventlib."
+OWNERS = Topic(f"{_OWN}owners", partitions=1, compacted=True)
+"""Who has taken which partition of which service, newest last: a claim's epoch is its offset there."""
+
+_DECLARATIONS = Topic(f"{_OWN}topics", partitions=1, compacted=True)
+_TOPIC = 2  # among the kinds of resources
+_SET = 0
+_MOST_REPLICAS = 3
+
+
+class Topics:
+    """The topics on one log: their settings are the cluster's, and what Kafka has no setting for is declared beside them."""
+
+    def __init__(self, cluster: Cluster, looks: Looks, appends: Appends) -> None:
+        self.known: Mapping[str, Topic] = {}
+        self._cluster = cluster
+        self._looks = looks
+        self._appends = appends
+        self._declared = dict[str, dict[str, Any]]()
+        self._read_to = 0
+
+    async def load(self) -> None:
+        """Learn what is on the cluster now. Raises: LogUnavailable, LogDenied."""
+        await self._cluster.refresh()
+        await self._read_declarations()
+        names = [name for name in self._cluster.topics if not name.startswith(_OWN)]
+        configs = await self._configs(names)
+        self.known = {
+            name: topic_from(name, len(self._cluster.topics[name]), found, self._declared.get(name, {}))
+            for name, found in configs.items()
+        }
+
+    async def create(self, topics: Iterable[Topic]) -> None:
+        """See `Log.create_topics`. Raises: TopicMismatch also for a topic that has its times from the brokers."""
+        declared = [*topics]
+        await self.load()
+        await self._refuse_mismatches(declared)
+        missing = [topic for topic in declared if topic.name not in self._cluster.topics]
+        if missing:
+            await self.create_own()
+            await self._create(missing)
+        changed = [topic for topic in declared if self.known.get(topic.name) != topic]
+        await self._declare(changed)
+        await self._alter([topic for topic in changed if topic not in missing])
+        if changed:
+            await self.load()
+            await self._refuse_mismatches(declared)  # somebody else may have been quicker
+
+    async def create_own(self) -> None:
+        """Create the topics that this log keeps for itself, where they are missing."""
+        missing = [topic for topic in (OWNERS, _DECLARATIONS) if topic.name not in self._cluster.topics]
+        if missing:
+            await self._create(missing)
+
+    async def _refuse_mismatches(self, declared: Sequence[Topic]) -> None:
+        there = [topic for topic in declared if topic.name in self.known]
+        for topic in there:
+            refuse_mismatch(self.known[topic.name], topic)
+        for name, configs in (await self._configs([topic.name for topic in there])).items():
+            if configs.get(TIMESTAMP_TYPE) == "LogAppendTime":
+                raise TopicMismatch(
+                    f"topic {name!r} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers would change the times of its events, "
+                    f"and a replay would decide otherwise; set it to CreateTime, or use another topic"
+                )
+
+    async def _configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        if not names:
+            return {}
+        asked = [(_TOPIC, self._cluster.physical(name), [*DECLARED_KEYS, TIMESTAMP_TYPE]) for name in names]
+        answer = await self._ask(DescribeConfigsRequest(asked))
+        found = dict[str, dict[str, str]]()
+        for code, _, _, name, entries in answer.resources:
+            if code == Code.NONE:
+                found[self._cluster.logical(name)] = {key: value for key, value, *_ in entries}
+            elif code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+                raise failure(code, f"looking at the settings of topic {name}")
+        return found
+
+    async def _create(self, topics: Sequence[Topic]) -> None:
+        options = self._cluster.options
+        replicas = options.replication_factor or min(_MOST_REPLICAS, len(self._cluster.brokers))
+        requests: list[Any] = [
+            (self._cluster.physical(topic.name), topic.partitions, replicas, [], [*configs.items()])
+            for topic in topics
+            for configs in [creation_configs(topic, replicas, options)]
+        ]
+        message = CreateTopicsRequest(requests, int(options.request_timeout_s * 1000), validate_only=False)
+        await self._cluster.persist(lambda: self._create_once(message), options.append_timeout_s)
+        names = [topic.name for topic in topics]
+        await self._cluster.persist(lambda: self._look_for(names), options.append_timeout_s)
+
+    async def _create_once(self, message: Any) -> None:
+        answer = await self._cluster.ask(message)
+        for name, code, sentence in answer.topic_errors:
+            if code in {Code.NONE, Code.TOPIC_ALREADY_EXISTS}:
+                continue
+            error = failure(code, f"creating topic {name}")
+            if isinstance(error, Transient) or code == Code.TOPIC_AUTHORIZATION_FAILED:
+                raise error
+            raise WiringError(
+                f"topic {name} cannot be created: {sentence or name_of(code)}; see EVENTLIB_KAFKA_REPLICATION_FACTOR and "
+                "the brokers' policies, or let somebody create it who may"
+            )
+
+    async def _look_for(self, names: Sequence[str]) -> None:
+        await self._cluster.refresh()
+        for name in names:
+            partitions = self._cluster.topics.get(name, {})
+            if not partitions or any(leader < 0 for leader in partitions.values()):
+                raise Transient(f"topic {name} was created, and is not there yet", stale=False)
+
+    async def _alter(self, topics: Sequence[Topic]) -> None:
+        there = await self._configs([topic.name for topic in topics])
+        changes = list[tuple[int, str, list[tuple[str, int, str]]]]()
+        for topic in topics:
+            wanted = declared_configs(topic, self._cluster.options)
+            differ = [(key, _SET, value) for key, value in wanted.items() if there[topic.name].get(key) != value]
+            if differ:
+                changes.append((_TOPIC, self._cluster.physical(topic.name), differ))
+        if not changes:
+            return
+        answer = await self._ask(Exactly(IncrementalAlterConfigsRequest0(changes, False)))
+        for code, _, _, name in answer.resources:
+            if code:
+                raise failure(code, f"changing the settings of topic {name}")
+
+    async def _declare(self, topics: Sequence[Topic]) -> None:
+        records = list[Record]()
+        for topic in topics:
+            content = {"partitioner": topic.partitioner, "latest": topic.latest}
+            if self._declared.get(topic.name) != content:
+                value = json.dumps(content).encode()
+                records.append(Record(_DECLARATIONS.name, 0, -1, now_ms(), topic.name.encode(), value))
+        if records:
+            await self.create_own()
+            await self._appends.append(records)
+
+    async def _read_declarations(self) -> None:
+        if _DECLARATIONS.name not in self._cluster.topics:
+            return
+        while records := await self._looks.read((_DECLARATIONS.name, 0), self._read_to, 1_000):
+            for record in records:
+                self._declared[(record.key or b"").decode()] = json.loads(record.value or b"{}")
+            self._read_to = records[-1].offset + 1
+
+    async def _ask(self, message: Any) -> Any:
+        return await self._cluster.persist(lambda: self._cluster.ask(message), self._cluster.options.request_timeout_s)
