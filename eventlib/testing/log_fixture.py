@@ -39,8 +39,8 @@ class LogFixture:
     """Whether the members of a service share its partitions out; otherwise the first owns all, and others stand by."""
 
     seen_at_once = True
-    """Whether another handle reads an append as soon as it has returned; a log that ends transactions in its own time
-    may take moments."""
+    """Whether others, and readers, see an append as soon as it has returned; a log that ends transactions in its own
+    time may take moments. `Log.read` and `Log.end` of the handle that made it always do."""
 
     place: Path
     handles: list[Log]

@@ -1,0 +1,41 @@
+"""The log on Kafka passes the public suite, on a real broker; also where transactions are of the first kind."""
+
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+
+from eventlib.broker import Cluster
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.port import Log
+from eventlib.testing.log_contract import AppendContract, LogContract
+from eventlib.testing.log_fixture import LogFixture
+from eventlib.testing.ownership_contract import OwnershipContract
+
+
+class OnKafka(LogFixture):
+    compacts_now = False
+    shares_tasks = True
+    seen_at_once = False
+
+    broker: Cluster
+
+    @pytest.fixture(autouse=True)
+    def _on_the_broker(self, broker: Cluster) -> None:
+        self.broker = broker
+
+    async def open_log(self, place: Path) -> Log:
+        prefix = blake2b(str(place).encode(), digest_size=6).hexdigest()
+        return await KafkaLog.open(f"{self.broker.url}/?prefix={prefix}.")
+
+
+class TestKafkaLog(OnKafka, LogContract):
+    pass
+
+
+class TestKafkaLogWithAnnouncedTransactions(OnKafka, AppendContract, OwnershipContract):
+    """On a cluster that has not agreed on transactions of the second kind, as those before Kafka 4.0."""
+
+    @pytest.fixture(autouse=True)
+    def _an_older_cluster(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("eventlib.log.kafka.cluster._finalized", lambda _: {})

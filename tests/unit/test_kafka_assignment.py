@@ -1,0 +1,61 @@
+"""Who runs which task: evenly, whole, and with as few moves as that takes."""
+
+from random import Random
+
+import pytest
+
+from eventlib.log.kafka.assignment import Member, assign
+
+
+def _members(runs: dict[str, list[int]], generation: int = 1) -> list[Member]:
+    return [Member(name, theirs, generation) for name, theirs in runs.items()]
+
+
+def test_the_first_member_runs_all() -> None:
+    assert assign(4, [Member("a", (), -1)]) == {"a": [0, 1, 2, 3]}
+
+
+def test_a_second_one_takes_half_and_the_first_keeps_its_own() -> None:
+    assert assign(5, _members({"a": [0, 1, 2, 3, 4], "b": []})) == {"a": [0, 1, 2], "b": [3, 4]}
+
+
+def test_who_ran_most_keeps_the_odd_one() -> None:
+    assert assign(3, _members({"a": [2], "b": [0, 1]})) == {"a": [2], "b": [0, 1]}
+
+
+def test_more_members_than_tasks_leave_some_without() -> None:
+    assert assign(1, _members({"a": [], "b": [0], "c": []})) == {"b": [0], "a": [], "c": []}
+
+
+def test_of_two_who_say_that_they_run_a_task_the_newer_generation_does() -> None:
+    zombie, rightful = Member("zombie", (0, 1, 2, 3), 3), Member("rightful", (0, 1), 7)
+    assert assign(4, [zombie, rightful]) == {"rightful": [0, 1], "zombie": [2, 3]}
+
+
+def test_tasks_that_there_are_not_are_nobodys() -> None:
+    assert assign(2, _members({"a": [0, 7, -1], "b": [1]})) == {"a": [0], "b": [1]}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_through_joins_and_departures(seed: int) -> None:
+    random = Random(seed)
+    tasks, runs = random.randint(1, 64), {"0": list[int]()}
+    for generation in range(1, 30):
+        if random.random() < 0.5 or len(runs) == 1:
+            runs[str(generation)] = []
+        else:
+            runs.pop(random.choice(sorted(runs)))
+        after = assign(tasks, _members(runs, generation))
+        assert sorted(task for theirs in after.values() for task in theirs) == list(range(tasks))
+        sizes = [len(theirs) for theirs in after.values()]
+        assert max(sizes) - min(sizes) <= 1
+        _assert_no_needless_move(runs, after)
+        runs = after
+
+
+def _assert_no_needless_move(before: dict[str, list[int]], after: dict[str, list[int]]) -> None:
+    for name, theirs in after.items():
+        lost = set(before[name]) - set(theirs)
+        gained = set(theirs) - set(before[name])
+        assert not (lost and gained)
+        assert len(lost) == max(0, len(before[name]) - len(theirs))
