@@ -178,23 +178,38 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 @app.command(cls=Command, rich_help_panel=_LOOK)
-def state(
+def state(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
     key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, a product's SKU: what the decider has.")],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME|EVENT_ID",
+            help="As it was at a time (UTC), or after an event.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show what a decider knows of a key now.
+    """Show what a decider knows of a key now, or what it knew at a moment.
+
+    The past is folded from the journal and the log: all that the decider had
+    handled by a time, or up to the step in which it handled, or said, an event
+    (the beginning of its id is enough). `eventlib history` shows the steps.
 
     [dim]Examples:[/dim]
       eventlib state order 536365
+      eventlib state payment 536365 --at 2026-01-31T12:00:00.250Z
+      eventlib state payment 536365 --at 6dd20bf1
       eventlib state shelf 85123A --json | jq .state.on_hand
     """
     from eventlib.cli.state import print_state
 
-    print_state(Place.of(context, app, log), decider, key, as_json=as_json)
+    print_state(Place.of(context, app, log), decider, key, at, as_json=as_json)
 
 
 app.add_typer(parked, name="parked", rich_help_panel=_LOOK)

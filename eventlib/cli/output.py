@@ -63,6 +63,12 @@ def write_lines(lines: Iterable[bytes]) -> None:
     sys.stdout.buffer.flush()
 
 
+def warn(sentence: str) -> None:
+    """Say something on stderr that a person should know about what was printed; nothing when it is empty."""
+    if sentence:
+        sys.stderr.write(f"note: {sentence}\n")
+
+
 def iso(at: datetime) -> str:
     """Return a time as the log has it: ISO 8601, UTC, milliseconds."""
     return iso_ms(to_ms(at))

@@ -11,19 +11,31 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
+from eventlib.eventlog import EventLog
 from eventlib.inspection.state import KnownState, state_of
+from eventlib.replay.moments import moment_of, state_in
+from eventlib.replay.past import past_of_key
 
 
-def print_state(place: Place, decider: str, key: str, *, as_json: bool) -> None:
-    """Print what a decider knows of a key."""
-    known = look(place, lambda log: state_of(log, decider, key))
+def print_state(place: Place, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
+    """Print what a decider knows of a key, or knew at a moment: a time, or an event's id."""
+    known, doubt = look(place, lambda log: _known(log, decider, key, at))
     if as_json:
-        output.print_json([_json(known)])
+        output.print_json([{**state_json(known), **({"doubt": doubt} if doubt else {})}])
     else:
         _print(known)
+    output.warn(doubt)
 
 
-def _json(known: KnownState) -> dict[str, object]:
+async def _known(log: EventLog, decider: str, key: str, at: str | None) -> tuple[KnownState, str]:
+    if at is None:
+        return await state_of(log, decider, key), ""
+    past = await past_of_key(log, log.choreography.decider(decider), key)
+    return await state_in(log, past, moment_of(at)), past.doubt
+
+
+def state_json(known: KnownState) -> dict[str, object]:
+    """Return a state as JSON has it."""
     return {
         "service": known.service,
         "decider": known.decider,

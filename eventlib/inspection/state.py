@@ -12,7 +12,7 @@ from eventlib.log.port import Record
 from eventlib.runtime.entry import Entry, entry_of
 from eventlib.runtime.records import state_key
 from eventlib.service import Service
-from eventlib.times import from_ms, to_ms
+from eventlib.times import from_ms
 
 _CHUNK = 1_000
 
@@ -54,14 +54,19 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
             f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
             f"services have run"
         )
-    entry = await _entry(log, record, decider)
-    due = _due(decider, entry)
+    return known_state(log, decider, key, await _entry(log, record, decider), from_ms(record.timestamp_ms))
+
+
+def known_state(log: EventLog, decider: Decider[Any], key: str, entry: Entry, recorded_at: datetime) -> KnownState:
+    """Return what an entry says about a key."""
+    service = log.choreography.service_of(decider)
+    due = {name: from_ms(at_ms) for name, at_ms in sorted(entry.due.items(), key=lambda item: item[1])}
     return KnownState(
         service.name,
         decider.name,
         key,
-        partition,
-        from_ms(record.timestamp_ms),
+        partition_of(service, key),
+        recorded_at,
         entry.state,
         entry.sequence,
         entry.changed_by,
@@ -89,14 +94,6 @@ async def newest_of_key(log: EventLog, topic: str, partition: int, key: str) -> 
                 return record
         high = low
     return None
-
-
-def _due(decider: Decider[Any], entry: Entry) -> dict[str, datetime]:
-    """Return the deadlines that follow from a state and have not passed, the next one first."""
-    if entry.state is None:
-        return {}
-    due = sorted(decider.due(entry.state).items(), key=lambda item: item[1])
-    return {name: at for name, at in due if entry.memory.passed.get(name) != to_ms(at)}
 
 
 async def _entry(log: EventLog, record: Record, decider: Decider[Any]) -> Entry:

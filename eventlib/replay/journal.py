@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
+from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.replay.acts import (
@@ -59,6 +60,11 @@ class TaskJournal:
         self._inputs: dict[str, _InputTopic] = {}
         self._control = service.control.name
         self._foreign = log.foreigners.topics
+        self._topics = (
+            None
+            if only is None
+            else {contract_of(e).topic.name for e in log.choreography.decider(only.decider).handlers}
+        )
 
     async def __aiter__(self) -> AsyncIterator[Done]:
         """Yield the transactions up to the journal's end as it is when that is reached."""
@@ -120,7 +126,7 @@ class TaskJournal:
         return found
 
     async def _take_run(self, run: Step, refused: Mapping[str, Refusal], found: list[Act]) -> None:
-        if run.topic == self._control:
+        if run.topic == self._control or (self._topics is not None and run.topic not in self._topics):
             return
         topic = self._inputs.get(run.topic)
         if topic is None:

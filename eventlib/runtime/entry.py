@@ -30,6 +30,12 @@ class Memory:
         kept = {name: dict(part) for name, part in (("passed", passed), ("answered", answered)) if part}
         self.headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memory) and (self.passed, self.answered) == (other.passed, other.answered)
+
+    def __hash__(self) -> int:
+        return hash(self.headers)
+
     def with_answered(self, request_id: str, body_hash: str) -> "Memory":
         """Return it with one more request answered."""
         return Memory(self.passed, {**self.answered, request_id: body_hash})

@@ -296,6 +296,23 @@ def test_the_state_of_a_key(objects: Objects, shown: Print) -> None:
     assert "deadline overdue_at" in shown("state", "order", "broken")
 
 
+def test_the_state_of_a_key_at_a_time_and_after_an_event(objects: Objects, shown: Print) -> None:
+    (saga,) = objects("saga", "declined")
+    by_type = {event["type"]: event for event in saga["events"]}
+    asked, failed = by_type["ChargeRequested"], by_type["PaymentFailed"]
+    (then,) = objects("state", "payment", "declined", "--at", asked["recorded_at"])
+    assert (then["state"]["stage"], then["recorded_at"]) == ("charging", asked["recorded_at"])
+    (then,) = objects("state", "payment", "declined", "--at", failed["id"])
+    assert then["state"]["stage"] == "failed"
+    (now,) = objects("state", "payment", "declined")
+    assert objects("state", "payment", "declined", "--at", "2999-01-01") == [now]
+    assert "stage         charging" in shown("state", "payment", "declined", "--at", asked["id"][:8])
+    assert "payment knew nothing of 'declined' then" in shown(
+        "state", "payment", "declined", "--at", "2020-01-01", code=1
+    )
+    assert "no event on this log has the id 'soon'" in shown("state", "payment", "declined", "--at", "soon", code=1)
+
+
 def test_states_that_are_not_there(shown: Print) -> None:
     assert "there is no decider 'nope'; known are delivery" in shown("state", "nope", "1", code=1)
     assert "decider order knows nothing of key 'nope'" in shown("state", "order", "nope", code=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eventlib import Event, EventLog, OutcomeUnknown, Runtime, RuntimeConfig, open_log
+from eventlib import Event, EventLog, OutcomeUnknown, Runtime, RuntimeConfig, Terminal, open_log
 from eventlib.log.port import Record
 from services import shop
 from services.dispatch.ports import Booked, Recalled, Undeliverable
@@ -30,10 +30,12 @@ IMPATIENT = RuntimeConfig(breaker_pause_s=0.1, breaker_longest_pause_s=0.4, grac
 class Script:
     """How the way to one side of the outside world behaves: calls fail while it is down, and wait while it is held.
 
-    `loses` counts, by call, the answers that are yet to be lost after the other side has acted.
+    While it is broken no call will ever go through. `loses` counts, by call, the answers that are yet to be lost after
+    the other side has acted.
     """
 
     is_down: bool = False
+    is_broken: bool = False
     held: asyncio.Event | None = None
     loses: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
@@ -43,6 +45,8 @@ class Script:
         self.calls[call] += 1
         if self.is_down:
             raise OutcomeUnknown("nobody there")
+        if self.is_broken:
+            raise Terminal("they do not know us")
 
     async def after(self, call: str) -> None:
         """Let an answer through, or not."""
@@ -113,12 +117,15 @@ class RunningShop:
     @asynccontextmanager
     async def services(self, config: RuntimeConfig = IMPATIENT) -> AsyncIterator[Runtime]:
         """Run the services."""
+        async with Runtime(self.log, ports=self.ports(), config=config) as runtime, asyncio.timeout(LONGEST_S):
+            yield runtime
+
+    def ports(self) -> dict[str, object]:
+        """Return the outside world as the services see it."""
         gateway = Gateway(self._ledger, self._faults[0], seed=SEED)
         carrier = Carrier(self._ledger, self._faults[1], seed=SEED)
         gateway.script, carrier.script = self.to_gateway, self.to_carrier
-        ports = {"gateway": gateway, "carrier": carrier}
-        async with Runtime(self.log, ports=ports, config=config) as runtime, asyncio.timeout(LONGEST_S):
-            yield runtime
+        return {"gateway": gateway, "carrier": carrier}
 
     async def deliver(self) -> None:
         """Put stock on the shelf; the services have to run for it to arrive."""

@@ -1,0 +1,156 @@
+"""All that is known of one key's past under one decider, read from its task's journal and the log."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.decider import Decider
+from eventlib.errors import ContractError, UndecodableRecord, WiringError
+from eventlib.event import contract_of
+from eventlib.eventlog import EventLog
+from eventlib.inspection.state import newest_of_key, partition_of
+from eventlib.log.port import Record
+from eventlib.replay.acts import Act, Begun, Done, Input, Released
+from eventlib.replay.folding import KeyFold, Taken
+from eventlib.replay.journal import Only, TaskJournal
+from eventlib.replay.said import Search, find_said, recorded, refuse_dropped
+from eventlib.replay.steps import HistoryStep, Recorded
+from eventlib.runtime.entry import entry_of
+from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.parking import key_text
+from eventlib.runtime.records import state_key
+from eventlib.service import Service
+from eventlib.times import to_ms
+
+Transaction = tuple[Done, Sequence[Act | Taken]]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPast:
+    """The steps of a key under its decider, in order.
+
+    `doubt` is a sentence when today's code does not come to the state that was recorded last: evolve was changed
+    since then, and earlier states may not be what they were either. It is empty when all is as recorded.
+    """
+
+    service: Service
+    decider: Decider[Any]
+    key: str
+    partition: int
+    steps: Sequence[HistoryStep[Any]]
+    doubt: str
+
+
+async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast:
+    """Read a key's past.
+
+    Cost: the key's own partition of the journal, of the decider's inputs and of what it says; of what it says under
+    other keys than its own, all partitions, from the key's first step on.
+    Raises: WiringError for a decider of another choreography; ContractError when the decider knows nothing of the
+    key, when retention has dropped what its past is made of, or when today's code cannot read it.
+    """
+    steps: Sequence[HistoryStep[Any]] = ()
+    service = _service_of(log, decider)
+    partition = partition_of(service, key)
+    # Read first, so that the journal has the transaction that wrote it.
+    newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, key))
+    transactions = [each async for each in _transactions(log, service, Only(decider.name, key))]
+    since_ms = next(
+        (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), None
+    )
+    if since_ms is None:
+        raise ContractError(
+            f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
+            f"services have run"
+        )
+    for search in _searches(since_ms, newest):
+        said = await find_said(log, decider, key, search)
+        fold = KeyFold(log, decider, key, said)
+        steps = [step for done, acts in transactions for act in acts if (step := fold.step(done, act)) is not None]
+        if _is_whole(steps, newest):
+            break
+    else:
+        await refuse_dropped(log, decider)
+    return KeyPast(service, decider, key, partition, steps, _doubt(log, decider, steps, newest))
+
+
+def _searches(since_ms: int, newest: Record | None) -> list[Search]:
+    """Return where to look for what was said: first where it nearly always is, last everywhere."""
+    likely = [] if newest is None else [Search(since_ms, newest.timestamp_ms)]
+    return [*likely, Search(since_ms), Search(since_ms, everywhere=True)]
+
+
+async def _transactions(log: EventLog, service: Service, only: Only) -> AsyncIterator[Transaction]:
+    reader = InputReader(log, service)
+    decider = log.choreography.decider(only.decider)
+    async for done in TaskJournal(log, service, partition_of(service, only.key), only):
+        acts = list[Act | Taken]()
+        for act in done.acts:
+            match act:
+                case Input(record, refused, journalled):
+                    taken = Taken(await _read(log, reader, record), refused.get(decider.name), was_parked=False)
+                    if journalled and _concerns(taken, decider, only.key):
+                        acts.append(taken)
+                case Released(record=record, refused=refusal):
+                    if record.topic:
+                        acts.append(Taken(await _read(log, reader, record), refusal, was_parked=True))
+                case _:
+                    acts.append(act)
+        if acts:
+            yield done, acts
+
+
+def _concerns(taken: Taken, decider: Decider[Any], key: str) -> bool:
+    """Tell whether a decider has to do with an input: it has refused it, or it has a handler for its type."""
+    if taken.refused is not None:
+        return True
+    types = {contract_of(event_type).type for event_type in decider.handlers}
+    return taken.input.type in types and key_text(taken.input.record) == key
+
+
+async def _read(log: EventLog, reader: InputReader, record: Record) -> Recorded:
+    try:
+        return Recorded(*reader.read(record))
+    except UnknownSchema:
+        await log.codec.refresh()
+        reader.schemas_known = True
+    except UndecodableRecord as error:
+        return recorded(record, error)
+    return await _read(log, reader, record)
+
+
+def _is_whole(steps: Sequence[HistoryStep[Any]], newest: Record | None) -> bool:
+    """Tell by the events' sequence numbers whether all that was said is there."""
+    for step in steps:
+        numbers = [said.record.sequence for said in step.said]
+        if numbers != [step.entry_before.sequence + n + 1 for n in range(len(numbers))]:
+            return False
+    return newest is None or any(step.entry_after.sequence == newest.sequence for step in _of(steps, newest))
+
+
+def _of(steps: Sequence[HistoryStep[Any]], change: Record) -> list[HistoryStep[Any]]:
+    """Return the steps that were taken when a state was written to the changelog."""
+    return [step for step in steps if to_ms(step.at) == change.timestamp_ms]
+
+
+def _doubt(log: EventLog, decider: Decider[Any], steps: Sequence[HistoryStep[Any]], newest: Record | None) -> str:
+    if newest is None:
+        return ""
+    try:
+        entry = entry_of(newest, decider, log.codec)
+    except (ContractError, UnknownSchema) as error:
+        return f"the state that was recorded last cannot be read by today's code: {error}"
+    if any(step.entry_after == entry for step in _of(steps, newest)):
+        return ""
+    versions = ", ".join(dict.fromkeys(step.code_version for step in steps))
+    return (
+        f"today's code does not come to the state of {decider.name} that was recorded last: evolve was changed since, "
+        f"and earlier states may differ from what they were, too (decided by code {versions})"
+    )
+
+
+def _service_of(log: EventLog, decider: Decider[Any]) -> Service:
+    if decider not in log.choreography.deciders:
+        raise WiringError(f"decider {decider.name} is not one of {log.choreography.name}: open the log with its own")
+    return log.choreography.service_of(decider)
