@@ -37,7 +37,12 @@ class Program:
 
     def command(self, main: str, directory: Path, *arguments: str) -> list[str]:
         """Return a command that leaves files nowhere but in `directory`."""
-        java = [str(self.java.executable), "-XX:-UsePerfData", f"-Djava.io.tmpdir={directory / 'tmp'}"]
+        java = [
+            str(self.java.executable),
+            "-XX:-UsePerfData",
+            f"-Djava.io.tmpdir={directory / 'tmp'}",
+            f"-XX:ErrorFile={directory / 'crash.log'}",
+        ]
         return [*java, *_LOGGING, *self.options, "-cp", f"{self.jars}/*", main, *arguments]
 
 

@@ -105,10 +105,6 @@ def test_a_java_keeps_kafkas_classes_for_the_next_start(java: Java, tmp_path: Pa
         return
     strict = replace(kept, options=("-Xshare:on", *kept.options))  # ends when the archive is of no use
     subprocess.run(strict.command("kafka.tools.StorageTool", tmp_path, "random-uuid"), check=True, timeout=60)
-    archive.chmod(0o600)
-    archive.write_bytes(archive.read_bytes()[:1000])
-    damaged = kept.command("kafka.tools.StorageTool", tmp_path, "random-uuid")
-    subprocess.run(damaged, check=True, timeout=60)
 
 
 def _use(monkeypatch: pytest.MonkeyPatch, directory: Path, settings: str) -> None:
