@@ -91,6 +91,14 @@ class MemoryLog(Log):
             for partition in range(topic.partitions):
                 self._partitions.setdefault((topic.name, partition), _Partition())
 
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """See `Log.delete_topics`."""
+        self._check_open()
+        for name in names:
+            topic = self._topics.pop(name, None)
+            for partition in range(0 if topic is None else topic.partitions):
+                del self._partitions[name, partition]
+
     async def topics(self) -> Mapping[str, Topic]:
         """See `Log.topics`."""
         return dict(self._topics)

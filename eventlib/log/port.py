@@ -147,6 +147,14 @@ class Log(ABC):
         """Return the topics that are on the log, by name."""
 
     @abstractmethod
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics with all that is in them, for good; those that are not there are passed over.
+
+        For topics that nobody reads or writes any more: who still does gets ContractError, or finds nothing.
+        A topic that is created under the name again is empty.
+        """
+
+    @abstractmethod
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """Append records, also to several topics, and return their offsets in the same order.
 

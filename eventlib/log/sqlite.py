@@ -91,6 +91,13 @@ class SqliteLog(Log):
         await self._file.write(act)
         self._file.learn_topics()
 
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """See `Log.delete_topics`."""
+        await self._file.refresh()
+        for name in names:
+            if name in self._file.topics:
+                await self._upkeep.delete(name)
+
     async def topics(self) -> Mapping[str, Topic]:
         """See `Log.topics`."""
         await self._file.refresh()

@@ -138,7 +138,9 @@ class LogFile:
         for number, *row in self.connection.execute(
             "SELECT number, next_offset, newest_at, clean_to, kept, kept_bytes FROM partitions"
         ):
-            state = self._numbers[number]
+            state = self._numbers.get(number)
+            if state is None or (state.topic.name, state.partition) not in self.partitions:
+                continue  # its topic was deleted
             if state.end != row[0]:
                 moved.add((state.topic.name, state.partition))
             state.learn(row)
@@ -155,8 +157,11 @@ class LogFile:
             return
         self.topics = {row[0]: topic_of(row) for row in rows}
         places = self.connection.execute("SELECT number, topic, partition FROM partitions").fetchall()
+        self.partitions = {place: state for place, state in self.partitions.items() if place[0] in self.topics}
         for number, name, partition in places:
-            topic = self.topics[name]
+            topic = self.topics.get(name)
+            if topic is None:
+                continue  # it was deleted; where its partitions ended stays, so that no offset is given twice
             state = self._numbers.setdefault(number, PartitionState(topic, partition, number))
             state.topic, state.max_event_bytes = topic, topic.max_event_bytes
             self.partitions[name, partition] = state

@@ -60,6 +60,10 @@ WHERE position >= ? AND position < ? ORDER BY position LIMIT ?
 _COMPACTED = "UPDATE partitions SET clean_to = ?, kept = ? WHERE number = ?"
 _COUNTED = "UPDATE partitions SET clean_to = ?, kept_bytes = ? WHERE number = ?"
 _DELETE = "DELETE FROM records WHERE position = ?"
+_DELETE_FIRST = """
+DELETE FROM records WHERE position IN (
+    SELECT position FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?)
+"""
 _DELETE_MILESTONES = "DELETE FROM milestones WHERE position >= ? AND position < ?"
 
 
@@ -94,6 +98,14 @@ class Upkeep:
         """Compact and retain every partition now."""
         await self._file.refresh()
         await self._look_after([*self._file.partitions.values()], breath=0.5)
+
+    async def delete(self, topic: str) -> None:
+        """Delete a topic and all that is in it; of its partitions only stays where they ended."""
+        async with self._one_at_a_time:
+            for state in [state for state in self._file.partitions.values() if state.topic.name == topic]:
+                await _Deletion(self._file, state, breath=0.5).run()
+            await self._file.write(lambda connection: connection.execute("DELETE FROM topics WHERE name = ?", (topic,)))
+            self._file.learn_topics()
 
     async def close(self) -> None:
         """Stop; what was begun is done again another time."""
@@ -177,6 +189,26 @@ class _Compaction(_Steps):
         connection.executemany(_DELETE, ended)
         connection.executemany("DELETE FROM temp.ended WHERE position = ?", ended)
         return len(ended)
+
+
+class _Deletion(_Steps):
+    """Drops everything, from the front: what a crash leaves is a topic with less in it, which can be deleted again."""
+
+    async def run(self) -> None:
+        while await self._step(self._drop):
+            pass
+
+    def _drop(self, connection: sqlite3.Connection) -> bool:
+        state = self._state
+        base, top = state.base, state.base + state.end
+        dropped = connection.execute(_DELETE_FIRST, (base, top, _STEP_RECORDS)).rowcount
+        if dropped == _STEP_RECORDS:
+            return True
+        connection.execute(_DELETE_MILESTONES, (base, top + 1))
+        connection.execute(_COUNTED, (state.end, 0, state.number))
+        connection.execute(_COMPACTED, (state.end, 0, state.number))
+        state.clean_to, state.kept, state.kept_bytes = state.end, 0, 0
+        return False
 
 
 class _Retention(_Steps):

@@ -180,6 +180,37 @@ class TopicContract(LogFixture):
         await log.create_topics([Topic("d", partitions=3, compacted=True)])
         assert (await log.topics())["d"] == Topic("d", partitions=3, compacted=True)
 
+    async def test_a_topic_can_be_deleted_and_be_there_again(self, log: Log) -> None:
+        """With all that was in it, for every handle; others keep theirs, and a new one is empty."""
+        await log.append([record(topic, b"%d" % i, partition=i % 2) for i in range(1_500) for topic in ("a", "b")])
+        await log.delete_topics(["a", "never"])
+        assert "a" not in await log.topics()
+        with pytest.raises(ContractError, match="no topic 'a'"):
+            await log.append([record("a", b"no")])
+        assert len(await values(log, "b", 0)) == 750
+        await log.create_topics([Topic("a", partitions=2)])
+        assert await values(log, "a", 0) == []
+        assert await log.start("a", 1) == await log.end("a", 1)
+        await log.append([record("a", b"again", partition=1)])
+        assert await values(log, "a", 1) == [b"again"]
+
+    async def test_a_deletion_is_seen_by_others(self, log: Log) -> None:
+        """Also by one that has read the topic, and by one that is opened later."""
+        self.only_for_durable_logs()
+        other = await self.another_handle()
+        await log.append([record("a", b"1")])
+        assert await values(other, "a", 0) == [b"1"]
+        await log.delete_topics(["a"])
+        later = await self.another_handle()
+        for handle in (other, later):
+            assert "a" not in await handle.topics()
+            with pytest.raises(ContractError, match="no topic 'a'"):
+                await handle.read("a", 0, 0, 1)
+        await other.create_topics([Topic("a", partitions=2)])
+        await other.append([record("a", b"2")])
+        for handle in (log, later):
+            assert await values(handle, "a", 0) == [b"2"]
+
     async def test_another_partition_count_is_refused(self, log: Log) -> None:
         """The sentence says what to do instead, and nothing else of that call is created."""
         with pytest.raises(TopicMismatch, match="new topic") as caught:

@@ -61,6 +61,11 @@ class KafkaLog(Log):
         self._check_open()
         await self._topics.create(topics)
 
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """See `Log.delete_topics`."""
+        self._check_open()
+        await self._topics.delete(names)
+
     async def topics(self) -> Mapping[str, Topic]:
         """See `Log.topics`."""
         self._check_open()

@@ -38,6 +38,10 @@ class Written:
             if offset >= ends.get(place, 0):
                 ends[place] = offset + 1
 
+    def forget(self, topic: str) -> None:
+        """Take note that a topic is gone: one under its name begins at 0 again."""
+        self._ends = {place: end for place, end in self._ends.items() if place[0] != topic}
+
 
 class Looks:
     """Reads at any place; what a broker sent beyond what was asked for is kept for who reads on."""
@@ -46,6 +50,11 @@ class Looks:
         self._cluster = cluster
         self._written = written
         self._kept = dict[TopicPartition, Chunk]()
+
+    def forget(self, topic: str) -> None:
+        """Forget what was seen of a topic that is gone."""
+        self._written.forget(topic)
+        self._kept = {place: chunk for place, chunk in self._kept.items() if place[0] != topic}
 
     async def read(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
         """See `Log.read`."""

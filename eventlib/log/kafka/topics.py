@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 
 from eventlib.errors import TopicMismatch, WiringError
 from eventlib.log.kafka.appends import Appends
@@ -51,6 +51,8 @@ class Topics:
         await self._read_declarations()
         names = [name for name in self._cluster.topics if not name.startswith(_OWN)]
         configs = await self._configs(names)
+        for gone in self.known.keys() - configs.keys():
+            self._looks.forget(gone)
         self.known = {
             name: topic_from(name, len(self._cluster.topics[name]), found, self._declared.get(name, {}))
             for name, found in configs.items()
@@ -71,6 +73,19 @@ class Topics:
         if changed:
             await self.load()
             await self._refuse_mismatches(declared)  # somebody else may have been quicker
+
+    async def delete(self, names: Iterable[str]) -> None:
+        """See `Log.delete_topics`."""
+        await self.load()
+        there = [name for name in names if name in self.known]
+        if not there:
+            return
+        options = self._cluster.options
+        physical = [self._cluster.physical(name) for name in there]
+        message = DeleteTopicsRequest(physical, int(options.request_timeout_s * 1000))
+        await self._cluster.persist(lambda: self._delete_once(message), options.append_timeout_s)
+        await self._cluster.persist(lambda: self._look_for_none(there), options.append_timeout_s)
+        await self.load()
 
     async def create_own(self) -> None:
         """Create the topics that this log keeps for itself, where they are missing."""
@@ -127,6 +142,18 @@ class Topics:
                 f"topic {name} cannot be created: {sentence or name_of(code)}; see EVENTLIB_KAFKA_REPLICATION_FACTOR and "
                 "the brokers' policies, or let somebody create it who may"
             )
+
+    async def _delete_once(self, message: Any) -> None:
+        answer = await self._cluster.ask(message)
+        for name, code in answer.topic_error_codes:
+            if code not in {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}:
+                raise failure(code, f"deleting topic {name}")
+
+    async def _look_for_none(self, names: Sequence[str]) -> None:
+        await self._cluster.refresh()
+        left = [name for name in names if name in self._cluster.topics]
+        if left:
+            raise Transient(f"topic {left[0]} was deleted, and is still there", stale=False)
 
     async def _look_for(self, names: Sequence[str]) -> None:
         await self._cluster.refresh()
