@@ -229,6 +229,14 @@ class Decider(Generic[S]):
         return tuple(dict.fromkeys(said + answered))
 
     @property
+    def modules(self) -> set[str]:
+        """The names of the modules that its state, its events and its functions are declared in."""
+        functions: list[Callable[..., Any]] = [handler.call for handler in self.handlers.values()]
+        functions += [deadline.due_at for deadline in self.deadlines.values()]
+        functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
+        return {declared.__module__ for declared in (self.state, *self.handlers, *self.says, *functions)}
+
+    @property
     def has_deadlines(self) -> bool:
         """Whether any time follows from a state."""
         return bool(self.deadlines) or self.forgotten_at is not None

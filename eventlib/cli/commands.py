@@ -9,6 +9,7 @@ from eventlib.cli.broker_commands import broker
 from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
+from eventlib.cli.past_commands import history
 from eventlib.cli.typed import Command, Group
 from eventlib.cli.wiring_commands import check, graph
 
@@ -212,6 +213,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
     print_state(Place.of(context, app, log), decider, key, at, as_json=as_json)
 
 
+app.command(cls=Command, rich_help_panel=_LOOK)(history)
 app.add_typer(parked, name="parked", rich_help_panel=_LOOK)
 app.command(cls=Command, rich_help_panel=_COURSE)(reset)
 app.command(cls=Command, rich_help_panel=_WIRING)(check)

@@ -34,6 +34,7 @@ from eventlib.runtime.records import JournalEntry, Step
 from eventlib.service import Service
 
 _CHUNK = 2_000
+_OF_ALL_KEYS = {"begin", "reset"}
 
 
 class Only(NamedTuple):
@@ -121,7 +122,7 @@ class TaskJournal:
                 self._inputs[step.topic] = _InputTopic(self._log, step.topic, self._partition, step.first)
             if step.kind == "reset" and step.topic in self._inputs:
                 self._inputs[step.topic].go_to(step.last)
-            if self._only is None or self._only == (step.decider, step.key) or step.kind == "begin":
+            if self._only is None or self._only == (step.decider, step.key) or step.kind in _OF_ALL_KEYS:
                 found.append(await self._act(step, refused))
         return found
 

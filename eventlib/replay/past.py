@@ -1,29 +1,25 @@
 """All that is known of one key's past under one decider, read from its task's journal and the log."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
-from eventlib.errors import ContractError, UndecodableRecord, WiringError
-from eventlib.event import contract_of
+from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.state import newest_of_key, partition_of
 from eventlib.log.port import Record
-from eventlib.replay.acts import Act, Begun, Done, Input, Released
-from eventlib.replay.folding import KeyFold, Taken
-from eventlib.replay.journal import Only, TaskJournal
-from eventlib.replay.said import Search, find_said, recorded, refuse_dropped
-from eventlib.replay.steps import HistoryStep, Recorded
+from eventlib.replay.acts import Begun
+from eventlib.replay.folding import KeyFold
+from eventlib.replay.journal import Only
+from eventlib.replay.of_key import ActsOfKey
+from eventlib.replay.said import Search, find_said, refuse_dropped
+from eventlib.replay.steps import HistoryStep
 from eventlib.runtime.entry import entry_of
-from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.parking import key_text
 from eventlib.runtime.records import state_key
 from eventlib.service import Service
 from eventlib.times import to_ms
-
-Transaction = tuple[Done, Sequence[Act | Taken]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast
     partition = partition_of(service, key)
     # Read first, so that the journal has the transaction that wrote it.
     newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, key))
-    transactions = [each async for each in _transactions(log, service, Only(decider.name, key))]
+    transactions = [each async for each in ActsOfKey(log, service, partition, Only(decider.name, key))]
     since_ms = next(
         (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), None
     )
@@ -79,45 +75,6 @@ def _searches(since_ms: int, newest: Record | None) -> list[Search]:
     """Return where to look for what was said: first where it nearly always is, last everywhere."""
     likely = [] if newest is None else [Search(since_ms, newest.timestamp_ms)]
     return [*likely, Search(since_ms), Search(since_ms, everywhere=True)]
-
-
-async def _transactions(log: EventLog, service: Service, only: Only) -> AsyncIterator[Transaction]:
-    reader = InputReader(log, service)
-    decider = log.choreography.decider(only.decider)
-    async for done in TaskJournal(log, service, partition_of(service, only.key), only):
-        acts = list[Act | Taken]()
-        for act in done.acts:
-            match act:
-                case Input(record, refused, journalled):
-                    taken = Taken(await _read(log, reader, record), refused.get(decider.name), was_parked=False)
-                    if journalled and _concerns(taken, decider, only.key):
-                        acts.append(taken)
-                case Released(record=record, refused=refusal):
-                    if record.topic:
-                        acts.append(Taken(await _read(log, reader, record), refusal, was_parked=True))
-                case _:
-                    acts.append(act)
-        if acts:
-            yield done, acts
-
-
-def _concerns(taken: Taken, decider: Decider[Any], key: str) -> bool:
-    """Tell whether a decider has to do with an input: it has refused it, or it has a handler for its type."""
-    if taken.refused is not None:
-        return True
-    types = {contract_of(event_type).type for event_type in decider.handlers}
-    return taken.input.type in types and key_text(taken.input.record) == key
-
-
-async def _read(log: EventLog, reader: InputReader, record: Record) -> Recorded:
-    try:
-        return Recorded(*reader.read(record))
-    except UnknownSchema:
-        await log.codec.refresh()
-        reader.schemas_known = True
-    except UndecodableRecord as error:
-        return recorded(record, error)
-    return await _read(log, reader, record)
 
 
 def _is_whole(steps: Sequence[HistoryStep[Any]], newest: Record | None) -> bool:

@@ -174,9 +174,8 @@ _IDLE_LOOK_S = 0.02
 
 
 def code_version(choreography: Choreography) -> str:
-    """Return a fingerprint of the modules that declare the deciders' functions (12 hex digits)."""
-    functions = [handler.call for decider in choreography.deciders for handler in decider.handlers.values()]
-    modules = sorted({function.__module__ for function in functions})
+    """Return a fingerprint of the modules that declare the deciders' states, events and functions (12 hex digits)."""
+    modules = sorted({module for decider in choreography.deciders for module in decider.modules})
     digest = hashlib.blake2b(digest_size=6)
     for name in modules:
         try:

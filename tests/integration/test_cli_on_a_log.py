@@ -8,112 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from eventlib import EventLog, Publication, Runtime, Terminal, open_log
+from eventlib import open_log
 from eventlib.cli import run
-from eventlib.log.port import Record
-from eventlib.times import now_ms
 from services import shop
-from services.dispatch.ports import Booked, Recalled
-from services.order.events import OrderLine, OrderSubmitted, ProductListed
-from services.payment.ports import Charged, Declined
-from services.stock.events import DeliveryLine, DeliverySubmitted
-
-Print = Callable[..., str]
-Objects = Callable[..., list[dict[str, Any]]]
-
-GARBAGE = b"\x89PNG\xff"
-LINES = 12
-
-
-class Gateway:
-    """Takes money, but not for `declined`; for `broken` it is broken until it is mended."""
-
-    def __init__(self, *, mended: bool = False) -> None:
-        self._mended = mended
-
-    async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
-        del key, amount_cents, currency
-        if order_id == "broken" and not self._mended:
-            raise Terminal("the gateway does not know us")
-        return Declined("declined") if order_id == "declined" else Charged()
-
-
-class Carrier:
-    """Takes every parcel."""
-
-    async def book(self, key: str, order_id: str, country: str) -> Booked:
-        del key, country
-        return Booked(tracking=f"T-{order_id}")
-
-    async def recall(self, key: str) -> Recalled:
-        raise AssertionError(key)
-
-
-def order(order_id: str, lines: int = 1) -> Publication:
-    ordered = tuple(OrderLine(line_no=n + 1, sku="A", quantity=1, unit_price_cents=250) for n in range(lines))
-    event = OrderSubmitted(
-        order_id=order_id, customer_id=None, country="France", currency="EUR", lines=ordered, placed_at=None
-    )
-    return Publication(event, idempotency_key=order_id)
-
-
-async def served(log: EventLog, *, mended: bool = False) -> None:
-    ports = {"gateway": Gateway(mended=mended), "carrier": Carrier()}
-    async with Runtime(log, ports=ports) as runtime, asyncio.timeout(30):
-        await runtime.idle()
-
-
-async def fill(url: str) -> None:
-    async with open_log(url, shop) as log:
-        await log.publish(ProductListed(sku="A", description="Ä", unit_price_cents=250, currency="EUR"))
-        delivery = DeliverySubmitted(delivery_id="D", lines=(DeliveryLine(sku="A", quantity=100),))
-        await log.publish(delivery, idempotency_key="D")
-        await served(log)  # so that the delivery is on its shelf before the orders ask
-        await log.publish_many([order("completed"), order("declined"), order("broken"), order("large", LINES)])
-        partition = next(topic for topic in shop.topics if topic.name == "payments").partition_of(b"garbled")
-        await log.port.append(
-            [Record("payments", partition, -1, now_ms(), b"garbled", GARBAGE, id="g", type="PaymentTaken")]
-        )
-        await served(log)
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a log with finished and parked sagas, which tests only read."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('log')}/shop.db"
-    asyncio.run(fill(url))
-    return url
-
-
-@pytest.fixture
-def shown(filled: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Print:
-    """Run a command on the log, and return what it prints."""
-    monkeypatch.setenv("EVENTLIB_LOG", filled)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def show(*arguments: str, code: int = 0) -> str:
-        assert run(arguments) == code
-        out, err = capsys.readouterr()
-        assert err == "" or code
-        return out or err
-
-    return show
-
-
-@pytest.fixture
-def objects(shown: Print) -> Objects:
-    """Run a command with --json, and return the objects it prints."""
-
-    def read(*arguments: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in shown(*arguments, "--json").splitlines()]
-
-    return read
+from services.order.events import ProductListed
+from tests.integration.shop_log import GARBAGE, LINES, Objects, Print, fill, order, served
 
 
 def command(*arguments: str) -> list[str]:
@@ -436,7 +339,7 @@ RUNNABLE = """
 from contextlib import asynccontextmanager
 from services import shop as declared
 from eventlib import Choreography
-from tests.integration import test_cli_on_a_log as fakes
+from tests.integration import shop_log as fakes
 
 @asynccontextmanager
 async def outside(url):

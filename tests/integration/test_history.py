@@ -16,6 +16,7 @@ from eventlib.replay.history import history
 from eventlib.replay.moments import state_at
 from eventlib.replay.past import past_of_key
 from eventlib.replay.steps import HistoryStep, Kind
+from eventlib.rerun.positions import move, passages
 from eventlib.times import from_ms
 from tests.integration.test_runtime import (
     ChargeAsked,
@@ -172,6 +173,23 @@ async def test_what_retention_has_dropped_of_what_was_said_is_named() -> None:
         )
         with pytest.raises(ContractError, match=sentence):
             await steps_of(log, "1")
+
+
+async def test_what_was_gone_past_on_purpose_is_a_step_with_who_and_why() -> None:
+    async with open_log("memory://", make_shop(set())) as log:
+        service = log.choreography.service("orders")
+        await log.publish(Ordered(order_id="1", cents=5), idempotency_key="a")
+        await settle(log)
+        await log.publish(Ordered(order_id="1", cents=6), idempotency_key="b")
+        await move(log, service, await passages(log, service, "latest"), "ada: it was a test")
+        await log.publish(Ordered(order_id="1", cents=7), idempotency_key="c")
+        await settle(log)
+        ordered = [step for step in await steps_of(log, "1") if step.input and step.input.type == "Ordered"]
+        assert [(step.kind, step.reason) for step in ordered] == [
+            ("handled", ""),
+            ("dropped", "ada: it was a test"),
+            ("handled", ""),
+        ]
 
 
 async def test_a_fact_that_came_twice_said_the_same_twice() -> None:

@@ -88,7 +88,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert all(
         name in shown
-        for name in ("run", "topics", "tail", "saga", "state", "parked", "check", "graph", "publish", "new")
+        for name in ("run", "topics", "tail", "saga", "state", "history", "parked", "check", "graph", "publish", "new")
     )
 
 

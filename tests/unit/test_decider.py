@@ -8,6 +8,7 @@ import pytest
 from eventlib import Decider, Event, Meta
 from eventlib.errors import ContractError
 from eventlib.testing import given
+from services import shop
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -112,3 +113,9 @@ def test_a_failed_expectation_shows_both_sides() -> None:
 
 def test_time_passes_only_when_the_test_says_so() -> None:
     given(accounts).on(NOON).when(Deposited(account="a", cents=1)).then_state(opened_at=NOON)
+
+
+def test_a_decider_names_the_modules_that_decide_what_it_does() -> None:
+    order = shop.decider("order")
+    assert order.modules >= {"services.order.decider", "services.order.evolve", "services.order.state"}
+    assert order.modules >= {"services.order.events", "services.payment.events"}

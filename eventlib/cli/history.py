@@ -1,0 +1,218 @@
+"""`eventlib history`: what a decider did with a key, step by step."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from itertools import groupby
+from typing import Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.opened import look
+from eventlib.cli.options import Place
+from eventlib.decider import FORGET
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
+from eventlib.replay.changes import ABSENT, Change
+from eventlib.replay.past import KeyPast, past_of_key
+from eventlib.replay.steps import HistoryStep, Recorded
+from eventlib.runtime.parking import key_text
+from eventlib.runtime.runtime import code_version
+
+_ID_SHOWN = 8
+_MOST = 3
+"""How many events of one kind, said at once, stand below each other before they become one line."""
+Types = Mapping[str, str]
+
+
+def print_history(place: Place, decider: str, key: str, *, fold: bool, as_json: bool) -> None:
+    """Print each step of a key under its decider: as text for a person, or as JSON, one object a line.
+
+    `fold` makes one line of many events of one kind that were said at once.
+    """
+
+    async def read(log: EventLog) -> tuple[KeyPast, str]:
+        past = await past_of_key(log, log.choreography.decider(decider), key)
+        return past, code_version(log.choreography)
+
+    past, today = look(place, read)
+    if as_json:
+        output.print_json(_step_json(step) for step in past.steps)
+    else:
+        console = output.terminal()
+        console.print(_headline(past, today))
+        console.print()
+        console.print(_rows(past, most=_MOST if fold else sys.maxsize))
+    output.warn(past.doubt)
+
+
+# --- as JSON
+
+
+def _step_json(step: HistoryStep[Any]) -> dict[str, object]:
+    deadlines = step.deadlines
+    return {
+        "at": output.iso(step.at),
+        "kind": step.kind,
+        "input": None if step.input is None else _recorded_json(step.input),
+        "deadline": step.deadline,
+        "reason": step.reason,
+        "was_parked": step.was_parked,
+        "said": [_recorded_json(said) for said in step.said],
+        "changes": [_change_json(change) for change in step.changes],
+        "state": step.after,
+        "sequence": step.entry_after.sequence,
+        "changed_by": step.entry_after.changed_by,
+        "deadlines": {name: output.iso(at) for name, at in deadlines.items() if name != FORGET},
+        "forgotten_at": output.iso_or_none(deadlines.get(FORGET)),
+        "code_version": step.code_version,
+        "journal_offset": step.offset,
+    }
+
+
+def _recorded_json(recorded: Recorded) -> dict[str, object]:
+    record = recorded.record
+    line: dict[str, object] = {
+        "type": recorded.type,
+        "id": recorded.id,
+        "key": key_text(record),
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "recorded_at": output.iso_ms(record.timestamp_ms),
+        "source": record.source,
+        "correlation_id": record.correlation_id,
+        "causation_id": record.causation_id,
+        "data": recorded.event,
+    }
+    return {**line, "error": recorded.error} if recorded.error else line
+
+
+def _change_json(change: Change) -> dict[str, object]:
+    sides = {"before": change.before, "after": change.after}
+    return {"path": change.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
+
+
+# --- for a person
+
+
+def _headline(past: KeyPast, today: str) -> Text:
+    service, versions = past.service, [*dict.fromkeys(step.code_version for step in past.steps)]
+    code = f"code {' → '.join(versions)}" + ("" if versions == [today] else f" (today's is {today})")
+    where = f"  {service.name}, task {past.partition}, {output.counted(len(past.steps), 'step')}, {code}"
+    return Text.assemble((f"{past.decider.name} {past.key}", "bold"), (where, "dim"))
+
+
+def _rows(past: KeyPast, most: int) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    types = {each.id: each.type for step in past.steps for each in (*step.said, *([step.input] if step.input else []))}
+    day, version = "", past.steps[0].code_version
+    for step in past.steps:
+        at = output.iso(step.at)
+        if at[:10] != day:
+            day = at[:10]
+            grid.add_row(Text(day, style="dim"), "")
+        if step.code_version != version:
+            version = step.code_version
+            grid.add_row("", Text(f"decided by code {version} from here on", style="yellow"))
+        grid.add_row(
+            Text(at[11:23]),
+            Group(_what(step, types), *(Padding(line, (0, 0, 0, 2)) for line in _came_of_it(step, past.key, most))),
+        )
+    return grid
+
+
+def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
+    for _, group in groupby(step.said, key=lambda said: said.type):
+        alike = [*group]
+        yield from [_said(said, key) for said in alike] if len(alike) <= most else [_said_often(alike)]
+    if step.before is not None and step.after is None:
+        yield Text("the key is forgotten")
+        return
+    if step.changes:
+        yield Text("  ".join(map(_change, step.changes)), style="cyan")
+    yield from _moved_deadlines(step)
+
+
+def _said(said: Recorded, key: str) -> Text:
+    facts = {} if said.event is None else {name: value for name, value in said.event if value != key}
+    return Text.assemble(
+        "says ", (said.type, "bold"), f" {_short(said.id)}  ", (output.facts_text(facts) or said.error, "dim")
+    )
+
+
+def _said_often(alike: Sequence[Recorded]) -> Text:
+    return Text.assemble("says ", (f"{alike[0].type} ×{len(alike):,}", "bold"))  # noqa: RUF001  the sign for "times"
+
+
+def _what(step: HistoryStep[Any], types: Types) -> Text:  # noqa: PLR0911  one return for each kind
+    """Return one line on what came in, and what was done with it."""
+    recorded = step.input
+    name = Text("(unknown)" if recorded is None else recorded.type, style="bold")
+    if recorded is not None:
+        name.append(f" {_short(recorded.id)}", style="not bold")
+    match step.kind:
+        case "deadline":
+            return Text.assemble("deadline ", (step.deadline or "", "bold"), " has passed")
+        case "answered":
+            return Text.assemble("answer to ", name)
+        case "stalled":
+            return Text.assemble("effect ", name, (f" is parked: {step.reason}", "red"))
+        case "retried":
+            return Text.assemble("effect ", name, " is tried again")
+        case "parked" if step.deadline is not None:
+            return Text.assemble("deadline ", (step.deadline, "bold"), (f" is parked: {step.reason}", "red"))
+        case "parked" | "dropped":
+            again = " again" if step.was_parked else ""
+            return Text.assemble(
+                name, (f" is {step.kind}{again}: {step.reason}", "red" if step.kind == "parked" else "dim")
+            )
+        case _:
+            again = ", parked before" if step.was_parked else ""
+            return Text.assemble(name, (f"  {_origin(recorded.record, types)}{again}" if recorded else "", "dim"))
+
+
+def _origin(record: Record, types: Types) -> str:
+    if record.causation_id is None:
+        return f"from {record.source or 'outside'}"
+    cause = types.get(record.causation_id, "")
+    return f"from {record.source}, because of {f'{cause} ' if cause else ''}{_short(record.causation_id)}"
+
+
+def _change(change: Change) -> str:
+    before, after = change.before, change.after
+    if after is ABSENT:
+        return f"{change.path} − {_value(before)}"  # noqa: RUF001  a minus sign, beside the plus of what enters
+    if before is ABSENT:
+        return f"{change.path} + {_value(after)}"
+    if before in (None, "", ()):
+        return f"{change.path}={_value(after)}"
+    return f"{change.path}={_value(before)}→{_value(after)}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return f"({output.facts_text({field.name: getattr(value, field.name) for field in fields(value)})})"
+    return output.facts_text({"": value})[1:] or repr(value)
+
+
+def _moved_deadlines(step: HistoryStep[Any]) -> Iterator[Text]:
+    before, after = step.entry_before.due, step.entry_after.due
+    for name in {**before, **after}:
+        if name == FORGET or before.get(name) == after.get(name):
+            continue
+        now = "no more" if name not in after else output.iso_ms(after[name])
+        yield Text(f"deadline {name}: {now}", style="dim")
+
+
+def _short(event_id: str) -> str:
+    return event_id[:_ID_SHOWN] if len(event_id) == 32 else event_id  # noqa: PLR2004  a derived id
