@@ -12,7 +12,7 @@ setup: .venv/.ready  ## make .venv, with `eventlib` in its bin
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	test -x $(RUN)python || $(PYTHON) -m venv .venv
 	$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	$(RUN)uv pip install --quiet --python .venv --require-hashes -r requirements.lock
+	$(RUN)uv pip install --quiet --python .venv --no-deps --require-hashes -r requirements.lock
 	$(RUN)uv pip install --quiet --python .venv --no-deps --no-build-isolation -e .
 	@touch $@
 
