@@ -9,7 +9,8 @@ EventlibError
 └── Terminal                  no retry helps: a person or a deployment has to act
     ├── WiringError           the choreography is wrong; found at import or at start
     ├── ContractError         an event or record does not fit its contract
-    │   └── UndecodableRecord bytes on a topic that cannot be read as an event
+    │   ├── UndecodableRecord bytes on a topic that cannot be read as an event
+    │   └── UnknownKey        a decider has never heard of a key, or had not by then
     ├── LogCorrupt            the log's file is damaged, or is not a log at all
     ├── LogVersionMismatch    the log was written by a newer version of this library
     ├── LogReadOnly           the log cannot be written to
@@ -68,6 +69,10 @@ class UndecodableRecord(ContractError):
 
     def __str__(self) -> str:
         return f"{self.reason} (at {self.topic}/{self.partition}/{self.offset})"
+
+
+class UnknownKey(ContractError):
+    """A decider has never heard of a key, or had not by then."""
 
 
 class LogCorrupt(Terminal):

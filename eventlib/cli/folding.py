@@ -44,7 +44,7 @@ def rows(saga: Saga, *, fold: bool) -> list[Fold]:
 def branches(siblings: Iterable[SagaEvent], *, fold: bool) -> list[Fold]:
     """Return a tree's branches: siblings of one kind are folded, wherever they stand among the others."""
     kinds: dict[object, list[SagaEvent]] = {}
-    for event in siblings:
+    for event in sorted(siblings, key=lambda event: event.after_ms):
         kinds.setdefault(_kind(event), []).append(event)
     return [line for kind in kinds.values() for line in _folded(kind, fold=fold)]
 

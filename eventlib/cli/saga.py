@@ -11,9 +11,11 @@ from eventlib.cli.folding import Fold, branches, rows
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.parked import parking_json
+from eventlib.cli.standing import standings_json, standings_table
 from eventlib.eventlog import EventLog
 from eventlib.inspection.parked import Parking, parkings
 from eventlib.inspection.sagas import find_saga
+from eventlib.replay.moments import Standing, standings_of_saga
 from eventlib.runtime.parking import key_text
 from eventlib.saga import Saga, SagaEvent
 
@@ -25,16 +27,10 @@ MARKS = {"step": " ", "failure": "✗", "compensation": "↩"}
 
 def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
     """Print a saga's timeline and tree, or all of it as one JSON object; as it stood at a time if one is given."""
-
-    async def with_parked(log: EventLog) -> tuple[Saga, list[Parking]]:
-        saga = await find_saga(log, key, at)
-        if saga.ended or at is not None:
-            return saga, []
-        return saga, await parkings(log, {key_text(event.record) for event in saga.events})
-
-    found, parked = look(place, with_parked)
+    found, parked, standings = look(place, lambda log: _read(log, key, at))
     if as_json:
-        output.print_json([{**saga_json(found), "parked": [parking_json(each) for each in parked]}])
+        then = {} if at is None else {"at": output.iso(at), "states": standings_json(standings)}
+        output.print_json([{**saga_json(found), "parked": [parking_json(each) for each in parked], **then}])
         return
     console = output.terminal()
     if not only_tree:
@@ -45,6 +41,21 @@ def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, 
         _print_timeline(console, found, fold=fold)
         console.print()
     _print_tree(console, found, fold=fold, with_facts=only_tree)
+    if standings:
+        console.print()
+        console.print(standings_table(standings))
+    for doubt in {each.doubt for each in standings}:
+        output.warn(doubt)
+
+
+async def _read(log: EventLog, key: str, at: datetime | None) -> tuple[Saga, list[Parking], list[Standing]]:
+    """Return a saga with what is parked of it now, or with how it stood at a time."""
+    saga = await find_saga(log, key, at)
+    if at is not None:
+        return saga, [], await standings_of_saga(log, saga, at)
+    if saga.ended:
+        return saga, [], []
+    return saga, await parkings(log, {key_text(event.record) for event in saga.events}), []
 
 
 def saga_json(saga: Saga) -> dict[str, object]:

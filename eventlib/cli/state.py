@@ -13,8 +13,7 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.eventlog import EventLog
 from eventlib.inspection.state import KnownState, state_of
-from eventlib.replay.moments import moment_of, state_in
-from eventlib.replay.past import past_of_key
+from eventlib.replay.moments import known_in, moment_of, standing_at
 
 
 def print_state(place: Place, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
@@ -30,8 +29,8 @@ def print_state(place: Place, decider: str, key: str, at: str | None, *, as_json
 async def _known(log: EventLog, decider: str, key: str, at: str | None) -> tuple[KnownState, str]:
     if at is None:
         return await state_of(log, decider, key), ""
-    past = await past_of_key(log, log.choreography.decider(decider), key)
-    return await state_in(log, past, moment_of(at)), past.doubt
+    standing = await standing_at(log, decider, key, moment_of(at))
+    return known_in(standing), standing.doubt
 
 
 def state_json(known: KnownState) -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.decider import FORGET, Decider
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.runtime.entry import Entry, entry_of
@@ -43,17 +43,14 @@ class KnownState:
 async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
     """Return what a decider knows of a key, as committed by now.
 
-    Raises: WiringError for an unknown decider; ContractError when the key was never seen, or its state cannot be read.
+    Raises: WiringError for an unknown decider; UnknownKey; ContractError when its state cannot be read.
     """
     decider = log.choreography.decider(decider_name)
     service = log.choreography.service_of(decider)
     partition = partition_of(service, key)
     record = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, key))
     if record is None:
-        raise ContractError(
-            f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
-            f"services have run"
-        )
+        raise unknown_key(decider, key)
     return known_state(log, decider, key, await _entry(log, record, decider), from_ms(record.timestamp_ms))
 
 
@@ -74,6 +71,14 @@ def known_state(log: EventLog, decider: Decider[Any], key: str, entry: Entry, re
         {name: at for name, at in due.items() if name != FORGET},
         due.get(FORGET),
         len(entry.memory.answered),
+    )
+
+
+def unknown_key(decider: Decider[Any], key: str) -> UnknownKey:
+    """Return the error that a decider has never heard of a key."""
+    return UnknownKey(
+        f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
+        f"services have run"
     )
 
 

@@ -18,8 +18,8 @@ async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator
 
     Guarantee: exact, from the journal, the inputs and what was said; no handler and no effect runs. The states are
     those that today's `evolve` makes of what was recorded.
-    Raises: WiringError for a decider of another choreography; ContractError when the decider knows nothing of the
-    key, or when retention has dropped what its past is made of.
+    Raises: WiringError for a decider of another choreography; UnknownKey when it has never heard of the key;
+    ContractError when retention has dropped what its past is made of, or when today's evolve cannot take it.
     """
     for step in (await past_of_key(log, decider, key)).steps:
         yield step

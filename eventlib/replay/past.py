@@ -8,7 +8,7 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.state import newest_of_key, partition_of
+from eventlib.inspection.state import newest_of_key, partition_of, unknown_key
 from eventlib.log.port import Record
 from eventlib.replay.acts import Begun
 from eventlib.replay.folding import KeyFold
@@ -43,8 +43,8 @@ async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast
 
     Cost: the key's own partition of the journal, of the decider's inputs and of what it says; of what it says under
     other keys than its own, all partitions, from the key's first step on.
-    Raises: WiringError for a decider of another choreography; ContractError when the decider knows nothing of the
-    key, when retention has dropped what its past is made of, or when today's code cannot read it.
+    Raises: WiringError for a decider of another choreography; UnknownKey; ContractError when retention has dropped
+    what its past is made of, or when today's code cannot read it.
     """
     steps: Sequence[HistoryStep[Any]] = ()
     service = _service_of(log, decider)
@@ -56,10 +56,7 @@ async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast
         (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), None
     )
     if since_ms is None:
-        raise ContractError(
-            f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
-            f"services have run"
-        )
+        raise unknown_key(decider, key)
     for search in _searches(since_ms, newest):
         said = await find_said(log, decider, key, search)
         fold = KeyFold(log, decider, key, said)

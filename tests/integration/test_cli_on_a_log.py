@@ -175,9 +175,27 @@ def test_a_saga_as_it_stood_at_a_time(shown: Print, objects: Objects) -> None:
     assert then["events"] == [event for event in whole["events"] if event["recorded_at"] <= at]
     assert then["ended"] is False
     assert "OrderCancelled" not in {event["type"] for event in then["events"]}
-    assert f"declined  not ended by {at} over" in shown("saga", "declined", "--at", at)
+    states = {each["decider"]: each for each in then["states"]}
+    assert list(states) == ["order", "reservation", "payment"], "dispatch has not heard of it"
+    assert (states["payment"]["state"]["stage"], states["payment"]["waits"]) == ("charging", None)
+    assert list(states["order"]["deadlines"]) == ["overdue_at"]
+    printed = shown("saga", "declined", "--at", at)
+    assert f"declined  not ended by {at} over" in printed
+    assert "stage=charging" in printed
+    assert "deadline overdue_at: 20" in printed
     assert "its first event is of" in shown("saga", "declined", "--at", "2020-01-01", code=1)
     assert "'soon' is no time" in shown("saga", "declined", "--at", "soon", code=2)
+
+
+def test_a_saga_as_it_stood_says_what_waited_for_a_person(shown: Print, objects: Objects) -> None:
+    (then,) = objects("saga", "broken", "--at", "2999-01-01")
+    waits = {each["decider"]: each["waits"] for each in then["states"]}
+    assert waits == {"order": None, "reservation": None, "payment": "Terminal: the gateway does not know us"}
+    assert "waits: Terminal: the gateway does not know us" in shown("saga", "broken", "--at", "2999-01-01")
+    (then,) = objects("saga", "garbled", "--at", "2999-01-01")
+    assert {each["state"] for each in then["states"]} == {None}
+    assert all("magic byte" in each["waits"] for each in then["states"])
+    assert shown("saga", "garbled", "--at", "2999-01-01").count("waits: PaymentTaken: ") == len(then["states"])
 
 
 def test_following_a_saga_that_has_ended_shows_it_and_ends(shown: Print, objects: Objects) -> None:

@@ -154,7 +154,7 @@ async def test_nothing_was_handled_of_a_key_that_was_parked_at_once() -> None:
         await settle(log)
         (parked,) = await steps_of(log, "bad")
         assert (parked.kind, parked.reason) == ("parked", "RuntimeError: a bug in the handler")
-        with pytest.raises(ContractError, match="had handled nothing of 'bad' then: it was parked"):
+        with pytest.raises(ContractError, match="order had handled nothing of the key then: RuntimeError: a bug"):
             await state_at(log, "order", "bad", parked.at)
 
 
