@@ -59,8 +59,9 @@ class Walk(Mapping[EventType, EventType | None]):
 class Flow:
     """A choreography's reactions, and what its events declare of failing and undoing.
 
-    `entries` come from outside. `reversers` are the events that undo one, by that one; `compensating` are all these, and what does nothing but ask
-    for one. `happening` are the events that something from outside can lead to, deadlines included.
+    `entries` come from outside. `reversers` are the events that undo one, by that one; `compensating` are all these,
+    and what does nothing but ask for one. `happening` are the events that something from outside can lead to,
+    deadlines included; `hoping` are those of them that it can lead to before anything has failed.
     """
 
     def __init__(self, choreography: Choreography) -> None:
@@ -76,7 +77,8 @@ class Flow:
         for reaction in self.reactions:
             self._by_cause.setdefault(reaction.cause, []).append(reaction)
         self.compensating = self._compensating()
-        self.happening = self._happening()
+        self.happening = self._happening(lambda _: True)
+        self.hoping = self._happening(lambda event: event not in self.failures | self.compensating)
 
     def to(self, event: EventType) -> Sequence[Reaction]:
         """Return the reactions to an event: handlers, and effects that it requests."""
@@ -124,14 +126,14 @@ class Flow:
         }
         return reversing | asking
 
-    def _happening(self) -> frozenset[EventType]:
-        found = {*self.walk(*self.entries)}
+    def _happening(self, past: Callable[[EventType], bool]) -> frozenset[EventType]:
+        found = {*self.walk(*self.entries, past=past)}
         while True:
             heard = {r.decider for r in self.reactions if r.cause in found or found & {*r.says}}
             late = [e for r in self.reactions if r.kind == "deadline" and r.decider in heard for e in r.says]
             if found >= {*late}:
                 return frozenset(found)
-            found |= {*self.walk(*late)}
+            found |= {*self.walk(*late, past=past)}
 
 
 def _is_entry(event: EventType, choreography: Choreography) -> bool:

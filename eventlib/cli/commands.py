@@ -10,7 +10,7 @@ from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
 from eventlib.cli.past_commands import history
-from eventlib.cli.typed import Command, Group
+from eventlib.cli.typed import Command, CountingCommand, Group
 from eventlib.cli.wiring_commands import check, graph
 
 app = typer.Typer(
@@ -217,5 +217,5 @@ app.command(cls=Command, rich_help_panel=_LOOK)(history)
 app.add_typer(parked, name="parked", rich_help_panel=_LOOK)
 app.command(cls=Command, rich_help_panel=_COURSE)(reset)
 app.command(cls=Command, rich_help_panel=_WIRING)(check)
-app.command(cls=Command, rich_help_panel=_WIRING)(graph)
+app.command(cls=CountingCommand, rich_help_panel=_WIRING)(graph)
 app.command(cls=Command, rich_help_panel="Build")(new)

@@ -45,6 +45,16 @@ AtTime = Annotated[
     datetime | None,
     typer.Option("--at", metavar="TIME", parser=_time, help="As it stood at a time (UTC).", show_default=False),
 ]
+CountedLogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="[URL]",
+        help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
+        rich_help_panel="Where to look",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 
@@ -54,6 +64,12 @@ class Shared:
 
     app: str | None
     log: str | None
+
+    @classmethod
+    def of(cls, context: typer.Context) -> "Shared":
+        """Return what was given before the name of the command that is run now."""
+        found = context.find_root().obj
+        return found if isinstance(found, cls) else cls(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +85,6 @@ class Place:
 
         Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
         """
-        found = context.find_root().obj
-        before = found if isinstance(found, Shared) else Shared(None, None)
+        before = Shared.of(context)
         settings = eventlib_settings(app=app or before.app, log=log or before.log)
         return cls(settings.app, settings.log)

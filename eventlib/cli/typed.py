@@ -17,6 +17,16 @@ class Command(TyperCommand):
         return _plain(super().get_help_option(ctx))
 
 
+class CountingCommand(Command):
+    """A command whose --log may stand without a URL: then it is the log that all commands look at."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments, with --log's URL made explicit."""
+        pairs = zip(args, [*args, "-"][1:], strict=True)
+        explicit = ["--log=" if arg == "--log" and after.startswith("-") else arg for arg, after in pairs]
+        return super().parse_args(ctx, explicit)
+
+
 class Group(TyperGroup):
     """A group of commands, in which a closed pipe is no error."""
 

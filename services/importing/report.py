@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from eventlib.latencies import Latencies
 from services.importing.catalogue import Catalogue
-from services.importing.latency import Latencies
 from services.importing.outcomes import COMPENSATIONS, STEPS, Outcomes
 from services.importing.placing import Placing
 from services.importing.waiting import WaitingOrder

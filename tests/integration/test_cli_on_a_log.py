@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -397,3 +398,30 @@ def test_run_serves_until_it_is_told_to_stop(
         process.send_signal(number)
         assert process.stderr.read() == "Stopping: finishing what is at hand.\nStopped.\n"
     assert process.returncode == 0
+
+
+# --- graph
+
+
+def test_the_graph_counts_what_tail_prints(objects: Objects) -> None:
+    (graph,) = objects("graph", "--log")
+    events = objects("tail")
+    types = {event["id"]: event["type"] for event in events}
+    pairs = Counter((types.get(event["causation_id"]), event["type"]) for event in events)
+    for arrow in graph["arrows"]:
+        if not arrow["source"].startswith(("effect/", "deadline/")) and not arrow["target"].startswith("effect/"):
+            assert arrow["count"] == pairs[arrow["source"], arrow["target"]]
+    counts = {node["id"]: node["count"] for node in graph["nodes"] if node["kind"] in {"event", "request"}}
+    said = Counter(event["type"] for event in events)
+    assert {name: count for name, count in counts.items() if count} == {
+        name: count for name, count in said.items() if name in counts
+    }
+    (charged,) = [arrow for arrow in graph["arrows"] if arrow["target"] == "PaymentTaken"]
+    assert charged["count"] == pairs["ChargeRequested", "PaymentTaken"]
+    assert charged["p95_ms"] >= 0
+
+
+def test_a_drawing_with_what_was_counted(shown: Print, tmp_path: Path) -> None:
+    assert shown("graph", "--log", "--out", f"{tmp_path}/shop.svg") == ""
+    drawn = (tmp_path / "shop.svg").read_text()
+    assert re.search(r'class="traffic"[^>]*>\d+ · \d+ ms</text>', drawn)

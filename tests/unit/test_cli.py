@@ -76,6 +76,7 @@ def test_help_has_an_example_for_each_command(capsys: pytest.CaptureFixture[str]
         "parked show",
         "parked retry",
         "check",
+        "graph",
         "publish",
         "new",
     ):
@@ -157,7 +158,7 @@ def test_the_application_is_found_from_a_directory_below(
     (project / "below" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     monkeypatch.chdir(project / "below")
     assert run(["graph"]) == 0
-    assert "decider_talker" in capsys.readouterr().out
+    assert "  Heard --> Said\n" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("project")
@@ -214,11 +215,52 @@ def test_the_graph_of_the_shop(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["graph", "--app", "services:shop"]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == "flowchart LR"
-    assert 'subgraph service_stock["stock"]' in lines
-    assert 'decider_delivery -->|"stock.requests: StockReceived"| decider_shelf' in lines
-    assert 'outside -->|"stock.deliveries: DeliverySubmitted"| decider_delivery' in lines
-    assert 'decider_payment -.->|"RefundRequested"| port_gateway' in lines
-    assert 'port_gateway -.->|"PaymentRefunded"| decider_payment' in lines
+    assert 'subgraph lane_stock["stock"]' in lines
+    assert "DeliverySubmitted --> StockReceived" in lines
+    assert "DispatchFailed -.-> RefundRequested" in lines
+    assert "effect_payment_RefundRequested -.-> PaymentRefunded" in lines
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("arguments", "begins"),
+    [
+        (["--format", "dot"], 'digraph "faulty" {'),
+        (["--format", "svg"], "<svg "),
+        (["--json"], '{"title":"faulty"'),
+        (["-o", "x.svg"], "<svg "),
+        (["-o", "x.gv"], "digraph"),
+        (["-o", "x.json"], '{"title"'),
+        (["-o", "x.mmd"], "flowchart LR\n"),
+        (["-o", "x.svg", "-f", "dot"], "digraph"),
+    ],
+)
+def test_a_graph_in_each_format(arguments: list[str], begins: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["graph", *arguments]) == 0
+    printed = capsys.readouterr().out
+    written = [path.read_text() for path in Path().glob("x.*")]
+    assert [printed, *written][-1].startswith(begins)
+    assert bool(written) != bool(printed)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_graph_that_cannot_be_written(refused: Refused) -> None:
+    assert "leave one out" in refused("graph", "--json", "--format", "dot", code=2)
+    assert "nowhere/x.svg" in refused("graph", "--out", "nowhere/x.svg")
+    assert "is not one of" in refused("graph", "--format", "png", code=2)
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("arguments", [["--log"], ["--log", "--json"], ["-f", "svg", "--log"]])
+def test_a_graph_counts_on_the_log_that_all_commands_look_at(refused: Refused, arguments: list[str]) -> None:
+    assert "there is no log at var/shop.db" in refused("graph", *arguments)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_graph_counts_on_a_log_that_is_named(refused: Refused) -> None:
+    assert "there is no log at other.db" in refused("graph", "--log", "sqlite:///other.db")
+    assert "there is no log at other.db" in refused("graph", "--log=sqlite:///other.db", "--json")
+    assert "there is no log at other.db" in refused("--log", "sqlite:///other.db", "graph")
 
 
 @pytest.mark.parametrize(

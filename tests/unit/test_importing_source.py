@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from eventlib.latencies import Latencies
 from services.demo import order_lines
 from services.importing.known import Known, KnownOrders
-from services.importing.latency import Latencies
 from services.importing.source import Source, UnreadableFile
 from services.importing.survey import survey
 from services.outside import ledger_path
