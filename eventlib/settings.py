@@ -16,17 +16,16 @@ from typing import Any, get_type_hints
 
 from pydantic import create_model
 
+from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.runtime import RuntimeConfig
 from eventlib.variables import Variables, read_settings
-
-DEFAULT_LOG = "sqlite:///var/shop.db"
 
 
 class EventlibSettings(Variables):
     """Where commands work, and how they complain."""
 
-    log: str = DEFAULT_LOG
+    log: str = DEFAULT_URL
     app: str | None = None
     traceback: bool = False
     registry: str | None = None

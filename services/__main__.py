@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 
 from eventlib.errors import EventlibError
+from eventlib.log import DEFAULT_URL
 from eventlib.runtime import collect_garbage_seldom
-from eventlib.settings import DEFAULT_LOG, eventlib_settings, wants_traceback
+from eventlib.settings import eventlib_settings, wants_traceback
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
@@ -29,7 +30,7 @@ LogOption = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help=f"The log. [dim]Default: $EVENTLIB_LOG, or {DEFAULT_LOG}[/dim]",
+        help=f"The log. [dim]Default: $EVENTLIB_LOG, or {DEFAULT_URL}[/dim]",
         show_default=False,
     ),
 ]

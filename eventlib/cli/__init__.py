@@ -9,7 +9,6 @@ import typer
 from eventlib.cli.commands import app
 from eventlib.cli.typed import ReaderGone
 from eventlib.errors import EventlibError
-from eventlib.settings import wants_traceback
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
@@ -37,6 +36,8 @@ def run(arguments: Sequence[str]) -> int:
     except (EventlibError, OSError) as error:
         return _complain(str(error) or type(error).__name__, 1)
     except Exception as error:  # whatever it is, a person at a terminal gets a sentence
+        from eventlib.settings import wants_traceback
+
         if wants_traceback():
             raise
         what = f"{type(error).__name__}: {error}"

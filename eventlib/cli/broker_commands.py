@@ -1,13 +1,15 @@
 """The commands of `eventlib broker`: their names, their options and their help."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eventlib.broker.security import Sasl
 from eventlib.cli.options import JsonOption
 from eventlib.cli.typed import Command, Group
+
+if TYPE_CHECKING:
+    from eventlib.broker.security import Sasl
 
 broker = typer.Typer(cls=Group, no_args_is_help=True, help="Run Apache Kafka on this machine, for development.")
 
@@ -17,6 +19,14 @@ DirectoryOption = Annotated[
 ]
 _SECURITY = "To try a client's security"
 _DIRECTORY = Path("var/broker")
+
+
+def _sasl(text: str) -> "Sasl":
+    from eventlib.broker.security import Sasl
+
+    if text not in {*Sasl}:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(Sasl)}")
+    return Sasl(text)
 
 
 @broker.command(cls=Command)
@@ -33,7 +43,13 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ] = None,
     sasl: Annotated[
-        Sasl | None, typer.Option(help="Clients say who they are, in this way.", rich_help_panel=_SECURITY)
+        Any,
+        typer.Option(
+            metavar="plain|scram|oauthbearer",
+            parser=_sasl,
+            help="Clients say who they are, in this way.",
+            rich_help_panel=_SECURITY,
+        ),
     ] = None,
     tls: Annotated[
         bool, typer.Option("--tls", metavar="", help="Clients come over TLS.", rich_help_panel=_SECURITY)

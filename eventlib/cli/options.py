@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from eventlib.errors import ContractError
-from eventlib.settings import DEFAULT_LOG, eventlib_settings
+from eventlib.log import DEFAULT_URL
 from eventlib.times import time_of
 
 LOG_VARIABLE = "EVENTLIB_LOG"
@@ -27,7 +27,7 @@ LogOption = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
+        help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
         rich_help_panel="Where to look",
         show_default=False,
     ),
@@ -50,7 +50,7 @@ CountedLogOption = Annotated[
     typer.Option(
         "--log",
         metavar="[URL]",
-        help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_LOG}[/dim]",
+        help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
         rich_help_panel="Where to look",
         show_default=False,
     ),
@@ -85,6 +85,8 @@ class Place:
 
         Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
         """
+        from eventlib.settings import eventlib_settings
+
         before = Shared.of(context)
         settings = eventlib_settings(app=app or before.app, log=log or before.log)
         return cls(settings.app, settings.log)

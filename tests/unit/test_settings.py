@@ -6,7 +6,8 @@ import pytest
 
 from eventlib import RuntimeConfig, WiringError
 from eventlib import cli as eventlib_cli
-from eventlib.settings import DEFAULT_LOG, eventlib_settings, runtime_config
+from eventlib.log import DEFAULT_URL
+from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.variables import SettingsError
 from services import __main__ as shop_cli
 from services.settings import ShopSettings, demo_settings, shop_settings
@@ -24,7 +25,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_variables_the_defaults_are_those_of_the_classes() -> None:
     assert runtime_config() == RuntimeConfig()
     assert shop_settings() == ShopSettings.model_construct()
-    assert (eventlib_settings().log, eventlib_settings().app) == (DEFAULT_LOG, None)
+    assert (eventlib_settings().log, eventlib_settings().app) == (DEFAULT_URL, None)
 
 
 def test_every_field_of_the_runtime_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,7 @@ def test_what_is_given_wins_over_the_environment_and_that_over_the_default(monke
 def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENTLIB_LOG", "")
     monkeypatch.setenv("SHOP_GATEWAY_URL", "")
-    assert eventlib_settings().log == DEFAULT_LOG
+    assert eventlib_settings().log == DEFAULT_URL
     assert shop_settings().gateway_url is None
 
 
