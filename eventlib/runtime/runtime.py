@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from eventlib.choreography import Choreography
-from eventlib.errors import OwnershipLost, WiringError
+from eventlib.errors import OwnershipLost, Retryable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
@@ -125,8 +125,8 @@ class Runtime:
         try:
             while True:
                 wanted = await membership.changed({partition: claim for partition, (claim, _) in running.items()})
-                for partition in [p for p, (claim, _) in running.items() if wanted.get(p) != claim]:
-                    await self._end(service, partition, running.pop(partition)[1])
+                ended = [partition for partition, (claim, _) in running.items() if wanted.get(partition) != claim]
+                await asyncio.gather(*(self._end(service, p, running.pop(p)[1]) for p in ended))
                 for partition in sorted(wanted.keys() - running.keys()):
                     running[partition] = self._begin(service, wanted[partition], slots)
         except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to hear of it
@@ -136,18 +136,30 @@ class Runtime:
             await membership.leave()
 
     def _begin(self, service: Service, claim: Claim, slots: asyncio.Semaphore) -> tuple[Claim, asyncio.Task[None]]:
-        loop = TaskLoop(service, claim, self._host, slots)
-        self._loops[service.name, claim.partition] = loop
-        return claim, asyncio.create_task(self._run(loop))
+        loop = self._loops[service.name, claim.partition] = TaskLoop(service, claim, self._host, slots)
+        return claim, asyncio.create_task(self._run(loop, slots))
 
-    async def _run(self, loop: TaskLoop) -> None:
-        try:
-            await loop.run()
-        except OwnershipLost as error:
-            _log.warning("%s/%s has another owner now: %s", loop.service.name, loop.claim.partition, error)
-        except Exception as error:  # noqa: BLE001  as above
-            _log.debug("%s/%s failed", loop.service.name, loop.claim.partition, exc_info=True)
-            self._fail(error)
+    async def _run(self, loop: TaskLoop, slots: asyncio.Semaphore) -> None:
+        """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
+        place = loop.service.name, loop.claim.partition
+        while True:
+            try:
+                await loop.run()
+            except OwnershipLost as error:
+                _log.warning("%s/%s has another owner now: %s", *place, error)
+                return
+            except Retryable as error:
+                _log.warning("%s/%s cannot go on, and starts over: %s", *place, error)
+            except Exception as error:  # noqa: BLE001  as above
+                _log.debug("%s/%s failed", *place, exc_info=True)
+                self._fail(error)
+                return
+            else:
+                return
+            await asyncio.sleep(self._host.config.retry_pause_s)
+            if self._loops.get(place) is not loop:
+                return  # it was stopped
+            loop = self._loops[place] = TaskLoop(loop.service, loop.claim, self._host, slots)
 
     async def _end(self, service: Service, partition: int, running: asyncio.Task[None]) -> None:
         loop = self._loops.pop((service.name, partition))

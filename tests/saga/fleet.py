@@ -67,6 +67,14 @@ class Fleet:
         process.communicate()
         self.kills += 1
 
+    def pause(self, name: str) -> None:
+        """Stop a process where it stands, as a machine that hangs does; `go_on` wakes it up."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        """Let a paused process go on as if nothing had been."""
+        self._running[name].send_signal(signal.SIGCONT)
+
     def stop(self, *names: str) -> None:
         """Stop processes as a person does, and expect them to end well."""
         for name in names:

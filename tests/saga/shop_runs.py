@@ -34,9 +34,9 @@ def order_file(directory: Path, orders: int) -> Path:
 class ShopLog:
     """A log in a directory of its own, and the commands on it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, url: str | None = None) -> None:
         self.directory = directory
-        self.url = f"sqlite:///{directory / 'shop.db'}"
+        self.url = url or f"sqlite:///{directory / 'shop.db'}"
         self.ledger = directory / "shop.db.outside.db"
         self.rejects = directory / "rejects.ndjson"
 
