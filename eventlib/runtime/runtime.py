@@ -146,7 +146,8 @@ class Runtime:
             try:
                 await loop.run()
             except OwnershipLost as error:
-                _log.warning("%s/%s has another owner now: %s", *place, error)
+                handed_over = self._loops.get(place) is not loop
+                _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *place, error)
                 return
             except Retryable as error:
                 _log.warning("%s/%s cannot go on, and starts over: %s", *place, error)
