@@ -50,24 +50,21 @@ class Effect:
     """What happens outside when `request` is said: each try takes at most `timeout_s` seconds.
 
     Guarantee: runs at least once, under the request's id as idempotency key; its answer enters the log exactly once.
-    When the retries are used up `otherwise` says the event that follows, or asks another question until it is
-    answered; without it the effect is parked, alone.
+    When the retries are used up `otherwise` says the event that follows; without it the effect is parked, alone. To
+    ask something else then is an effect of its own, requested by a decider in answer to that event: so it is decided
+    once, and nobody goes on with the first question meanwhile, not even a process that was given up for dead.
     """
 
     request: type[Event]
     ask: Asking
-    otherwise: Callable[[Event], Event] | Asking | None
-    otherwise_says: tuple[type[Event], ...]
+    otherwise: Callable[[Event], Event] | None
+    uncertain: tuple[type[Event], ...]
+    """What `otherwise` says: nobody knows whether it was done."""
 
     @property
     def says(self) -> tuple[type[Event], ...]:
         """Every event that this effect can put on the log."""
-        return tuple(dict.fromkeys(self.ask.answers + self.otherwise_says))
-
-    @property
-    def uncertain(self) -> tuple[type[Event], ...]:
-        """What `otherwise` says when nobody knows the outcome: whether it was done is open."""
-        return () if isinstance(self.otherwise, Asking) else self.otherwise_says
+        return tuple(dict.fromkeys(self.ask.answers + self.uncertain))
 
     @property
     def gives_up(self) -> bool:
@@ -77,8 +74,7 @@ class Effect:
     @property
     def ports(self) -> set[str]:
         """The names of the ports that have to be given when the service is started."""
-        asked = [self.ask, self.otherwise] if isinstance(self.otherwise, Asking) else [self.ask]
-        return {asking.port for asking in asked if asking.port is not None}
+        return set() if self.ask.port is None else {self.ask.port}
 
 
 def effect_of(
@@ -88,7 +84,7 @@ def effect_of(
     timeout_s: float,
     otherwise: Callable[..., Any] | None,
 ) -> Effect:
-    """Read an effect off its function. Raises: WiringError when it says nothing or is not async."""
+    """Read an effect off its functions. Raises: WiringError when they say nothing, or when it is not async."""
     where = f"effect {signatures.name_of(function)}"
     if not inspect.iscoroutinefunction(function):
         raise WiringError(f"{where} is not async: an effect waits for the outside world, so write `async def`")
@@ -97,8 +93,10 @@ def effect_of(
         return Effect(request, ask, None, ())
     where = f"{where}, otherwise={signatures.name_of(otherwise)}"
     if inspect.iscoroutinefunction(otherwise):
-        then = _asking(otherwise, where, FOREVER, timeout_s)
-        return Effect(request, ask, then, then.answers)
+        raise WiringError(
+            f"{where} is async: what follows when nobody answers is decided once, so say an event, and ask the next "
+            "question in an effect of its own"
+        )
     return Effect(request, ask, otherwise, signatures.answers(otherwise, where, depth=3))
 
 

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from eventlib import signatures
 from eventlib.choreography import Choreography
 from eventlib.decider import Decider
-from eventlib.effect import Asking
 from eventlib.event import EventType, contract_of
 from eventlib.flow import Flow, Reaction
 
@@ -179,7 +178,7 @@ def _between(flow: Flow, reaction: Reaction, service: str) -> Node:
     tries = reaction.effect.ask.retry.attempts
     notes = [reaction.where, f"asked {'until it answers' if tries is None else f'at most {tries} times'}"]
     if asked is not None:
-        notes.append(f"otherwise: {signatures.name_of(asked.call if isinstance(asked, Asking) else asked)}")
+        notes.append(f"otherwise: {signatures.name_of(asked)}")
     node_id = effect_id(reaction.decider, reaction.cause)
     return Node(node_id, reaction.name, "effect", role, lane, False, tuple(notes))
 

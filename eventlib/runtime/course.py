@@ -1,4 +1,4 @@
-"""The course of one effect: what is asked next and after which pause, and what follows when the retries are used up.
+"""The course of one effect: whether and after which pause it is tried again, and what follows when the retries are used up.
 
 It has no clock and does no I/O: the effect runner and the simulator ask the outside world, and tell it how that went.
 """
@@ -6,7 +6,7 @@ It has no clock and does no I/O: the effect runner and the simulator ask the out
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from eventlib.effect import Asking, Effect
+from eventlib.effect import Effect
 from eventlib.errors import ContractError, Terminal
 from eventlib.event import Event
 from eventlib.log.port import Record
@@ -22,14 +22,11 @@ class Pause(NamedTuple):
     longest_s: float
 
 
-_AT_ONCE = Pause(0.0, 0.0, 0.0)
-
-
 class Course:
-    """One pending effect from its first attempt to its answer; `asking` is what the next attempt asks."""
+    """One pending effect from its first attempt to its answer; `asking` is what each attempt asks."""
 
     def __init__(self, effect: Effect, request: Record, event: Event) -> None:
-        self.asking: Asking = effect.ask
+        self.asking = effect.ask
         self._effect = effect
         self._request = request
         self._event = event
@@ -63,13 +60,10 @@ class Course:
             return Pause(min(pause_s, retry.longest_pause_s), retry.jitter_s, retry.longest_pause_s)
         return self._otherwise(error)
 
-    def _otherwise(self, error: Exception) -> Pause | Answer:
+    def _otherwise(self, error: Exception) -> Answer:
         otherwise = self._effect.otherwise
-        if otherwise is None or self.asking is otherwise:
+        if otherwise is None:
             return self.parked(error)
-        if isinstance(otherwise, Asking):
-            self.asking, self._failures = otherwise, 0
-            return _AT_ONCE
         try:
             return Answer(self._request.event_id, otherwise(self._event))
         except Exception as raised:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason

@@ -11,7 +11,9 @@ from services.dispatch.events import (
     DispatchCancelled,
     DispatchFailed,
     DispatchRequested,
+    DispatchUncertain,
     OrderDispatched,
+    RecallRequested,
 )
 from services.dispatch.state import Shipment, Stage
 from services.order.events import OrderCancelled, OrderCancelRequested, OrderCompleted
@@ -24,18 +26,26 @@ that comes late would be granted."""
 shipments = Decider("shipment", state=Shipment, key="order_id")
 
 
+_UNDECIDED = frozenset({Stage.ASKED, Stage.RECALLING})
+
+
 @shipments.evolve
 def follow(shipment: Shipment, event: Event, meta: Meta) -> Shipment:  # noqa: PLR0911  one return for each event
-    """Follow the booking: the carrier is asked at most once, and never after a cancellation."""
+    """Follow the booking: the carrier is asked at most once, and never after a cancellation.
+
+    The booking's key is the id of the event that asks for it.
+    """
     match event:
         case DispatchRequested():
-            return replace(shipment, stage=Stage.ASKED)
+            return replace(shipment, stage=Stage.ASKED, booking_key=meta.id)
+        case RecallRequested():
+            return replace(shipment, stage=Stage.RECALLING)
         case OrderDispatched():
             return replace(shipment, stage=Stage.DISPATCHED)
         case OrderCompleted() | OrderCancelled():
             return replace(shipment, ended_at=meta.recorded_at)
         case OrderCancelRequested():
-            return replace(shipment, cancel_waits=shipment.stage is Stage.ASKED)
+            return replace(shipment, cancel_waits=shipment.stage in _UNDECIDED)
         case DispatchFailed():
             return replace(shipment, stage=Stage.FAILED)
         case DispatchCancelled():
@@ -52,6 +62,12 @@ def book(shipment: Shipment, payment: PaymentTaken) -> list[DispatchRequested]:
     if shipment.stage is not Stage.NEW:
         return []
     return [DispatchRequested(order_id=payment.order_id, country=payment.country)]
+
+
+@shipments.on(DispatchUncertain)
+def recall(shipment: Shipment, booking: DispatchUncertain) -> list[RecallRequested]:
+    """Ask the carrier to cancel: a parcel may be on its way, so time alone tells nothing."""
+    return [RecallRequested(order_id=booking.order_id, booking_key=shipment.booking_key, reason=booking.reason)]
 
 
 @shipments.on(OrderCancelRequested)

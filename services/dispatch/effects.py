@@ -1,24 +1,26 @@
 """What dispatch asks of the carrier, and what its answers mean."""
 
-from eventlib.effect import Retry
+from eventlib.effect import FOREVER, Retry
 from eventlib.event import Meta
 from services.dispatch.decider import shipments
-from services.dispatch.events import DispatchFailed, DispatchRequested, OrderDispatched
+from services.dispatch.events import (
+    DispatchFailed,
+    DispatchRequested,
+    DispatchUncertain,
+    OrderDispatched,
+    RecallRequested,
+)
 from services.dispatch.ports import Booked, Carrier, Recalled, Undeliverable
 
 CARRIER_SILENT = "carrier_silent"
 
 
-async def recall(request: DispatchRequested, carrier: Carrier, meta: Meta) -> OrderDispatched | DispatchFailed:
-    """Ask a carrier that did not answer to cancel the booking: a parcel may be on its way, so time alone tells nothing."""
-    match await carrier.recall(meta.id):
-        case Booked(tracking=tracking):
-            return OrderDispatched(order_id=request.order_id, tracking=tracking)
-        case Recalled():
-            return DispatchFailed(order_id=request.order_id, reason=CARRIER_SILENT)
+def uncertain(request: DispatchRequested) -> DispatchUncertain:
+    """Say that nobody knows whether the carrier has the order."""
+    return DispatchUncertain(order_id=request.order_id, reason=CARRIER_SILENT)
 
 
-@shipments.effect(DispatchRequested, retry=Retry(attempts=5), timeout_s=10, otherwise=recall)
+@shipments.effect(DispatchRequested, retry=Retry(attempts=5), timeout_s=10, otherwise=uncertain)
 async def dispatch(request: DispatchRequested, carrier: Carrier, meta: Meta) -> OrderDispatched | DispatchFailed:
     """Book with the carrier, under the request's id."""
     match await carrier.book(meta.id, request.order_id, request.country):
@@ -26,3 +28,13 @@ async def dispatch(request: DispatchRequested, carrier: Carrier, meta: Meta) -> 
             return OrderDispatched(order_id=request.order_id, tracking=tracking)
         case Undeliverable(reason=reason):
             return DispatchFailed(order_id=request.order_id, reason=reason)
+
+
+@shipments.effect(RecallRequested, retry=FOREVER, timeout_s=10)
+async def recall(request: RecallRequested, carrier: Carrier) -> OrderDispatched | DispatchFailed:
+    """Cancel a booking of unknown outcome, unless the parcel has left; a compensation does not give up."""
+    match await carrier.recall(request.booking_key):
+        case Booked(tracking=tracking):
+            return OrderDispatched(order_id=request.order_id, tracking=tracking)
+        case Recalled():
+            return DispatchFailed(order_id=request.order_id, reason=request.reason)

@@ -1,7 +1,7 @@
 """What dispatch tells: what the carrier is asked, what it answers, and what became of a wish to cancel."""
 
 from eventlib.event import Event
-from services.fields import Country, OrderId, Reason
+from services.fields import Country, GatewayKey, OrderId, Reason
 
 
 class DispatchRequested(Event, topic="dispatches", key="order_id"):
@@ -11,6 +11,21 @@ class DispatchRequested(Event, topic="dispatches", key="order_id"):
     country: Country
 
 
+class DispatchUncertain(Event, topic="dispatches", key="order_id"):
+    """The carrier did not say whether it has the order, for as long as it was asked."""
+
+    order_id: OrderId
+    reason: Reason
+
+
+class RecallRequested(Event, topic="dispatches", key="order_id"):
+    """The carrier is asked to cancel a booking, whether it was made or not, and to refuse its key from now on."""
+
+    order_id: OrderId
+    booking_key: GatewayKey
+    reason: Reason
+
+
 class OrderDispatched(Event, topic="dispatches", key="order_id"):
     """The carrier has the order; `tracking` is its own reference."""
 
@@ -18,8 +33,8 @@ class OrderDispatched(Event, topic="dispatches", key="order_id"):
     tracking: str
 
 
-class DispatchFailed(Event, topic="dispatches", key="order_id", failure=True):
-    """The carrier will not bring the order: `undeliverable`, or `carrier_silent` and recalled."""
+class DispatchFailed(Event, topic="dispatches", key="order_id", failure=True, reverses=OrderDispatched):
+    """The carrier will not bring the order: `undeliverable`, or `carrier_silent` and recalled, whether it was booked or not."""
 
     order_id: OrderId
     reason: Reason

@@ -10,6 +10,7 @@ class Stage(StrEnum):
 
     NEW = "new"
     ASKED = "asked"
+    RECALLING = "recalling"
     DISPATCHED = "dispatched"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -17,8 +18,12 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Shipment:
-    """One order's shipment; `cancel_waits` says that a wish to cancel waits for the carrier's answer."""
+    """One order's shipment; `cancel_waits` says that a wish to cancel waits for the carrier's answer.
+
+    `booking_key` is the key under which the carrier was asked.
+    """
 
     stage: Stage = Stage.NEW
+    booking_key: str = ""
     cancel_waits: bool = False
     ended_at: datetime | None = None

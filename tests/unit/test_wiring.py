@@ -155,6 +155,17 @@ def test_an_effect_says_what_it_answers() -> None:
         async def call(_event: Asked) -> None: ...
 
 
+def test_what_follows_when_nobody_answers_is_said_and_asks_nobody() -> None:
+    async def ask_again(event: Asked) -> Granted:
+        return Granted(order_id=event.order_id)
+
+    with pytest.raises(WiringError, match=r"otherwise=ask_again is async: .* an effect of its own"):
+
+        @orders().effect(Asked, otherwise=ask_again)
+        async def call(event: Asked) -> Granted:
+            return Granted(order_id=event.order_id)
+
+
 def test_an_effect_is_async() -> None:
     with pytest.raises(WiringError, match="effect call is not async"):
 

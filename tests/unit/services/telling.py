@@ -12,6 +12,8 @@ ORDERED_AT = datetime(2010, 12, 1, 8, 26, tzinfo=UTC)
 CHARGE_KEY = derived_id("ChargeRequested", "payment", "1", 0)
 """The id that the test kit gives a ChargeRequested in an order's history."""
 
+BOOKING_KEY = derived_id("DispatchRequested", "shipment", "1", 0)
+
 LINES = (
     order.OrderLine(line_no=1, sku="A", quantity=2, unit_price_cents=250),
     order.OrderLine(line_no=2, sku="B", quantity=1, unit_price_cents=250),
@@ -57,6 +59,8 @@ VOIDED = payment.PaymentVoided(
 )
 
 DISPATCH = dispatch.DispatchRequested(order_id="1", country="France")
+DISPATCH_UNCERTAIN = dispatch.DispatchUncertain(order_id="1", reason="carrier_silent")
+RECALL = dispatch.RecallRequested(order_id="1", booking_key=BOOKING_KEY, reason="carrier_silent")
 DISPATCHED = dispatch.OrderDispatched(order_id="1", tracking="P-1")
 UNDELIVERABLE = dispatch.DispatchFailed(order_id="1", reason="undeliverable")
 DISPATCH_CANCELLED = dispatch.DispatchCancelled(order_id="1", reason="customer")

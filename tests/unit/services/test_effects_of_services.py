@@ -4,18 +4,29 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eventlib.effect import Asking
-from eventlib.event import Meta
+from eventlib.event import Event, Meta
 from services.dispatch.decider import shipments
 from services.dispatch.effects import dispatch, recall
-from services.dispatch.events import DispatchFailed, DispatchRequested
+from services.dispatch.events import DispatchFailed, DispatchRequested, RecallRequested
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.payment.decider import payments
 from services.payment.effects import charge, refund, void
 from services.payment.events import ChargeRequested, RefundRequested, VoidRequested
 from services.payment.ports import Charged, Declined, Refunded, Voided
 from tests.unit.services import telling
-from tests.unit.services.telling import CHARGE, CHARGE_KEY, DISPATCH, DISPATCHED, TAKEN, UNCERTAIN, UNDELIVERABLE, VOID
+from tests.unit.services.telling import (
+    BOOKING_KEY,
+    CHARGE,
+    CHARGE_KEY,
+    DISPATCH,
+    DISPATCH_UNCERTAIN,
+    DISPATCHED,
+    RECALL,
+    TAKEN,
+    UNCERTAIN,
+    UNDELIVERABLE,
+    VOID,
+)
 
 META = Meta(id=CHARGE_KEY)
 
@@ -45,7 +56,7 @@ class Answers:
         return self.booked
 
     async def recall(self, key: str) -> Booked | Recalled:
-        assert key == CHARGE_KEY
+        assert key == BOOKING_KEY
         return self.recalled
 
 
@@ -74,28 +85,27 @@ async def test_an_undeliverable_order_has_failed() -> None:
 
 
 async def test_a_recalled_order_has_failed() -> None:
-    assert await recall(DISPATCH, Answers(), META) == DispatchFailed(order_id="1", reason="carrier_silent")
+    assert await recall(RECALL, Answers()) == DispatchFailed(order_id="1", reason="carrier_silent")
 
 
 async def test_an_order_that_is_on_its_way_cannot_be_recalled() -> None:
-    assert await recall(DISPATCH, Answers(recalled=Booked("P-1")), META) == DISPATCHED
+    assert await recall(RECALL, Answers(recalled=Booked("P-1"))) == DISPATCHED
 
 
 def test_a_charge_without_an_answer_is_uncertain() -> None:
     otherwise = payments.effects[ChargeRequested].otherwise
     assert otherwise is not None
-    assert not isinstance(otherwise, Asking)
     assert otherwise(CHARGE) == UNCERTAIN
 
 
-def test_a_silent_carrier_is_asked_to_cancel() -> None:
+def test_a_booking_without_an_answer_is_uncertain() -> None:
     otherwise = shipments.effects[DispatchRequested].otherwise
-    assert isinstance(otherwise, Asking)
-    assert otherwise.call is recall
+    assert otherwise is not None
+    assert otherwise(DISPATCH) == DISPATCH_UNCERTAIN
 
 
-@pytest.mark.parametrize("request_type", [VoidRequested, RefundRequested])
-def test_compensations_do_not_give_up(request_type: type[VoidRequested | RefundRequested]) -> None:
-    effect = payments.effects[request_type]
+@pytest.mark.parametrize("request_type", [VoidRequested, RefundRequested, RecallRequested])
+def test_compensations_do_not_give_up(request_type: type[Event]) -> None:
+    effect = {**payments.effects, **shipments.effects}[request_type]
     assert effect.ask.retry.attempts is None
     assert effect.otherwise is None

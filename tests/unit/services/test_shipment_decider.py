@@ -10,7 +10,9 @@ from tests.unit.services.telling import (
     COMPLETED,
     DISPATCH,
     DISPATCH_CANCELLED,
+    DISPATCH_UNCERTAIN,
     DISPATCHED,
+    RECALL,
     TAKEN,
     TOO_LATE,
     UNDELIVERABLE,
@@ -27,6 +29,16 @@ def test_an_order_is_on_its_way() -> None:
 
 def test_an_undeliverable_order_is_left_to_the_others() -> None:
     given(shipments, TAKEN, DISPATCH).when(UNDELIVERABLE).then().then_state(stage=Stage.FAILED)
+
+
+def test_a_carrier_that_does_not_answer_is_asked_to_cancel_under_the_same_key() -> None:
+    given(shipments, TAKEN, DISPATCH).when(DISPATCH_UNCERTAIN).then(RECALL).then_state(stage=Stage.RECALLING)
+
+
+def test_a_wish_while_the_booking_is_recalled_waits_for_the_answer() -> None:
+    recalling = given(shipments, TAKEN, DISPATCH, DISPATCH_UNCERTAIN, RECALL).when(CANCEL_REQUESTED).then()
+    recalling.when(DISPATCHED).then(TOO_LATE)
+    recalling.when(UNDELIVERABLE).then()
 
 
 def test_a_wish_before_the_carrier_is_asked_is_granted() -> None:

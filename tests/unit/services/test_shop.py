@@ -25,7 +25,8 @@ TOPICS = {
     "stock order_id": "StockReserved StockRejected StockReleased StockShipped",
     "payments order_id": "ChargeRequested PaymentTaken PaymentFailed ChargeUncertain VoidRequested PaymentVoided "
     "RefundRequested PaymentRefunded PaymentWaived",
-    "dispatches order_id": "DispatchRequested OrderDispatched DispatchFailed DispatchCancelled CancelRefused",
+    "dispatches order_id": "DispatchRequested DispatchUncertain RecallRequested OrderDispatched DispatchFailed "
+    "DispatchCancelled CancelRefused",
 }
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from eventlib.decider import Decider
-from eventlib.effect import Asking, Effect
+from eventlib.effect import Effect
 from eventlib.errors import OutcomeUnknown
 from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.identity import derived_id
@@ -122,10 +122,8 @@ class World:
     def _try_effect(self, pending: Pending) -> None:
         effect, asking = pending.effect, pending.effect.ask
         if not pending.attempts_left and effect.otherwise is not None:
-            if not isinstance(effect.otherwise, Asking):
-                self._answer(pending, effect.otherwise(pending.request))
-                return
-            asking = effect.otherwise
+            self._answer(pending, effect.otherwise(pending.request))
+            return
         pending.attempts_left = max(0, pending.attempts_left - 1)
         port = getattr(self, str(asking.port))
         arguments = [pending.request, port, pending.meta] if asking.wants_meta else [pending.request, port]
