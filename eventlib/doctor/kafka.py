@@ -84,7 +84,7 @@ def _examine_version(cluster: Cluster) -> Diagnosis:
             "more, and a write that comes late can keep one open",
             "upgrade to Kafka 4, or finish an upgrade with kafka-features.sh (transaction.version=2)",
         )
-    return fine("version", f"{len(cluster.brokers)} brokers, cluster {cluster.id}; {found}")
+    return fine("version", f"cluster {cluster.id}, brokers {len(cluster.brokers)}; {found}")
 
 
 def _examine_clock(clock: Clock | None) -> Diagnosis:
