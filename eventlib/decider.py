@@ -112,7 +112,7 @@ class Decider(Generic[S]):
         self.deadlines: dict[str, Deadline[S]] = {}
         self.forgotten_at: Callable[[S], datetime | None] | None = None
         self._apply: Callable[..., S | None] = _unchanged
-        self._evolve_wants_meta = False
+        self.evolve_wants_meta = False
 
     def __repr__(self) -> str:
         return f"Decider({self.name!r})"
@@ -148,7 +148,7 @@ class Decider(Generic[S]):
         """
         if self._apply is not _unchanged:
             raise WiringError(f"decider {self.name} has an evolve already: {signatures.name_of(self._apply)}")
-        self._evolve_wants_meta = signatures.takes_meta(function, 2, f"{self.name}.{signatures.name_of(function)}")
+        self.evolve_wants_meta = signatures.takes_meta(function, 2, f"{self.name}.{signatures.name_of(function)}")
         self._apply = function
         return function
 
@@ -233,6 +233,7 @@ class Decider(Generic[S]):
         """The names of the modules that its state, its events and its functions are declared in."""
         functions: list[Callable[..., Any]] = [handler.call for handler in self.handlers.values()]
         functions += [deadline.due_at for deadline in self.deadlines.values()]
+        functions += [d.handler.call for d in self.deadlines.values() if d.handler is not None]
         functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
         return {declared.__module__ for declared in (self.state, *self.handlers, *self.says, *functions)}
 
@@ -250,11 +251,11 @@ class Decider(Generic[S]):
 
     def wants_meta(self, event_type: type[Event]) -> bool:
         """Tell whether handling an event needs its Meta, so that nobody makes one in vain."""
-        return self._evolve_wants_meta or self.handlers[event_type].wants_meta
+        return self.evolve_wants_meta or self.handlers[event_type].wants_meta
 
     def evolved(self, state: S, event: Event, meta: Meta) -> S | None:
         """Return the state after one event that was handled or said; None forgets the key."""
-        return self._apply(state, event, meta) if self._evolve_wants_meta else self._apply(state, event)
+        return self._apply(state, event, meta) if self.evolve_wants_meta else self._apply(state, event)
 
     def decide(self, state: S, event: Event, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
         """Handle one input: return the state after it (None: the key is forgotten), and what is said.
@@ -262,39 +263,45 @@ class Decider(Generic[S]):
         `said_meta(ordinal)` gives the Meta of each event said; it is asked only when evolve wants it.
         Raises: ContractError when the handler says an event that is not in its annotation.
         """
-        handler = self.handlers[type(event)]
         evolved = self.evolved(state, event, meta)
-        seen = self.initial if evolved is None else evolved
-        said = handler.call(seen, event, meta) if handler.wants_meta else handler.call(seen, event)
-        return self._say(handler, evolved, said, said_meta)
+        said = self.answer(self.initial if evolved is None else evolved, event, meta)
+        return self._after(evolved, said, said_meta) if said else evolved, said
+
+    def answer(self, state: S, event: Event, meta: Meta) -> list[Event]:
+        """Return what is said in answer to an event that the state has seen. Raises: ContractError as `decide` does."""
+        handler = self.handlers[type(event)]
+        said = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
+        return self._listed(handler, said)
 
     def pass_deadline(self, name: str, state: S, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
         """Handle a deadline that has passed: return the state after it (None: forgotten), and what is said."""
-        if name == FORGET:
-            return None, []
-        handler = self.deadlines[name].handler
-        if handler is None:
-            return state, []
-        said = handler.call(state, meta) if handler.wants_meta else handler.call(state)
-        return self._say(handler, state, said, said_meta)
+        said = self.answer_deadline(name, state, meta)
+        return None if name == FORGET else self._after(state, said, said_meta), said
 
-    def _say(
-        self, handler: Handler, state: S | None, said: Sequence[Event], said_meta: SaidMeta
-    ) -> tuple[S | None, list[Event]]:
-        after = state
+    def answer_deadline(self, name: str, state: S, meta: Meta) -> list[Event]:
+        """Return what is said when a deadline has passed. Raises: ContractError as `decide` does."""
+        handler = None if name == FORGET else self.deadlines[name].handler
+        if handler is None:
+            return []
+        return self._listed(handler, handler.call(state, meta) if handler.wants_meta else handler.call(state))
+
+    def _after(self, state: S | None, said: Sequence[Event], said_meta: SaidMeta) -> S | None:
+        """Return the state (None: forgotten) after events that the decider has said; `said_meta` as in `decide`."""
         for ordinal, event in enumerate(said):
+            before = self.initial if state is None else state
+            state = (
+                self._apply(before, event, said_meta(ordinal)) if self.evolve_wants_meta else self._apply(before, event)
+            )
+        return state
+
+    def _listed(self, handler: Handler, said: Sequence[Event]) -> list[Event]:
+        for event in said:
             if type(event) not in handler.says:
                 raise ContractError(
                     f"{self.name}.{handler.name} said {type(event).__name__}, which is not in its return type; "
                     "add it there, since the graph and every reader go by that"
                 )
-            before = self.initial if after is None else after
-            after = (
-                self._apply(before, event, said_meta(ordinal))
-                if self._evolve_wants_meta
-                else self._apply(before, event)
-            )
-        return after, list(said)
+        return list(said)
 
 
 def _unchanged(state: S, _event: Event) -> S:

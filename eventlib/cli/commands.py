@@ -6,11 +6,11 @@ import typer
 
 from eventlib.cli.acting_commands import reset
 from eventlib.cli.broker_commands import broker
-from eventlib.cli.operating_commands import doctor
 from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
 from eventlib.cli.past_commands import history
+from eventlib.cli.replay_commands import replay
 from eventlib.cli.typed import Command, CountingCommand, Group
 from eventlib.cli.wiring_commands import check, graph
 
@@ -82,7 +82,6 @@ def run(
 
 
 app.command(cls=Command, rich_help_panel="Run")(publish)
-app.command(cls=Command, rich_help_panel="Run")(doctor)
 app.add_typer(broker, name="broker", rich_help_panel="Run")
 
 
@@ -216,6 +215,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 app.command(cls=Command, rich_help_panel=_LOOK)(history)
+app.command(cls=Command, rich_help_panel=_LOOK)(replay)
 app.add_typer(parked, name="parked", rich_help_panel=_LOOK)
 app.command(cls=Command, rich_help_panel=_COURSE)(reset)
 app.command(cls=Command, rich_help_panel=_WIRING)(check)

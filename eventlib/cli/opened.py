@@ -17,7 +17,7 @@ T = TypeVar("T")
 def look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
     """Run a command on a log that is there. Raises: WiringError when there is no such application or log."""
     choreography = load_choreography(place.app)
-    _refuse_missing(place.url)
+    refuse_missing(place.url)
 
     async def opened() -> T:
         async with open_log(place.url, choreography, read_only=True) as log:
@@ -26,7 +26,7 @@ def look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
     return asyncio.run(opened())
 
 
-def _refuse_missing(url: str) -> None:
+def refuse_missing(url: str) -> None:
     """Refuse a log that is not there, for commands that only read. Raises: WiringError."""
     if url.startswith("memory:"):
         raise WiringError(f"{url} lives and ends with one process, so there is nothing to look at: name a log file")

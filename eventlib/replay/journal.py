@@ -4,8 +4,8 @@ Reads with `read`, `start` and `end` alone, so that it works on every log, and f
 logs of any length.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
@@ -68,18 +68,18 @@ class TaskJournal:
         )
 
     async def __aiter__(self) -> AsyncIterator[Done]:
-        """Yield the transactions up to the journal's end as it is when that is reached."""
+        """Yield the transactions up to the journal's end as it is now."""
         async for record, entry in self.entries():
             acts = await self.acts(entry)
             if acts or self._only is None:
                 yield Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts)
 
     async def entries(self) -> AsyncIterator[tuple[Record, JournalEntry]]:
-        """Yield the journal's records as they are. Raises: ContractError when its beginning is missing."""
+        """Yield the journal's records up to its end as it is now. Raises: ContractError when its beginning is missing."""
         journal, partition, port = self._service.journal.name, self._partition, self._log.port
-        offset = await port.start(journal, partition)
+        offset, end = await port.start(journal, partition), await port.end(journal, partition)
         first = True
-        while records := await port.read(journal, partition, offset, _CHUNK):
+        while offset < end and (records := await port.read(journal, partition, offset, min(_CHUNK, end - offset))):
             offset = records[-1].offset + 1
             for record in records:
                 entry = await self._decoded(record)
@@ -104,26 +104,16 @@ class TaskJournal:
     async def acts(self, entry: JournalEntry) -> list[Act]:
         """Return what an entry's steps speak of. Entries have to be given in order, each once."""
         found = list[Act]()
-        steps = entry.steps
-        at = 0
-        while at < len(steps):
-            step = steps[at]
-            at += 1
+        for step, refused in with_refusals(entry.steps):
             if step.kind == "run":
-                refused_by = dict[str, Refusal]()
-                while at < len(steps) and (refusal := _refused(steps[at])) is not None:
-                    refused_by[steps[at].decider] = refusal
-                    at += 1
-                await self._take_run(step, refused_by, found)
+                await self._take_run(step, refused, found)
                 continue
-            refused = _refused(steps[at]) if at < len(steps) and step.kind in {"release", "deadline"} else None
-            at += refused is not None
             if step.kind == "begin":
                 self._inputs[step.topic] = _InputTopic(self._log, step.topic, self._partition, step.first)
             if step.kind == "reset" and step.topic in self._inputs:
                 self._inputs[step.topic].go_to(step.last)
             if self._only is None or self._only == (step.decider, step.key) or step.kind in _OF_ALL_KEYS:
-                found.append(await self._act(step, refused))
+                found.append(await self._act(step, refused.get(step.decider)))
         return found
 
     async def _take_run(self, run: Step, refused: Mapping[str, Refusal], found: list[Act]) -> None:
@@ -212,12 +202,20 @@ class _InputTopic:
         self._is_whole = True
 
 
-def _refused(step: Step) -> Refusal | None:
-    """Return a step as a refusal of what the step before it speaks of; None when it is something else."""
-    match step.kind:
-        case "drop":
-            return Refusal("drop", step.detail)
-        case "park":
-            return Refusal("park", step.detail)
-        case _:
-            return None
+def with_refusals(steps: Sequence[Step]) -> Iterator[tuple[Step, Mapping[str, Refusal]]]:
+    """Yield each step that is not a refusal, with the refusals by decider that speak of it."""
+    at = 0
+    while at < len(steps):
+        step = steps[at]
+        at += 1
+        if at == len(steps) or steps[at].kind not in _REFUSALS:
+            yield step, NONE_REFUSED
+            continue
+        refused = dict[str, Refusal]()
+        while at < len(steps) and (kind := _REFUSALS.get(steps[at].kind)) is not None:
+            refused[steps[at].decider] = Refusal(kind, steps[at].detail)
+            at += 1
+        yield step, refused
+
+
+_REFUSALS: dict[str, Literal["drop", "park"]] = {"drop": "drop", "park": "park"}

@@ -29,6 +29,7 @@ from eventlib import (
     open_log,
 )
 from eventlib.log.port import Record
+from eventlib.replay import replay
 from eventlib.runtime.parking import ParkedRetryRequested, parked_facts
 from eventlib.runtime.records import JournalEntry, ParkedKey
 from eventlib.store.memory import MemoryStores
@@ -174,8 +175,11 @@ def record_of(log: EventLog, event: Event) -> Record:
 
 
 async def settle(log: EventLog, outside: Outside | None = None, stores: MemoryStores | None = None) -> None:
+    """Run the services until all is handled; then a replay of everything so far says what they said."""
     async with Runtime(log, ports={"gateway": outside or Outside()}, stores=stores) as runtime, asyncio.timeout(20):
         await runtime.idle()
+    report = await replay(log)
+    assert report.same, report.first or report.unknown
 
 
 async def retry(log: EventLog, decider: str, key: str) -> None:

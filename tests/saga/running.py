@@ -11,6 +11,7 @@ from typing import Any
 
 from eventlib import Event, EventLog, OutcomeUnknown, Runtime, RuntimeConfig, Terminal, open_log
 from eventlib.log.port import Record
+from eventlib.replay import replay
 from services import shop
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted
@@ -183,7 +184,12 @@ class RunningShop:
         return found
 
     async def check_conserved(self, *order_ids: str) -> None:
-        """Check that every order has one ending, and that units and money are where it says. Raises: AssertionError."""
+        """Check that every order has one ending, and that units and money are where it says. Raises: AssertionError.
+
+        And that a replay of all that has happened says the same again.
+        """
+        report = await replay(self.log)
+        assert report.same, report.first or report.unknown
         records = await self.records()
         assert max(Counter(record.id for record, _ in records).values()) == 1, "ids are unique"
         kept = Counter[str]()

@@ -79,6 +79,14 @@ class ShopLog:
             yield from process.stdout
         assert process.returncode == 0
 
+    def replay(self) -> dict[str, Any]:
+        """Return what `eventlib replay --json` prints, whatever it finds."""
+        command = [EVENTLIB, "replay", "--json", "--log", self.url]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LONGEST_S)
+        found: dict[str, Any] = json.loads(done.stdout)
+        assert done.returncode == (1 if found["differences"] or found["unknown"] else 0), done.stderr
+        return found
+
     def parked(self) -> list[Any]:
         """Return what `eventlib parked list --json` prints."""
         command = [EVENTLIB, "parked", "list", "--json", "--log", self.url]

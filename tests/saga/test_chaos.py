@@ -104,6 +104,9 @@ def _run(directory: Path, chaos: Chaos) -> None:
     check_answers(history, answers)
     assert answers.keys() == set(to_cancel)
     assert shop.parked() == []
+    again = shop.replay()
+    assert again["decisions"] > 0
+    assert (again["differences"], again["unknown"]) == (0, []), again["first"]
     _was_tried(history, chaos, fleet)
 
 

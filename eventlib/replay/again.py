@@ -1,0 +1,252 @@
+"""One task's past, decided again: today's code on the recorded facts.
+
+A state is the fold of what was recorded: the inputs that were handled, and what was said about them then. Today's
+answer to each input is compared with the recorded one and then dropped, so that a difference is counted once, and not
+again in all that would have followed from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from eventlib.decider import Decider
+from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.event import Event, Meta, contract_of
+from eventlib.identity import derived_id
+from eventlib.log.port import Record
+from eventlib.replay.acts import Refusal
+from eventlib.replay.deadlines import Deadlines, Passing
+from eventlib.replay.journal import with_refusals
+from eventlib.replay.judging import Decision, input_of, same
+from eventlib.replay.kept import KeptEntries
+from eventlib.replay.setting import Setting, after
+from eventlib.replay.strip import Item, Taker
+from eventlib.replay.window import SaidBy
+from eventlib.runtime.causes import cause_of_input
+from eventlib.runtime.entry import Entry, Memory
+from eventlib.runtime.parking import key_text, original_of
+from eventlib.runtime.past import mark_of
+from eventlib.runtime.records import JournalEntry, Step
+from eventlib.service import Service
+
+
+class Plan(NamedTuple):
+    """What one decider does with one type of event, looked up once; `handler` is `service/decider.handler`."""
+
+    decider: Decider[Any]
+    entries: KeptEntries
+    source: str
+    handler: str
+    wants_meta: bool
+    is_request: bool
+    has_deadlines: bool
+
+
+class Again:
+    """Decides one task's past again, transaction by transaction."""
+
+    def __init__(self, service: Service, partition: int, setting: Setting) -> None:
+        self.service = service
+        self.partition = partition
+        self._setting = setting
+        self._foreign = setting.log.foreigners.topics
+        self._plans: dict[str | None, list[Plan]] = {}
+        for decider in service.deciders:
+            for event_type in decider.handlers:
+                self._plans.setdefault(contract_of(event_type).type, []).append(self._plan(decider, event_type))
+        self._inputs = {topic.name for topic in service.inputs}
+        self._takers: dict[str, Taker] = {}
+        self._past: dict[str, int] = {}
+        self._deadlines = Deadlines(service, setting)
+        self._parked: set[tuple[str, str]] = set()
+        self._said: dict[SaidBy, list[Item]] = {}
+        self._decisions = setting.tally.decisions
+        self._at_ms = 0
+        self._code_differs = False
+        self._judges = False
+        self._stories = setting.asked.stories
+
+    def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
+        source = f"{self.service.speaks_as}/{decider.name}"
+        return Plan(
+            decider,
+            self._setting.entries[decider.name],
+            source,
+            f"{source}.{decider.handlers[event_type].name}",
+            decider.wants_meta(event_type),
+            contract_of(event_type).request,
+            decider.has_deadlines,
+        )
+
+    async def go_on(self, entry: JournalEntry) -> None:
+        """Decide one transaction again. Raises: ContractError for a step that this version does not know."""
+        self._at_ms = entry.at_ms
+        self._judges = entry.at_ms >= self._setting.asked.since_ms
+        self._code_differs = entry.code_version != self._setting.code_version
+        self._said = self._setting.window.said(self.service.name, entry.at_ms)
+        for step, refused in with_refusals(entry.steps):
+            match step.kind:
+                case "run":
+                    await self._run(step, refused)
+                case "begin":
+                    await self._begin(step)
+                case "deadline" if refused:
+                    self._parked.add((step.decider, step.key))
+                case "deadline":
+                    passing = Passing(step.decider, step.detail, step.key, step.first, entry.at_ms)
+                    self._deadlines.passed(passing, self._claimed_deadline(passing), judges=self._judges)
+                case "release" if step.topic:
+                    await self._release(step, refused.get(step.decider))
+                case "answer":  # from outside, as it was; its decider takes it as an input, later
+                    self._claimed(f"{self.service.speaks_as}/{step.decider}", step.key, step.request, step.request)
+                case "reset" if step.topic in self._takers:
+                    self._takers[step.topic].go_to(step.last)
+                case "stall" | "release" | "skip" | "reset":
+                    pass
+                case _:
+                    raise ContractError(
+                        f"the journal of {self.service.name} has a step of kind {step.kind!r}, which this version of "
+                        "eventlib does not know"
+                    )
+
+    @property
+    def unread(self) -> set[str]:
+        """The topics that today's code reads, and that the task has never begun to read."""
+        return self._inputs - self._takers.keys()
+
+    def end(self, decider: Decider[Any], key: str, entry: Entry) -> None:
+        """Look whether one of a key's deadlines would have passed before the task's last transaction."""
+        if self._code_differs and (decider.name, key) not in self._parked:
+            judged = self._setting.asked.about(entry.correlation_id)
+            self._deadlines.fallen_due(decider, key, entry, self._at_ms, judged=judged)
+
+    async def _begin(self, step: Step) -> None:
+        if step.topic in self._inputs:
+            self._takers[step.topic] = await self._setting.window.taker((step.topic, self.partition), step.first)
+            if self.service.effects == "new":
+                self._past[step.topic] = step.last
+
+    async def _run(self, run: Step, refused: Mapping[str, Refusal]) -> None:
+        taker = self._takers.get(run.topic)
+        if taker is None:
+            return  # today's code does not read this topic, or nothing but what people tell the task stands there
+        items = await self._setting.window.take(taker, run.last)
+        if run.first < self._past.get(run.topic, 0):
+            items = [self._marked(record, event) for record, event in items]
+        last = items.pop() if refused and items and items[-1][0].offset == run.last else None
+        if run.topic in self._foreign:
+            for record, event in items:
+                for plan in self._plans_of(record):
+                    self._decide(plan, record, event)
+        else:  # the same, for nearly all there is
+            plans = self._plans
+            for record, event in items:
+                for plan in plans.get(record.type, _NOBODY):
+                    self._decide(plan, record, event)
+        if last is not None:
+            self._take_refused(*last, refused)
+
+    def _marked(self, record: Record, event: Event | UndecodableRecord) -> Item:
+        """Return an input as its deciders saw it: those of the service's past bear a mark."""
+        if record.offset < self._past[record.topic]:
+            record = record._replace(headers=record.headers + mark_of(self.service.speaks_as))
+        return record, event
+
+    def _take_refused(self, record: Record, event: Event | UndecodableRecord, refused: Mapping[str, Refusal]) -> None:
+        for plan in self._plans_of(record):
+            refusal = refused.get(plan.decider.name)
+            if refusal is None:
+                self._decide(plan, record, event)
+            elif refusal.kind == "park":
+                self._parked.add((plan.decider.name, key_text(record)))
+
+    async def _release(self, step: Step, refused: Refusal | None) -> None:
+        if refused is not None:
+            if refused.kind == "park":
+                self._parked.add((step.decider, step.key))
+            return
+        self._parked.discard((step.decider, step.key))
+        records = await self._setting.log.port.read(step.topic, self.partition, step.first, 1)
+        if not records or records[0].offset != step.first:
+            raise ContractError(f"{step.topic}/{self.partition}/{step.first} was released, and is no longer there")
+        ((record, event),) = await self._setting.window.decoded([original_of(records[0])[1]])
+        for plan in self._plans_of(record):
+            if plan.decider.name == step.decider:
+                self._decide(plan, record, event, waited=True)
+
+    def _plans_of(self, record: Record) -> Sequence[Plan]:
+        type_ = record.type if record.topic not in self._foreign else self._setting.log.foreigners.type_of(record)
+        return self._plans.get(type_, _NOBODY)
+
+    def _decide(self, plan: Plan, record: Record, event: Event | UndecodableRecord, *, waited: bool = False) -> None:
+        """Decide on one input again; `waited` tells that it was parked, so that no deadline could pass before it."""
+        decider, entries, key = plan.decider, plan.entries, key_text(record)
+        entry = entries.get(key)
+        cause_id, correlation_id = self._cause(plan, record, entry)
+        judged = self._judges and (self._stories is None or correlation_id in self._stories)
+        if plan.has_deadlines and self._code_differs and not waited:
+            entry = self._deadlines.fallen_due(decider, key, entry, record.timestamp_ms, judged=judged)
+        state, now, failure = entry.state, _NOTHING, None
+        meta = record.meta() if plan.wants_meta else _NO_META
+        try:
+            if isinstance(event, UndecodableRecord):
+                raise event  # noqa: TRY301  a call more is felt here
+            state = decider.evolved(decider.initial if state is None else state, event, meta)
+            if judged:
+                now = decider.answer(decider.initial if state is None else state, event, meta)
+        except Exception as error:  # noqa: BLE001  whatever today's code raises is a difference
+            failure = error
+        then = self._claimed(plan.source, key, record.event_id, cause_id)
+        if then:
+            try:
+                state = after(decider, state, then)
+            except Exception as error:  # noqa: BLE001  as above
+                failure = error
+        if judged:
+            self._decisions[plan.handler] += 1
+            if failure is not None or ((now or then) and not same(now, then)):
+                decision = Decision(plan.handler, key, self._at_ms, input_of(record, event), then, now)
+                self._setting.differs(decision, failure)
+        if then or plan.is_request or state is not entry.state:
+            last = then[-1][0] if then else None
+            changed_by, story = (record.event_id, correlation_id) if last is None else (last.id, last.correlation_id)
+            memory = _HAS_ANSWERED if plan.is_request and not entry.memory.passed else entry.memory
+            entries.put(key, Entry(state, 0, changed_by, story, None, memory))
+
+    def _cause(self, plan: Plan, record: Record, entry: Entry) -> tuple[str, str]:
+        """Return what the ids of all that is said about an input derive from, and the story that it belongs to."""
+        if plan.is_request or record.topic in self._foreign:
+            about = entry if plan.is_request else None
+            cause = cause_of_input(record, about, foreign=record.topic in self._foreign)
+            return cause.id, cause.correlation_id
+        event_id = record.event_id  # the same, for nearly all there is
+        return event_id, record.correlation_id or event_id
+
+    def _claimed(self, source: str, key: str, caused_by: str | None, cause_id: str) -> Sequence[Item]:
+        """Take what was said about a cause out of what the service said: by its ids, which derive from the cause."""
+        name = source, key, caused_by
+        said = self._said.get(name)
+        if said is None:
+            return _NOTHING
+        decider = source.partition("/")[2]
+        if len(said) == 1 and said[0][0].id == derived_id(cause_id, decider, key, 0):
+            return self._said.pop(name)
+        left = {record.event_id: (record, event) for record, event in said}
+        found = list[Item]()
+        while (item := left.pop(derived_id(cause_id, decider, key, len(found)), None)) is not None:
+            found.append(item)
+        if left:
+            self._said[name] = [*left.values()]
+        else:
+            del self._said[name]
+        return found
+
+    def _claimed_deadline(self, passing: Passing) -> Sequence[Item]:
+        source, key = f"{self.service.speaks_as}/{passing.decider}", passing.key
+        causes = [caused_by for name, subject, caused_by in self._said if (name, subject) == (source, key)]
+        return next((found for by in causes if (found := self._claimed(source, key, by, passing.id))), _NOTHING)
+
+
+_NOTHING: Sequence[Any] = ()
+_NOBODY: Sequence[Plan] = ()
+_NO_META = Meta("")
+_HAS_ANSWERED = Memory(answered={"": ""})

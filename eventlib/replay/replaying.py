@@ -1,0 +1,220 @@
+"""Runs today's code over a log's past, all tasks in step by time, and reports what it would have said otherwise."""
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from heapq import heapify, heappop, heapreplace
+from typing import Any
+
+from eventlib.decider import Decider
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
+from eventlib.replay.again import Again
+from eventlib.replay.journal import TaskJournal
+from eventlib.replay.judging import Asked, Decision, Describer, input_of
+from eventlib.replay.kept import IN_MEMORY, KeptEntries, Spill
+from eventlib.replay.part import WHOLE, Part
+from eventlib.replay.report import Input, Report, Tally
+from eventlib.replay.setting import Setting
+from eventlib.replay.strip import Item
+from eventlib.replay.window import Moment, Window
+from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.runtime import code_version
+from eventlib.service import Service
+from eventlib.times import to_ms
+
+FIRST = 10
+"""Of how many orders the first difference is kept in full, unless somebody wants more."""
+
+_NO_EVENTS = re.compile(r"^_|\.said\.|\.(changelog|journal|parked|control|latest)$")
+"""Topics that hold no events, copies of them, or those of a run beside a service."""
+
+_SWEEP = 1_000
+_MOST_UNKNOWN = 1_000
+
+Deed = tuple[Again, JournalEntry]
+"""A transaction of a task."""
+
+
+class Replay:
+    """One run of today's code over a part of a log's past."""
+
+    def __init__(self, log: EventLog, services: Sequence[Service], asked: Asked, part: Part, limit: int) -> None:
+        self._log = log
+        self._services = services
+        self._part = part
+        self._spill = Spill()
+        self._window = Window(log, part, services)
+        self._tally = Tally(limit)
+        deciders = self._deciders
+        entries = {d.name: KeptEntries(d, self._spill, IN_MEMORY // len(deciders)) for d in deciders}
+        version = code_version(log.choreography)
+        describer = Describer(log.choreography)
+        self._setting = Setting(log, self._window, entries, self._tally, asked, describer, version)
+        self._tasks: dict[tuple[str, int], Again] = {}
+        self._unknown: dict[str, Record] = {}
+
+    @property
+    def _deciders(self) -> list[Decider[Any]]:
+        return [decider for service in self._services for decider in service.deciders]
+
+    async def run(self) -> Report:
+        """Replay, and return what was found. Raises: ContractError when the past is no longer whole."""
+        try:
+            await self._prepare()
+            at_ms = moments = 0
+            async for at_ms, deeds in self._moments():
+                await self._pass(at_ms, deeds)
+                moments += 1
+                if moments % _SWEEP == 0:
+                    self._note_unknown(at_ms)
+            self._end()
+            self._note_unread()
+            await self._tell_unknown(at_ms)
+            return self._tally.report(self._window.events if self._part.index == 0 else 0)
+        finally:
+            self._spill.close()
+
+    async def _prepare(self) -> None:
+        there = await self._log.port.topics()
+        for service in self._services:
+            compacted = [topic.name for topic in service.inputs if topic.compacted]
+            if compacted:
+                raise ContractError(
+                    f"service {service.name} reads {', '.join(compacted)}, which keeps only the newest record of each "
+                    "key, so its past cannot be replayed: leave it out, and name the other services"
+                )
+            for partition in range(service.partitions):
+                if not self._part.has(service, partition) or service.journal.name not in there:
+                    continue
+                if await self._log.port.end(service.journal.name, partition):
+                    self._tasks[service.name, partition] = Again(service, partition, self._setting)
+        await self._spill.prepare(self._deciders)
+        events = {name: topic.partitions for name, topic in there.items() if not _NO_EVENTS.search(name)}
+        await self._window.open(events, [(task.service, task.partition) for task in self._tasks.values()])
+
+    async def _moments(self) -> AsyncIterator[tuple[int, list[Deed]]]:
+        """Yield what all tasks did, in the order of time: what was done at the same time together."""
+        heads = list[tuple[int, int, JournalEntry]]()
+        tasks = [*self._tasks.values()]
+        journals = [aiter(TaskJournal(self._log, task.service, task.partition).entries()) for task in tasks]
+        for i, journal in enumerate(journals):
+            async for _, entry in journal:
+                heads.append((entry.at_ms, i, entry))
+                break
+        heapify(heads)
+        deeds, at_ms = list[Deed](), -1
+        while heads:
+            now_ms, i, entry = heads[0]
+            if now_ms != at_ms and deeds:
+                yield at_ms, deeds
+                deeds = []
+            at_ms = now_ms
+            deeds.append((tasks[i], entry))
+            found = await anext(journals[i], None)
+            if found is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, (found[1].at_ms, i, found[1]))
+        if deeds:
+            yield at_ms, deeds
+
+    async def _pass(self, at_ms: int, deeds: Sequence[Deed]) -> None:
+        said = Counter[str]()
+        for task, entry in deeds:
+            said[task.service.name] += entry.said
+        await self._window.complete(at_ms, said)
+        for task, entry in deeds:
+            await task.go_on(entry)
+        self._tally.transactions += len(deeds)
+        left = [item for service in said for item in self._window.unclaimed(service, at_ms)]
+        if left:
+            await self._judge_unclaimed(at_ms, deeds, left)
+
+    async def _judge_unclaimed(self, at_ms: int, deeds: Sequence[Deed], left: Sequence[Item]) -> None:
+        """Tell of what was said about inputs that today's code does not decide on any more."""
+        asked = self._setting.asked
+        if at_ms < asked.since_ms:
+            return
+        causes = {r.event_id: r for task, entry in deeds for r in await inputs_of(self._log, task, entry)}
+        answers: dict[tuple[str | None, ...], list[Item]] = {}
+        for item in sorted(left, key=lambda item: item[0].sequence or 0):
+            record = item[0]
+            if asked.about(record.correlation_id):
+                answers.setdefault((record.source, record.subject, record.causation_id), []).append(item)
+        for (source, subject, cause_id), then in answers.items():
+            cause = causes.get(cause_id or "")
+            given = Input("?", cause_id or "") if cause is None else input_of(cause, None)
+            handler = f"{source} on {given.type}"
+            why = "no decider handles this any more"
+            self._setting.judge(Decision(handler, subject or "", at_ms, given, then, (), "unhandled", why), None)
+
+    def _note_unknown(self, before_ms: int) -> None:
+        for record, _ in self._window.unknown(before_ms):
+            if len(self._unknown) < _MOST_UNKNOWN:
+                self._unknown[record.event_id] = record
+
+    async def _tell_unknown(self, at_ms: int) -> None:
+        """Report what services are said to have said, but for what came while this was running."""
+        self._note_unknown(at_ms)
+        if not self._unknown:
+            return
+        known = set[Moment]()
+        for task in self._tasks.values():
+            async for _, entry in TaskJournal(self._log, task.service, task.partition).entries():
+                known.add(Moment(task.service.name, entry.at_ms))
+        for r in self._unknown.values():
+            if Moment((r.source or "").partition("/")[0], r.timestamp_ms) not in known:
+                self._tally.unknown.append(f"{r.type} {r.event_id} ({r.topic}/{r.partition}/{r.offset})")
+
+    def _note_unread(self) -> None:
+        for task in self._tasks.values():
+            for topic in task.unread:
+                name = task.service.name
+                self._tally.notes[
+                    f"service {name} reads topic {topic} now, and did not then: nothing is compared there"
+                ] = None
+
+    def _end(self) -> None:
+        """Look for deadlines of today's code that would have passed by now, and have not."""
+        for service in self._services:
+            for decider in (each for each in service.deciders if each.deadlines):
+                for key, entry in self._setting.entries[decider.name].all():
+                    home = service.inputs[0].partition_of(key.encode()) if decider.key else None
+                    for task in self._tasks.values():
+                        if task.service is service and home in {None, task.partition}:
+                            task.end(decider, key, entry)
+
+
+async def inputs_of(log: EventLog, task: Again, entry: JournalEntry) -> list[Record]:
+    """Return the records of all runs of a transaction, as they stand on the log."""
+    found = list[Record]()
+    for step in entry.steps:
+        if step.kind == "run":
+            count = step.last - step.first + 1
+            found += await log.port.read(step.topic, task.partition, step.first, count)
+    return found
+
+
+async def replay(
+    log: EventLog,
+    *,
+    services: Sequence[str] | None = None,
+    since: datetime | None = None,
+    limit: int = FIRST,
+    part: Part = WHOLE,
+) -> Report:
+    """Run today's code over the recorded inputs in the recorded order, and compare what it says with what was said.
+
+    `services` names those to replay (default: all); only decisions taken `since` a time (UTC) are compared, what was
+    before makes the states. `limit` is of how many orders the first difference is kept in full. `part` replays a part of
+    the tasks only. No effect is run: their answers are the recorded ones.
+    Guarantee: changes nothing on the log; memory is bounded, however long the log is; the code that has written the
+    log differs in nothing.
+    Raises: WiringError for an unknown service; ContractError when the past is no longer whole.
+    """
+    chosen = log.choreography.services if services is None else tuple(map(log.choreography.service, services))
+    asked = Asked(0 if since is None else to_ms(since))
+    return await Replay(log, chosen, asked, part, limit).run()

@@ -1,0 +1,182 @@
+"""What a replay has found: how much was compared, which handlers differ, and for which orders; the first ones in full."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["other", "silent", "talks", "raises", "no-deadline", "overdue", "unreadable", "unhandled"]
+"""How a decision differs.
+
+- `other`: something else is said; `silent`: nothing, where something was said; `talks`: something, where nothing was.
+- `raises`: the handler or evolve raises.
+- `no-deadline`: a deadline passed that there would not be, or not then; `overdue`: one would have passed that did not.
+- `unreadable`: today's event classes cannot read the input; `unhandled`: nobody handles it any more.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One event, as it was said or as it would be: its fields are ready for JSON; `error` says why it has none."""
+
+    type: str
+    key: str
+    topic: str
+    facts: dict[str, object]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What was decided on: an event (its type, id and place on the log), or a deadline by name (without a place)."""
+
+    type: str
+    id: str
+    topic: str = ""
+    partition: int = 0
+    offset: int = -1
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One decision that today's code would take otherwise.
+
+    `handler` is `service/decider.handler`. `story` is the order that it is about, where the events name it, else the
+    decider's key. `then` was said, `now` would be. `why` is a sentence where the two do not tell.
+    """
+
+    handler: str
+    kind: Kind
+    key: str
+    story: str
+    at_ms: int
+    input: Input
+    then: Sequence[Telling]
+    now: Sequence[Telling]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerReport:
+    """One handler: how many of its decisions were compared, how many differ, and which orders these are about."""
+
+    handler: str
+    decisions: int
+    differences: int
+    stories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a replay has found. `first` has the first difference of each of the first orders.
+
+    `unknown` are events that a service has said and its journal does not know of: something wrote in its name. `notes`
+    are sentences about what could not be compared.
+    """
+
+    events: int
+    transactions: int
+    decisions: int
+    handlers: tuple[HandlerReport, ...]
+    first: tuple[Difference, ...]
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def differences(self) -> int:
+        """How many decisions differ."""
+        return sum(handler.differences for handler in self.handlers)
+
+    @property
+    def differing(self) -> tuple[HandlerReport, ...]:
+        """The handlers that differ, the most frequent first."""
+        found = (handler for handler in self.handlers if handler.differences)
+        return tuple(sorted(found, key=lambda handler: (-handler.differences, handler.handler)))
+
+    @property
+    def stories(self) -> tuple[str, ...]:
+        """The orders that would go otherwise."""
+        return tuple(sorted({story for handler in self.handlers for story in handler.stories}))
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences and not self.unknown
+
+
+class Tally:
+    """Counts decisions and differences while a log is replayed, and keeps the first ones.
+
+    Up to `MOST_STORIES` orders are listed for each handler; differences are counted all.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._differences = Counter[str]()
+        self._stories: dict[str, set[str]] = {}
+        self._first: dict[str, Difference] = {}
+        self.decisions = Counter[str]()
+        self.transactions = 0
+        self.unknown: list[str] = []
+        self.notes: dict[str, None] = {}
+
+    def add(self, difference: Difference) -> None:
+        """Count a difference."""
+        self._differences[difference.handler] += 1
+        stories = self._stories.setdefault(difference.handler, set())
+        if len(stories) < MOST_STORIES:
+            stories.add(difference.story)
+        if difference.story not in self._first and len(self._first) < self._limit:
+            self._first[difference.story] = difference
+
+    def report(self, events: int) -> Report:
+        """Return what was found."""
+        handlers = [
+            HandlerReport(name, self.decisions[name], self._differences[name], _sorted(self._stories.get(name, ())))
+            for name in sorted(self.decisions.keys() | self._differences.keys())
+        ]
+        return Report(
+            events,
+            self.transactions,
+            self.decisions.total(),
+            tuple(handlers),
+            tuple(self._first.values()),
+            tuple(self.unknown),
+            tuple(self.notes),
+        )
+
+
+def merged(reports: Sequence[Report], limit: int) -> Report:
+    """Return several parts' reports as one."""
+    tally = Tally(limit)
+    for difference in sorted((d for report in reports for d in report.first), key=lambda d: d.at_ms):
+        tally.add(difference)
+    first = tally.report(0).first
+    names = sorted({handler.handler for report in reports for handler in report.handlers})
+    return Report(
+        sum(report.events for report in reports),
+        sum(report.transactions for report in reports),
+        sum(report.decisions for report in reports),
+        tuple(_joined(name, reports) for name in names),
+        first,
+        tuple(each for report in reports for each in report.unknown),
+        tuple(dict.fromkeys(each for report in reports for each in report.notes)),
+    )
+
+
+def _joined(name: str, reports: Iterable[Report]) -> HandlerReport:
+    found = [handler for report in reports for handler in report.handlers if handler.handler == name]
+    return HandlerReport(
+        name,
+        sum(handler.decisions for handler in found),
+        sum(handler.differences for handler in found),
+        _sorted(story for handler in found for story in handler.stories),
+    )
+
+
+def _sorted(stories: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(stories)))
+
+
+MOST_STORIES = 100_000

@@ -1,0 +1,73 @@
+"""What all tasks of a replay share, and how today's code follows what was said."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eventlib.decider import Decider
+from eventlib.errors import UndecodableRecord
+from eventlib.event import Event, Meta
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
+from eventlib.replay.judging import Asked, Decision, Describer, same
+from eventlib.replay.kept import KeptEntries
+from eventlib.replay.report import Kind, Tally
+from eventlib.replay.strip import Item
+from eventlib.replay.window import Window
+from eventlib.times import from_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all tasks of a replay share."""
+
+    log: EventLog
+    window: Window
+    entries: Mapping[str, KeptEntries]
+    tally: Tally
+    asked: Asked
+    describer: Describer
+    code_version: str
+
+    def judge(self, decision: Decision, failure: Exception | None) -> None:
+        """Count a decision, and take note of it when today's code takes it otherwise, or fails in it."""
+        self.tally.decisions[decision.handler] += 1
+        if failure is not None or decision.kind is not None or not same(decision.now, decision.then):
+            self.differs(decision, failure)
+
+    def differs(self, decision: Decision, failure: Exception | None = None) -> None:
+        """Take note of a decision that today's code takes otherwise, or in which it fails."""
+        if failure is not None and decision.kind is None:
+            kind: Kind = "unreadable" if isinstance(failure, UndecodableRecord) else "raises"
+            decision = replace(decision, kind=kind, why=f"{type(failure).__name__}: {failure}")
+        self.tally.add(self.describer.difference(decision))
+
+
+def after(decider: Decider[Any], state: Any, said: Sequence[Item]) -> Any:
+    """Return a decider's state after what was said, as far as today's classes can read it."""
+    wants_meta = decider.evolve_wants_meta
+    for record, event in said:
+        if isinstance(event, Event):
+            before = decider.initial if state is None else state
+            state = decider.evolved(before, event, _meta_when_said(record) if wants_meta else _NO_META)
+    return state
+
+
+def _meta_when_said(record: Record) -> Meta:
+    """Return what an evolve was told of an event when it was said: before it had a place on the log."""
+    return Meta(
+        record.event_id,
+        "",
+        0,
+        -1,
+        from_ms(record.timestamp_ms),
+        record.correlation_id or "",
+        record.causation_id,
+        record.source or "",
+        record.subject or "",
+        record.sequence,
+        record.traceparent,
+    )
+
+
+_NO_META = Meta("")

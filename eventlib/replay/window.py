@@ -1,0 +1,226 @@
+"""A window on a log that moves forwards in time: each event is read and decoded once, for all who want it.
+
+An event is wanted by the tasks that take it as an input, and where its service is judged by what it has said.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import compress
+from typing import NamedTuple
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.event import contract_of
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record, TopicPartition
+from eventlib.replay.part import Part
+from eventlib.replay.strip import Item, Strip, Taker
+from eventlib.service import Service
+from eventlib.times import from_ms
+
+_READ_AHEAD = 10_000
+_LEAST, _MOST = 50, 2_000
+"""How many records are read ahead over all partitions, and of one of them at least and at most."""
+
+_KEPT = 60_000
+"""How many inputs wait in memory for tasks that are behind; these read again what was dropped."""
+
+_FOR_EVER = 1 << 62
+
+
+class Moment(NamedTuple):
+    """A service at a time (ms)."""
+
+    service: str
+    at_ms: int
+
+
+SaidBy = tuple[str | None, str | None, str | None]
+"""The decider that said something (`service/decider`), its key, and the event that it names as its cause."""
+
+
+class Said:
+    """What a service has said at a moment: how much of it was read, and what nobody has claimed yet."""
+
+    __slots__ = ("items", "read")
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.items: dict[SaidBy, list[Item]] = {}
+
+
+_NOTHING = Said()
+
+
+class Window:
+    """The events of a log around a moment that moves on.
+
+    Memory is bounded, however long the log is. Guarantee: `complete` has everything that was said at a moment, though
+    the records of a partition need not be sorted by time.
+    """
+
+    def __init__(self, log: EventLog, part: Part, services: Iterable[Service]) -> None:
+        self._log = log
+        self._part = part
+        self._by_name = {service.name: service for service in services}
+        self._services: dict[str | None, Service | None] = {}  # by the source of what they say
+        self._homes = {name: service.inputs[0] for name, service in self._by_name.items()}
+        self._foreign = log.foreigners.topics
+        self._said: dict[Moment, Said] = {}
+        self._strips: dict[TopicPartition, Strip] = {}
+        self._chunk = _MOST
+        self._horizon_ms = -1
+        self._kept = 0
+        self.events = 0
+
+    async def open(self, topics: Mapping[str, int], tasks: Iterable[tuple[Service, int]]) -> None:
+        """Begin to read these topics (with their partitions) at their oldest records, with inputs for these tasks."""
+        handled: dict[TopicPartition, set[str]] = {}
+        for service, partition in tasks:
+            for event in service.handles:
+                contract = contract_of(event)
+                handled.setdefault((contract.topic.name, partition), set()).add(contract.type)
+        for topic, partitions in topics.items():
+            for place in ((topic, partition) for partition in range(partitions)):
+                types = frozenset(handled.get(place, ()))
+                any_type = topic in self._foreign and bool(types)
+                self._strips[place] = Strip(place, await self._log.port.start(*place), None if any_type else types)
+        self._chunk = min(_MOST, max(_LEAST, _READ_AHEAD // max(1, len(self._strips))))
+
+    async def taker(self, place: TopicPartition, first: int) -> Taker:
+        """Let a task take its inputs from a partition. Raises: ContractError when retention has dropped some."""
+        start = await self._log.port.start(*place)
+        if start > first:
+            topic, partition = place
+            raise ContractError(
+                f"{topic}/{partition} begins at offset {start}: what stood there from {first} on was dropped, and "
+                "without it what followed cannot be known"
+            )
+        return Taker(self._strips[place], first, self._log.port, self.decoded)
+
+    async def take(self, taker: Taker, last: int) -> list[Item]:
+        """Return the inputs up to an offset that a task has not taken before."""
+        found, strip = list[Item](), taker.strip
+        while True:
+            if taker.at < 0:
+                found += await taker.caught_up(last)
+            if taker.next > last or strip.next > last or strip.ended:
+                break
+            await self._read(strip)  # which may drop what this task has not taken yet
+        if taker.next > last:
+            return found
+        taken = taker.taken(last)
+        self._kept -= strip.trim()
+        return found + taken if found else taken
+
+    async def complete(self, at_ms: int, said: Mapping[str, int]) -> None:
+        """Read on until all that services said at a time is there; `said` tells how much that is.
+
+        Raises: ContractError when it is not on the log.
+        """
+        if at_ms >= self._horizon_ms:
+            await self._advance(at_ms)
+        for service, count in said.items():
+            moment = Moment(service, at_ms)
+            while (read := self._said.get(moment, _NOTHING).read) < count:
+                if not await self._read_all():
+                    raise ContractError(
+                        f"{service} said {count} events at {from_ms(at_ms).isoformat()}, and {read} of them are on the "
+                        "log: has retention dropped the others?"
+                    )
+
+    def said(self, service: str, at_ms: int) -> dict[SaidBy, list[Item]]:
+        """Return what a service said at a time and nobody has claimed yet; claim it by taking it out."""
+        return self._said.get(Moment(service, at_ms), _NOTHING).items
+
+    def unclaimed(self, service: str, at_ms: int) -> list[Item]:
+        """Forget what a service said at a time, and return what nobody has claimed of it."""
+        said = self._said.pop(Moment(service, at_ms), _NOTHING).items
+        return [item for items in said.values() for item in items]
+
+    def unknown(self, at_ms: int) -> list[Item]:
+        """Forget what was said before a time that no journal knows of, and return it."""
+        old = [moment for moment in self._said if moment.at_ms < at_ms]
+        return [item for moment in old for item in self.unclaimed(*moment)]
+
+    async def _advance(self, at_ms: int) -> None:
+        for strip in self._strips.values():
+            while strip.newest_ms <= at_ms and not strip.ended:
+                await self._read(strip)
+        going = (strip.newest_ms for strip in self._strips.values() if not strip.ended)
+        self._horizon_ms = min(going, default=_FOR_EVER)
+
+    async def _read_all(self) -> bool:
+        """Read a chunk of each partition; False when nothing was left."""
+        before = self.events
+        for strip in self._strips.values():
+            await self._read(strip)
+        return self.events > before
+
+    async def _read(self, strip: Strip) -> None:
+        records = await self._log.port.read(*strip.place, strip.next, self._chunk)
+        if not records:
+            strip.ended = True
+            return
+        self.events += len(records)
+        sayers = [self._sayer(record) for record in records]
+        wanted = [sayer is not None or strip.is_input(r) for r, sayer in zip(records, sayers, strict=True)]
+        items = await self.decoded([*compress(records, wanted)])
+        for item, sayer in zip(items, compress(sayers, wanted), strict=True):
+            record = item[0]
+            if sayer is not None:
+                said = self._said.setdefault(Moment(sayer, record.timestamp_ms), Said())
+                said.read += 1
+                said.items.setdefault((record.source, record.subject, record.causation_id), []).append(item)
+            if strip.is_input(record):
+                strip.items.append(item)
+                self._kept += 1
+        strip.next = records[-1].offset + 1
+        strip.newest_ms = max(strip.newest_ms, *(record.timestamp_ms for record in records))
+        while self._kept > _KEPT:
+            longest = max(self._strips.values(), key=lambda each: len(each.items))
+            self._kept -= longest.drop((len(longest.items) + 1) // 2)
+
+    def _sayer(self, record: Record) -> str | None:
+        """Return the service that said an event, when one of its tasks is in this part."""
+        source = record.source
+        try:
+            service = self._services[source]
+        except KeyError:
+            service = self._services[source] = self._by_name.get((source or "").partition("/")[0])
+        if service is None:
+            return None
+        if self._part.count > 1:
+            home = self._homes[service.name].partition_of((record.subject or "").encode())
+            if not self._part.has(service, home):
+                return None
+        return service.name
+
+    async def decoded(self, records: list[Record]) -> list[Item]:
+        """Return records as their deciders see them, each with its event, or why there is none."""
+        found = list[Item]()
+        for record in records:
+            try:
+                found.append(self._item(record))
+            except UnknownSchema:
+                await self._log.codec.refresh()
+                found.append(self._item(record, schemas_known=True))
+        return found
+
+    def _item(self, record: Record, *, schemas_known: bool = False) -> Item:
+        try:
+            event = self._log.decode(record)
+            if event is None:
+                raise _unreadable(record, f"{record.type} is not an event of this choreography")
+            if record.topic in self._foreign:
+                return self._log.foreigners.settled(record, event), event
+        except UndecodableRecord as error:
+            return record, error
+        except UnknownSchema as error:
+            if not schemas_known:
+                raise
+            return record, _unreadable(record, str(error))
+        return record, event
+
+
+def _unreadable(record: Record, reason: str) -> UndecodableRecord:
+    return UndecodableRecord(reason, record.topic, record.partition, record.offset)
