@@ -33,7 +33,7 @@ class Layout:
     @classmethod
     def new(cls, config: ClusterConfig) -> Self:
         """Return a new cluster, with a name for Kafka and with ports that are free just now."""
-        return cls(urlsafe_b64encode(os.urandom(16)).decode().rstrip("="), config, choose_ports(config))
+        return cls(new_cluster_id(), config, choose_ports(config))
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:
@@ -56,6 +56,14 @@ class Layout:
     def nodes(self, directory: Path) -> list[Node]:
         """Return the nodes, running or not."""
         return [Node(number, node_directory(directory, number), each) for number, each in enumerate(self.ports, 1)]
+
+
+def new_cluster_id() -> str:
+    """Return a name as Kafka gives them: 16 random bytes, and no dash in front, which would make an option of it."""
+    name = "-"
+    while name.startswith("-"):
+        name = urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    return name
 
 
 def choose_ports(config: ClusterConfig) -> tuple[Ports, ...]:

@@ -13,6 +13,7 @@ from eventlib.broker.jars import default_place, kafka_version
 from eventlib.broker.layout import alone_in
 from eventlib.broker.security import Sasl, Security
 from eventlib.cli import output
+from eventlib.cli.broker_commands import DEFAULT_DIRECTORY
 from eventlib.errors import BrokerFailed
 
 DEFAULT_PORT = 9092
@@ -69,7 +70,10 @@ def start_cluster(directory: Path, wish: Wish, *, as_json: bool) -> None:
         return
     print(cluster.url, flush=True)
     what = "runs already" if ran else "goes on from its data" if found else "runs"
-    _tell(f"Kafka {kafka_version()} {what}, in {directory}; `eventlib broker stop` ends it and deletes its data.")
+    where = "" if directory == DEFAULT_DIRECTORY else f" --dir {directory}"
+    _tell(
+        f"Kafka {kafka_version()} {what}, in {directory}; `eventlib broker stop{where}` ends it and deletes its data."
+    )
     if cluster.environment():
         _tell("Clients need " + " ".join(f"{name}={value}" for name, value in cluster.environment().items()))
 

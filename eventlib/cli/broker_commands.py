@@ -18,7 +18,7 @@ DirectoryOption = Annotated[
     typer.Option("--dir", metavar="DIR", file_okay=False, help="Where it keeps its data, settings and log."),
 ]
 _SECURITY = "To try a client's security"
-_DIRECTORY = Path("var/broker")
+DEFAULT_DIRECTORY = Path("var/broker")
 
 
 def _sasl(text: str) -> "Sasl":
@@ -68,7 +68,7 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
             "--authorize", metavar="", help="The others may do what access rules say.", rich_help_panel=_SECURITY
         ),
     ] = False,
-    directory: DirectoryOption = _DIRECTORY,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:
     """Start a cluster, and print the URL of the log on it.
@@ -91,7 +91,7 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
 @broker.command(cls=Command)
 def stop(
     keep: Annotated[bool, typer.Option("--keep", metavar="", help="Keep the data for the next start.")] = False,
-    directory: DirectoryOption = _DIRECTORY,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:
     """Stop the cluster and delete all that it has written.
@@ -106,7 +106,7 @@ def stop(
 
 
 @broker.command(cls=Command)
-def status(directory: DirectoryOption = _DIRECTORY, as_json: JsonOption = False) -> None:
+def status(directory: DirectoryOption = DEFAULT_DIRECTORY, as_json: JsonOption = False) -> None:
     """Show which nodes run, and where their logs are.
 
     Ends with exit code 1 unless all of them run.

@@ -97,7 +97,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
     """
     if _is_empty(connection):
         _create(connection, path)
-    _check_version(connection, path)
+    check_version(connection, path)
     row = connection.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()
     if row is None:
         raise LogCorrupt(f"the log {path} has lost its log_id: restore it from a backup")
@@ -128,7 +128,8 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that is no log, or a newer one's. Raises: LogCorrupt, LogVersionMismatch; sqlite3.Error."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
     version = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -16,6 +16,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from eventlib.broker import Cluster, ClusterConfig, running_cluster
+from eventlib.broker.layout import new_cluster_id
 from eventlib.errors import BrokerFailed
 from tests.saga.shop_runs import EVENTLIB
 
@@ -159,6 +160,12 @@ def test_what_is_there_is_not_taken_for_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{", encoding="utf-8")
     with pytest.raises(BrokerFailed, match="cannot be read"):
         Cluster.open(tmp_path)
+
+
+def test_no_cluster_is_named_as_an_option_is() -> None:
+    names = {new_cluster_id() for _ in range(2_000)}
+    assert len(names) == 2_000
+    assert all(len(name) == 22 and name[0] != "-" for name in names)
 
 
 def test_a_cluster_that_cannot_be_is_refused() -> None:

@@ -57,7 +57,7 @@ class Cluster:
         self.id = ""
         self.topics: Mapping[str, Mapping[int, int]] = {}
         self.brokers: Mapping[int, Broker] = {}
-        self.implicit_transactions = False
+        self.features: Mapping[str, int] = {}
         self._hosts = [Broker(host, int(port)) for host, _, port in (each.rpartition(":") for each in hosts)]
         self._arguments = connection_arguments(options)
         self._connections = dict[tuple[int, str], AIOKafkaConnection]()
@@ -73,10 +73,15 @@ class Cluster:
         """
         await self.refresh()
         answer = await self.persist(self._versions, self.options.request_timeout_s)
-        self.implicit_transactions = _finalized(answer).get("transaction.version", 0) >= 2  # noqa: PLR2004  KIP-890
+        self.features = _finalized(answer)
 
     async def _versions(self) -> Any:
         return await self.ask(Exactly(ApiVersionsRequest3("eventlib", "1", {})))
+
+    @property
+    def implicit_transactions(self) -> bool:
+        """Whether writing takes a partition into a transaction, and its end takes the producer to a new epoch (KIP-890)."""
+        return self.features.get("transaction.version", 0) >= 2  # noqa: PLR2004  the feature's level
 
     def physical(self, topic: str) -> str:
         """Return what a topic is called on the cluster."""

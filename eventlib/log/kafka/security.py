@@ -43,6 +43,10 @@ def _tls(options: KafkaOptions) -> ssl.SSLContext:
     return context
 
 
+class NoToken(OSError):
+    """The token server gives none."""
+
+
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings no types
     """Tokens of an OAuth 2 server, for this client by its own credentials (RFC 6749, 4.4); renewed before they expire."""
 
@@ -52,7 +56,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings n
         self._renew_at = 0.0
 
     async def token(self) -> str:
-        """Return a token that is still good for a while. Raises: OSError when the server gives none."""
+        """Return a token that is still good for a while. Raises: NoToken when the server gives none."""
         if time.monotonic() >= self._renew_at:
             options = self._options
             secret = options.oauth_client_secret
@@ -70,5 +74,5 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings n
                 self._token = str(given["access_token"])
                 self._renew_at = began + _RENEW_AT * float(given.get("expires_in", 60))
             except (httpx.HTTPError, LookupError, ValueError, TypeError) as error:
-                raise OSError(f"no token from {options.oauth_token_url}: {error}") from error
+                raise NoToken(f"no token from {options.oauth_token_url}: {error}") from error
         return self._token

@@ -1,0 +1,41 @@
+"""`eventlib doctor`: what goes wrong first."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.options import Place
+from eventlib.cli.project import load_choreography
+from eventlib.doctor.diagnosis import Diagnosis
+from eventlib.doctor.examination import examine
+from eventlib.settings import runtime_config
+
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+def print_diagnoses(place: Place, *, as_json: bool) -> int:
+    """Examine a log, print what was found, and return the exit code: 1 when there are errors."""
+    choreography = load_choreography(place.app)
+    found = asyncio.run(examine(place.url, choreography, runtime_config().state_dir))
+    if as_json:
+        output.print_json(asdict(each) for each in found)
+    else:
+        _print(place.url, found)
+    return 1 if any(each.verdict == "error" for each in found) else 0
+
+
+def _print(url: str, found: Sequence[Diagnosis]) -> None:
+    shown = output.table("check", "", "what is so, and what to do", whole=["check", ""])
+    for each in found:
+        said = Text(output.printable(each.what))
+        if each.remedy:
+            said.append("\n→ " + output.printable(each.remedy), style="bold")
+        shown.add_row(each.check, Text(each.verdict, style=_STYLES[each.verdict]), said)
+    console = output.terminal()
+    console.print(Text(url))
+    console.print(shown)
+    counts = [f"{sum(each.verdict == verdict for each in found)} {verdict}s" for verdict in ("error", "warning")]
+    console.print(f"\n{counts[0]}, {counts[1]}.".replace("1 errors", "1 error").replace("1 warnings", "1 warning"))

@@ -1,0 +1,99 @@
+"""What this user may do on a cluster, against what the services need."""
+
+from collections.abc import Mapping, Sequence
+
+from eventlib.choreography import Choreography
+from eventlib.doctor.diagnosis import Diagnosis, error, fine, some
+from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.failures import Code
+from eventlib.log.kafka.questions import (
+    Operation,
+    TopicState,
+    creatable,
+    may_read_group,
+    may_write_transactions,
+    topic_states,
+)
+from eventlib.topic import Topic
+
+_NEEDED = (Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+_MOST_REPLICAS = 3
+
+
+async def examine_rights(cluster: Cluster, choreography: Choreography, topics: Sequence[Topic]) -> list[Diagnosis]:
+    """Ask for each right that running the services takes, without making use of it."""
+    states, _ = await topic_states(cluster, [topic.name for topic in topics])
+    found = [
+        *_examine_topics(cluster, states),
+        *await _examine_creation(cluster, [topic for topic in topics if states[topic.name].code == _MISSING]),
+        *await _examine_services(cluster, choreography),
+    ]
+    return found or [fine("rights", f"{_user(cluster)} may do all that the services do")]
+
+
+def _examine_topics(cluster: Cluster, states: Mapping[str, TopicState]) -> list[Diagnosis]:
+    hidden = sorted(name for name, state in states.items() if state.code == Code.TOPIC_AUTHORIZATION_FAILED)
+    found = [_lacking(cluster, "see", hidden, "topic", "Describe")] if hidden else []
+    for operation in _NEEDED:
+        denied = [name for name, state in states.items() if not state.code and not operation.among(state.operations)]
+        if denied:
+            what = operation.name.lower().replace("describe_configs", "look at the settings of")
+            found.append(_lacking(cluster, what, sorted(denied), "topic", _title(operation)))
+    return found
+
+
+async def _examine_creation(cluster: Cluster, missing: Sequence[Topic]) -> list[Diagnosis]:
+    """Let the cluster say whether it would create what is missing."""
+    if not missing:
+        return []
+    replicas = cluster.options.replication_factor or min(_MOST_REPLICAS, len(cluster.brokers))
+    refused = await creatable(cluster, missing, replicas)
+    denied = sorted(name for name, (code, _) in refused.items() if code == Code.TOPIC_AUTHORIZATION_FAILED)
+    found = [_lacking(cluster, "create", denied, "topic", "Create")] if denied else []
+    for name, (code, sentence) in refused.items():
+        if code not in {Code.TOPIC_AUTHORIZATION_FAILED, Code.TOPIC_ALREADY_EXISTS}:
+            remedy = "see EVENTLIB_KAFKA_REPLICATION_FACTOR, and the brokers' policies"
+            return [*found, error("topics", f"topic {name!r} cannot be created: {sentence or f'error {code}'}", remedy)]
+    return found
+
+
+async def _examine_services(cluster: Cluster, choreography: Choreography) -> list[Diagnosis]:
+    options = cluster.options
+    names = [service.name for service in choreography.services]
+    groups = [f"{options.prefix}{options.application}.{name}" for name in names]
+    ids = [f"{options.prefix}{options.application}-{name}-0" for name in names] + [
+        f"{options.prefix}{options.application}~"
+    ]
+    no_groups = [group for group in groups if not await may_read_group(cluster, group)]
+    no_ids = [each for each in ids if not await may_write_transactions(cluster, each)]
+    found = [_lacking(cluster, "be in", no_groups, "group", "Read")] if no_groups else []
+    if no_ids:
+        prefix = f"{options.prefix}{options.application}"
+        found.append(_lacking(cluster, "have transactions under", [f"{prefix}…"], "transactional-id", "Write", prefix))
+    return found
+
+
+def _lacking(
+    cluster: Cluster, what: str, names: list[str], kind: str, operation: str, prefix: str | None = None
+) -> Diagnosis:
+    shown = [cluster.physical(name) if kind == "topic" else name for name in names]
+    target = f"{prefix} --resource-pattern-type prefixed" if prefix else shown[0]
+    more = " (and so on)" if len(shown) > 1 else ""
+    return error(
+        "rights",
+        f"{_user(cluster)} may not {what} {some(shown)}",
+        f"kafka-acls.sh --add --allow-principal 'User:{cluster.options.user or '…'}' --operation {operation} "
+        f"--{kind} {target}{more}",
+    )
+
+
+def _user(cluster: Cluster) -> str:
+    options = cluster.options
+    return f"user {options.user or options.oauth_client_id}" if options.sasl else "this user"
+
+
+def _title(operation: Operation) -> str:
+    return operation.name.title().replace("_", "")
+
+
+_MISSING = Code.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,183 @@
+"""What stands between this process and one address of a broker: found by going there, one step at a time."""
+
+import asyncio
+import os
+import socket
+import ssl
+from typing import Any, NamedTuple
+
+from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    IllegalSaslStateError,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+from aiokafka.protocol.admin import SaslHandShakeRequest
+from aiokafka.protocol.metadata import MetadataRequest
+
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.security import NoToken, connection_arguments
+
+_PATIENCE_S = 4.0
+_PLAIN = {"security_protocol": "PLAINTEXT", "ssl_context": None, "sasl_mechanism": None}
+_WRONG_NAME = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+
+
+class Trouble(NamedTuple):
+    """What is wrong at an address, and what to do about it."""
+
+    what: str
+    remedy: str
+
+
+async def probe(host: str, port: int, options: KafkaOptions) -> Trouble | None:
+    """Go to an address as a log would, and return what is wrong there; None when a broker answers."""
+    return await _network(host, port) or await _protocol(host, port, options)
+
+
+async def _network(host: str, port: int) -> Trouble | None:
+    try:
+        await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return Trouble(
+            f"the name {host} cannot be resolved from this machine ({error.strerror or error})",
+            "correct the name, or add it to this machine's DNS or hosts file",
+        )
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return Trouble(
+            f"{host}:{port} does not answer within {_PATIENCE_S:g} s",
+            "a firewall or a wrong address swallows the packets: try from another machine, and open the port",
+        )
+    except OSError as error:
+        return Trouble(
+            f"nothing listens at {host}:{port} ({os.strerror(error.errno) if error.errno else error})",
+            "start the broker (`eventlib broker start` for development), or correct the address",
+        )
+    writer.close()
+    await writer.wait_closed()
+    return None
+
+
+async def _protocol(host: str, port: int, options: KafkaOptions) -> Trouble | None:
+    try:
+        await _speak(host, port, connection_arguments(options), MetadataRequest([], allow_auto_topic_creation=False))
+    except UnsupportedSaslMechanismError:
+        return await _another_mechanism(host, port, options)
+    except (KafkaError, OSError, TimeoutError, AssertionError) as error:
+        return _named(f"{host}:{port}", options, error) or await _silence(host, port, options, error)
+    return None
+
+
+def _named(place: str, options: KafkaOptions, error: BaseException) -> Trouble | None:
+    """Return the trouble that an error stands for, None when it can stand for several."""
+    match error:
+        case IllegalSaslStateError():
+            what = f"{place} does not want to know who comes"
+            found = what, "leave EVENTLIB_KAFKA_SASL out, or take another port"
+        case AuthenticationFailedError() | SaslAuthenticationFailed():
+            found = _refused(place, options, str(error))
+        case ssl.SSLCertVerificationError():
+            found = _untrusted(place, options, error)
+        case IncompatibleBrokerVersion():
+            what = f"{place} does not know what clients ask ({error})"
+            found = what, "take the port for clients, not that of controllers; or upgrade a broker older than 2.4"
+        case NoToken():
+            found = str(error), "correct EVENTLIB_KAFKA_OAUTH_…, or look at what the token server says"
+        case _:
+            return None
+    return Trouble(*found)
+
+
+async def _another_mechanism(host: str, port: int, options: KafkaOptions) -> Trouble:
+    anonymous = {**connection_arguments(options), "security_protocol": "SSL" if options.tls else "PLAINTEXT"}
+    try:
+        offered = (await _speak(host, port, anonymous, SaslHandShakeRequest("NONE"))).enabled_mechanisms
+    except (KafkaError, OSError, TimeoutError):
+        offered = ["others"]
+    what = f"{host}:{port} does not take the SASL mechanism {options.sasl}, but {', '.join(sorted(offered))}"
+    return Trouble(what, "set EVENTLIB_KAFKA_SASL to one that it takes")
+
+
+async def _speak(host: str, port: int, arguments: dict[str, Any], message: Any) -> Any:
+    """Connect, sign in, ask something, and return the answer. Raises: KafkaError, OSError, TimeoutError."""
+    brief = {**arguments, "request_timeout_ms": int(_PATIENCE_S * 1000)}
+    connection: AIOKafkaConnection = await create_conn(host, port, **brief)
+    try:
+        return await connection.send(message)
+    finally:
+        await connection.close()
+
+
+def _refused(place: str, options: KafkaOptions, why: str) -> tuple[str, str]:
+    if options.sasl == "OAUTHBEARER":
+        return (
+            f"{place} refuses the token of client {options.oauth_client_id}: {why}",
+            "look at the token's audience, subject and expiry, at this machine's clock, and at EVENTLIB_KAFKA_OAUTH_…",
+        )
+    return (
+        f"{place} refuses user {options.user} with {options.sasl}: {why}",
+        "correct EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD; SCRAM users are kept for each mechanism apart",
+    )
+
+
+def _untrusted(place: str, options: KafkaOptions, error: ssl.SSLCertVerificationError) -> tuple[str, str]:
+    if error.verify_code in _WRONG_NAME:
+        return (
+            f"the certificate of {place} is for other names: {error.verify_message}",
+            "reach the broker by a name in its certificate, or let the certificate have this one, too",
+        )
+    authority = options.tls_ca or "the system's authorities"
+    return (
+        f"the certificate of {place} is not trusted by {authority}: {error.verify_message}",
+        "name the authority that signed it with EVENTLIB_KAFKA_TLS_CA",
+    )
+
+
+async def _silence(host: str, port: int, options: KafkaOptions, error: BaseException) -> Trouble:
+    """Return why a connection ended, or stayed silent, without a reason: by trying the other ways to come."""
+    place = f"{host}:{port}"
+    says_versions = _connects(host, port, {**connection_arguments(options), **_PLAIN})
+    plain, tls = await asyncio.gather(says_versions, _speaks_tls(host, port))
+    if options.tls and plain:
+        return Trouble(f"{place} does not speak TLS", "leave EVENTLIB_KAFKA_TLS out, or take the port that does")
+    if not options.tls and tls:
+        return Trouble(f"{place} speaks TLS only", "set EVENTLIB_KAFKA_TLS=true")
+    if options.sasl is None and (plain or tls):
+        return Trouble(
+            f"{place} wants to know who comes",
+            "set EVENTLIB_KAFKA_SASL, EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD",
+        )
+    return Trouble(
+        f"{place} does not answer as a Kafka broker does ({error or 'no answer in time'})",
+        "another program listens there, or a broker that is stuck: look at its log",
+    )
+
+
+async def _connects(host: str, port: int, arguments: dict[str, Any]) -> bool:
+    """Tell whether a broker says there what it understands; it does so before it asks who comes."""
+    try:
+        brief = {**arguments, "request_timeout_ms": int(_PATIENCE_S * 1000)}
+        await (await create_conn(host, port, **brief)).close()
+    except (KafkaError, OSError, TimeoutError, AssertionError):
+        return False
+    return True
+
+
+async def _speaks_tls(host: str, port: int) -> bool:
+    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anybody.check_hostname = False
+    anybody.verify_mode = ssl.CERT_NONE  # nothing is told to it
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            _, writer = await asyncio.open_connection(host, port, ssl=anybody)
+    except (OSError, TimeoutError):
+        return False
+    writer.transport.abort()
+    await asyncio.sleep(0)
+    return True

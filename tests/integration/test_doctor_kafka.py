@@ -1,0 +1,212 @@
+"""`eventlib doctor` on real brokers: each fault is made for real, and found with what to do."""
+
+import json
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster
+from eventlib.cli import run
+from eventlib.codec.schemas import SCHEMAS
+from eventlib.doctor.examination import examine as examine_here
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.port import Record
+from eventlib.times import now_ms
+from services import shop
+
+USERS = {"admin": "admin-secret", "clerk": "clerk-secret"}
+Examine = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def examine(capsys: pytest.CaptureFixture[str]) -> Examine:
+    def examined(url: str) -> list[dict[str, Any]]:
+        capsys.readouterr()
+        code = run(["doctor", "--log", url, "--json"])
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        found = [json.loads(line) for line in printed.out.splitlines()]
+        assert code == any(each["verdict"] == "error" for each in found)
+        assert all(each["remedy"] for each in found if each["verdict"] != "ok")
+        return found
+
+    return examined
+
+
+@pytest.fixture
+def log_url(broker: Cluster) -> str:
+    return f"{broker.url}/?prefix={secrets.token_hex(4)}."
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Cluster]:
+    tokens = Security(sasl=Sasl.OAUTHBEARER).properties(Path())
+    tokens["listener.name.client.sasl.enabled.mechanisms"] = "PLAIN,OAUTHBEARER"
+    security = Security(sasl=Sasl.PLAIN, tls=True, authorize=True, users=USERS)
+    with running_cluster(ClusterConfig(security=security, properties=tokens)) as cluster:
+        yield cluster
+
+
+def test_a_cluster_with_nothing_wrong(examine: Examine, broker: Cluster, log_url: str) -> None:
+    found = examine(log_url)
+    checks = ["brokers", "listeners", "version", "clock", "rights", "local stores", "topics", "times"]
+    assert [(each["check"], each["verdict"]) for each in found] == [(check, "ok") for check in checks]
+    assert broker.cluster_id in found[2]["what"]
+    assert "transaction.version 2" in found[2]["what"]
+
+
+def test_addresses_where_no_broker_is(examine: Examine, broker: Cluster) -> None:
+    for url, expected in {
+        "kafka://127.0.0.1:1": "nothing listens at 127.0.0.1:1 (Connection refused)",
+        "kafka://no.such.host.invalid:9092": "the name no.such.host.invalid cannot be resolved",
+        f"kafka://127.0.0.1:{broker.nodes[0].ports.controller}": "does not know what clients ask",
+    }.items():
+        found = examine(url)
+        assert [each["check"] for each in found] == ["brokers", "local stores"]
+        assert found[0]["verdict"] == "error"
+        assert expected in found[0]["what"]
+    (found_one,) = faults(examine(f"kafka://127.0.0.1:1,{broker.bootstrap}/?prefix=none."))
+    assert (found_one["check"], found_one["verdict"]) == ("brokers", "warning")
+
+
+def test_another_program_at_the_address(examine: Examine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        (found, _) = examine(f"kafka://127.0.0.1:{mute.getsockname()[1]}")
+    assert "does not answer as a Kafka broker does" in found["what"]
+
+
+def test_an_advertised_address_that_leads_nowhere(examine: Examine, tmp_path: Path) -> None:
+    cluster = Cluster.create(tmp_path)
+    node = cluster.nodes[0]
+    right = node.properties.read_text("utf-8")
+    advertised = f"advertised.listeners=CLIENT://127.0.0.1:{node.ports.client}"
+    assert advertised in right
+    node.properties.write_text(right.replace(advertised, "advertised.listeners=CLIENT://127.0.0.1:1"), "utf-8")
+    try:
+        cluster.start()
+        (found,) = faults(examine(cluster.url))
+    finally:
+        cluster.destroy()
+    assert (found["check"], found["verdict"]) == ("listeners", "error")
+    assert found["what"].startswith("broker 1 says that it is at 127.0.0.1:1: nothing listens")
+    assert "advertised.listeners" in found["remedy"]
+
+
+def test_coming_in_the_wrong_way(secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = secured.environment("admin")
+    for wrong, expected in (
+        ({"TLS": "false"}, "speaks TLS only"),
+        ({"TLS_CA": ""}, "is not trusted by the system's authorities"),
+        ({"PASSWORD": "wrong"}, "refuses user admin with PLAIN"),
+        ({"SASL": "SCRAM-SHA-256"}, "does not take the SASL mechanism SCRAM-SHA-256, but OAUTHBEARER, PLAIN"),
+        ({"SASL": "", "USER": "", "PASSWORD": ""}, "wants to know who comes"),
+    ):
+        come_with(monkeypatch, right | {f"EVENTLIB_KAFKA_{name}": value for name, value in wrong.items()})
+        (found, *_) = examine(secured.url)
+        assert (found["check"], found["verdict"]) == ("brokers", "error")
+        assert expected in found["what"]
+        assert "EVENTLIB_KAFKA_" in found["remedy"]
+
+
+def test_tls_and_users_where_there_are_none(
+    broker: Cluster, secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    come_with(monkeypatch, secured.environment("admin"))
+    assert "does not speak TLS" in examine(broker.url)[0]["what"]
+    come_with(monkeypatch, secured.environment("admin") | {"EVENTLIB_KAFKA_TLS": "false"})
+    assert "does not want to know who comes" in examine(broker.url)[0]["what"]
+    no_server = {"EVENTLIB_KAFKA_OAUTH_TOKEN_URL": "http://127.0.0.1:1/token", "EVENTLIB_KAFKA_OAUTH_CLIENT_ID": "a"}
+    oauth = no_server | {"EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET": "b", "EVENTLIB_KAFKA_SASL": "OAUTHBEARER"}
+    come_with(monkeypatch, secured.environment("admin") | oauth)
+    assert "no token from http://127.0.0.1:1/token" in examine(secured.url)[0]["what"]
+
+
+def test_rights_that_are_missing(secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    come_with(monkeypatch, secured.environment("clerk"))
+    found = examine(secured.url)
+    said = [each["what"] for each in found if each["check"] == "rights"]
+    assert any("user clerk may not see" in each for each in said)
+    assert any("user clerk may not be in eventlib.order" in each for each in said)
+    assert any("user clerk may not have transactions under eventlib…" in each for each in said)
+    remedies = [each["remedy"] for each in found if each["check"] == "rights"]
+    assert any("--allow-principal 'User:clerk' --operation Read --group eventlib.order" in each for each in remedies)
+    come_with(monkeypatch, secured.environment("admin"))
+    assert faults(examine(secured.url)) == []
+
+
+async def test_topics_that_are_not_as_they_should_be(three_brokers: Cluster) -> None:
+    await make_topics(
+        three_brokers,
+        NewTopic("orders", 8, 3, topic_configs={"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "2"}),
+        NewTopic("stock", 3, 3, topic_configs={"min.insync.replicas": "3"}),
+        NewTopic("payments", 8, 1, topic_configs={"retention.ms": "-1", "max.message.bytes": "1065536"}),
+        NewTopic("dispatches", 8, 3, topic_configs={"unclean.leader.election.enable": "true"}),
+    )
+    three_brokers.kill(2)
+    try:
+        url = ",".join(f"127.0.0.1:{three_brokers.node(number).ports.client}" for number in (1, 3))
+        found = await examine_here(f"kafka://{url}", shop, "var/state")  # one that has died is listed for some seconds
+        while any(each.check == "listeners" and each.verdict != "ok" for each in found):
+            found = await examine_here(f"kafka://{url}", shop, "var/state")
+    finally:
+        three_brokers.restart(2)
+    said = {(each.verdict, each.what) for each in found if each.check == "topics"}
+    for verdict, expected in (
+        ("error", "orders: message.timestamp.type=LogAppendTime"),
+        ("error", "stock: 2 of 3 replicas are in sync, and an append needs 3"),
+        ("warning", "stock: min.insync.replicas=3 with as many replicas"),
+        ("warning", "dispatches: unclean.leader.election.enable=true"),
+        ("warning", "orders, dispatches: 2 of 3 replicas are in sync"),
+    ):
+        assert any(verdict == each and expected in what for each, what in said), (expected, said)
+
+
+async def test_topics_that_differ_from_their_declaration(broker: Cluster, log_url: str) -> None:
+    prefix = log_url.rpartition("=")[2]
+    await make_topics(broker, NewTopic(f"{prefix}stock.lines", 3, 1), NewTopic(f"{prefix}orders", 8, 1))
+    found = [each for each in await examine_here(log_url, shop, "var/state") if each.verdict != "ok"]
+    assert any("'stock.lines' has 3 partitions on the log, but is declared with 8" in each.what for each in found)
+    (orders,) = [each for each in found if "'orders'" in each.what]
+    assert (orders.check, orders.verdict) == ("topics", "warning")
+    assert "retention is 7 days, 0:00:00, declared None" in orders.what
+
+
+async def test_clocks_that_do_not_agree(log_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await KafkaLog.open(log_url)
+    try:
+        await log.create_topics([*shop.topics, SCHEMAS])
+        await log.append([Record("orders", 3, -1, now_ms() + 600_000, b"1", b"")])
+    finally:
+        await log.close()
+    (found,) = [each for each in await examine_here(log_url, shop, "var/state") if each.verdict != "ok"]
+    assert (found.check, found.verdict) == ("times", "warning")
+    assert "events on orders are from the future" in found.what
+    for ahead_ms, verdict in ((10_000, "warning"), (-3_600_000, "error")):
+        monkeypatch.setattr("eventlib.log.kafka.questions.now_ms", lambda ahead_ms=ahead_ms: now_ms() + ahead_ms)
+        (clock,) = [each for each in await examine_here(log_url, shop, "var/state") if each.check == "clock"]
+        assert (clock.verdict, "behind" in clock.what) == (verdict, ahead_ms > 0)
+
+
+def come_with(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for name in ("TLS", "TLS_CA", "SASL", "USER", "PASSWORD"):
+        monkeypatch.delenv(f"EVENTLIB_KAFKA_{name}", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+async def make_topics(cluster: Cluster, *topics: NewTopic) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([*topics])
+    finally:
+        await admin.close()
+
+
+def faults(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in found if each["verdict"] != "ok"]
