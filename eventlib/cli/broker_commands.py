@@ -96,6 +96,8 @@ def stop(
 ) -> None:
     """Stop the cluster and delete all that it has written.
 
+    The jars stay, so that the next start needs no network.
+
     [dim]Examples:[/dim]
       eventlib broker stop
       eventlib broker stop --keep

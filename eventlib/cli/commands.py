@@ -156,7 +156,7 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show one saga over all services: its timeline, and what caused what.
+    """Show one saga over all services, and what caused what.
 
     Marks: ✗ something was refused or called off, ↩ compensation (what follows
     from that), ■ the end.
@@ -199,7 +199,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show what a decider knows of a key now, or what it knew at a moment.
+    """Show what a decider knows of a key, now or at a moment.
 
     The past is folded from the journal and the log: all that the decider had
     handled by a time, or up to the step in which it handled, or said, an event

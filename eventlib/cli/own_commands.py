@@ -40,7 +40,8 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
 
     [dim]Examples:[/dim]
       eventlib publish CancelSubmitted --data '{"order_id": "536365"}'
-      eventlib publish CancelSubmitted --key 536365 --data '{"reason": "late"}' --idempotency-key c1
+      eventlib publish CancelSubmitted --key 536365 --data '{"reason": "late"}'
+      eventlib publish OrderSubmitted --idempotency-key c1 --data - < order.json
     """
     from eventlib.cli.publish import Wish, publish_one
 
@@ -56,11 +57,11 @@ def new(
     ] = Path(),
     app: AppOption = None,
 ) -> None:
-    """Write a new service that runs: events, state, decider, and its test.
+    """Write a new service that runs, and its test.
 
-    In a project with an application the service joins that one, in an
-    application of its own beside it: nothing that is there is changed.
-    Elsewhere it is the first of a new project.
+    Events, state, decider, and a test of them. In a project with an application
+    the service joins that one, in an application of its own beside it: nothing
+    that is there is changed. Elsewhere it is the first of a new project.
 
     [dim]Examples:[/dim]
       eventlib new loyalty

@@ -12,9 +12,9 @@ parked = typer.Typer(cls=Group, no_args_is_help=True, help="See what could not b
 
 @parked.command("list", cls=Command)
 def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
-    """List parked keys and effects: since when, how many inputs wait, and why.
+    """List what is parked: since when, how much waits, and why.
 
-    A parked key waits for a person; other keys go on.
+    A parked key or effect waits for a person; other keys go on.
 
     [dim]Examples:[/dim]
       eventlib parked list
@@ -33,9 +33,9 @@ def show(
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show what waits behind a parked key, in order: where it came from, and what is in it.
+    """Show what waits behind a parked key, in order.
 
-    What cannot be decoded is shown as its bytes, in hexadecimal.
+    Each input with where it came from, and what is in it. What cannot be decoded is shown as its bytes, in hexadecimal.
 
     [dim]Examples:[/dim]
       eventlib parked show 536365

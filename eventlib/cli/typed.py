@@ -2,15 +2,30 @@
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 
 class ReaderGone(Exception):
     """Whoever read the output has closed it: there is nothing left to do."""
 
 
+class _Argument(TyperArgument):
+    """An argument whose help shows its name, which says more than its type."""
+
+    def display_type_rich(self, ctx: Any) -> str | None:
+        """Return nothing to show for a type."""
+        del ctx
+        return None
+
+
 class Command(TyperCommand):
-    """A command whose --help stands there without a type, since a switch takes no value."""
+    """A command whose help shows types only where they say something."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            if type(parameter) is TyperArgument:
+                parameter.__class__ = _Argument
 
     def get_help_option(self, ctx: Any) -> TyperOption | None:
         """Return the help option."""

@@ -18,11 +18,11 @@ def check(
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Look for faults that types show: what is forgotten, what is never undone.
+    """Look for faults in the wiring: what is forgotten, or never undone.
 
-    Events that nobody handles, handlers that nobody feeds; steps that stay
-    done after a failure (events say failure=True and reverses=OtherEvent);
-    waits without a deadline, rings, effects that give up, keys that are none.
+    From types alone: events that nobody handles, handlers that nobody feeds;
+    steps that stay done after a failure (events declare failure=True and
+    reverses=OtherEvent); waits without a deadline, rings, effects that give up.
 
     Exit code 1 for errors, 0 for warnings. What is meant to be so is named in
     Choreography(accepts=[Accepted(RULE, SUBJECT, REASON)]), from
@@ -43,7 +43,11 @@ def graph(
     written_as: Annotated[
         Format | None,
         typer.Option(
-            "--format", "-f", help="How it is written. [dim]Default: as FILE ends, or mermaid[/dim]", show_default=False
+            "--format",
+            "-f",
+            metavar="mermaid|dot|svg",
+            help="How it is written. [dim]Default: as FILE ends, or mermaid[/dim]",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
@@ -53,11 +57,11 @@ def graph(
     app: AppOption = None,
     log: CountedLogOption = None,
 ) -> None:
-    """Draw the choreography: what may follow from what, over all services.
+    """Draw the choreography: what may follow from what.
 
-    Steps forward are solid, failures red, what undoes is dashed. --log adds to
-    each arrow how often it was gone, and the p95 from cause to event; without
-    a URL on the log that all commands look at.
+    Steps forward are solid, failures red, and what undoes is dashed. With --log,
+    each arrow says how often it was gone and the p95 from cause to event; when
+    no URL follows, on the log that all commands look at.
 
     [dim]Examples:[/dim]
       eventlib graph --out shop.svg

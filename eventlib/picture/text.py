@@ -69,11 +69,15 @@ def _groups(picture: Picture) -> Iterator[tuple[str, list[Lane]]]:
     """Yield each service with the lanes of its deciders, and each place of the outside world."""
     for _, group in groupby(picture.lanes, key=lambda lane: lane.service or lane):
         lanes = [*group]
-        yield lanes[0].service or _world(lanes[0].name), lanes
+        yield _name(lanes), lanes
 
 
-def _world(name: str) -> str:
-    return name if name == OUTSIDE else f"{name} (outside world)"
+def _name(lanes: list[Lane]) -> str:
+    """Return a group's name: a service's, with its decider's if it has one and that is called otherwise."""
+    service, name = lanes[0].service, lanes[0].name
+    if service is None:
+        return name if name == OUTSIDE else f"{name} (outside world)"
+    return service if len(lanes) > 1 or name == service else f"{service}: {name}"
 
 
 def _mermaid_shape(node: Node) -> str:
