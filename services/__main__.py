@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from eventlib.cli.typed import Command, Group, ReaderGone, let_go_of_stdout
 from eventlib.errors import EventlibError
 from eventlib.log import DEFAULT_URL
 from eventlib.runtime import collect_garbage_seldom
@@ -20,7 +21,14 @@ from services.importing.importer import ImportConfig, import_file
 from services.importing.summary import show_summary
 from services.settings import demo_settings, refuse_vain_faults, shop_settings
 
-app = typer.Typer(name="services", no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(
+    name="services",
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
@@ -35,17 +43,23 @@ LogOption = Annotated[
     ),
 ]
 DeclineOption = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Share of orders whose payment is refused.", show_default=False)
+    float | None,
+    typer.Option(metavar="RATE", min=0, max=1, help="Share of orders whose payment is refused.", show_default=False),
 ]
 UndeliverableOption = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Share that the carrier will not bring.", show_default=False)
+    float | None,
+    typer.Option(metavar="RATE", min=0, max=1, help="Share that the carrier will not bring.", show_default=False),
 ]
 GatewayTimeoutOption = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Share of calls to the gateway that stay unanswered.", show_default=False),
+    typer.Option(
+        metavar="RATE", min=0, max=1, help="Share of calls to the gateway that stay unanswered.", show_default=False
+    ),
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Says which orders the rates hit.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", metavar="N", help="Says which orders the rates hit.", show_default=False)
+]
+JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print the summary as one JSON object.")]
 
 
 @app.callback()
@@ -53,26 +67,34 @@ def services() -> None:
     """Place orders in the shop, and watch what becomes of them."""
 
 
-@app.command("import")
+@app.command("import", cls=Command)
 def import_orders(  # noqa: PLR0913, PLR0917  each parameter is an option of the command
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Orders: .ndjson, .ndjson.gz, or Online Retail .csv.")],
     log: LogOption = None,
-    stock: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Units delivered of each product.")] = 1_000,
+    stock: Annotated[
+        int, typer.Option(metavar="UNITS", min=1, max=1_000_000_000, help="Delivered of each product.")
+    ] = 1_000,
     decline: DeclineOption = None,
     undeliverable: UndeliverableOption = None,
     gateway_timeout: GatewayTimeoutOption = None,
     seed: SeedOption = None,
     rejects: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write refused orders here: order_id, reason, detail.")
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write refused orders here: order_id, reason, detail."),
     ] = None,
     place_only: Annotated[
-        bool, typer.Option("--place-only", help="Place the orders, and leave the rest to services that run elsewhere.")
+        bool, typer.Option("--place-only", metavar="", help="Only place the orders, for services that run elsewhere.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Import a file's orders, run the services until each has ended, and tell what became of them.
+    """Import a file's orders, and tell what became of them.
 
-    Importing the same file again changes nothing; an import that was interrupted goes on where it was.
+    The services run until each order has ended. Importing the same file again
+    changes nothing; an import that was interrupted goes on where it was.
+
+    [dim]Examples:[/dim]
+      python -m services import orders.ndjson.gz --decline 0.05
+      python -m services import online-retail.csv --rejects refused.ndjson
     """
     settings = shop_settings(decline=decline, undeliverable=undeliverable, gateway_timeout=gateway_timeout, seed=seed)
     refuse_vain_faults(settings, gateway=[decline, gateway_timeout], carrier=[undeliverable])
@@ -81,14 +103,22 @@ def import_orders(  # noqa: PLR0913, PLR0917  each parameter is an option of the
     _import(file, config, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 def demo(
-    orders: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many orders to make.")] = DEFAULT_ORDERS,
-    seed: Annotated[int | None, typer.Option(help="Another seed makes other orders.", show_default=False)] = None,
+    orders: Annotated[int, typer.Option(metavar="N", min=1, max=10_000_000, help="How many to make.")] = DEFAULT_ORDERS,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Another seed makes other orders.", show_default=False)
+    ] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make orders, some of them dirty, and import them: 5 % are declined, 1 % are undeliverable."""
+    """Make orders, some of them dirty, and import them.
+
+    5 % are declined, 1 % are undeliverable.
+
+    [dim]Example:[/dim]
+      python -m services demo --orders 500 --seed 7
+    """
     url = eventlib_settings(log=log).log
     config = ImportConfig(log_url=url, stock_units=stock_for(orders), settings=demo_settings(seed))
     made_with = config.settings.seed
@@ -98,24 +128,35 @@ def demo(
     _import(path, config, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the command
-    host: Annotated[str, typer.Option(help="The address to answer at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="HOST", help="The address to answer at.")] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.", show_default=False)
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65_535, help="0 takes a free one.", show_default=False),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="The file that keeps what really happened.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Keeps what really happened.", show_default=False),
     ] = None,
     seed: SeedOption = None,
     decline: DeclineOption = None,
     undeliverable: UndeliverableOption = None,
     gateway_timeout: GatewayTimeoutOption = None,
     hang: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds until an unanswered call is cut.", show_default=False)
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0.001, help="How long until an unanswered call is cut.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Serve a payment gateway and a carrier over HTTP, with faults that can be changed while they run (PUT /faults)."""
+    """Serve a payment gateway and a carrier over HTTP.
+
+    They have faults that can be changed while they run (PUT /faults).
+
+    [dim]Example:[/dim]
+      python -m services simulators --port 8090 --decline 0.1
+    """
     from services.simulation.server import serve
 
     settings = shop_settings(
@@ -154,6 +195,9 @@ def run(arguments: list[str]) -> int:
         return _complain(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except (BrokenPipeError, ReaderGone):
+        let_go_of_stdout()
+        return 0
     except (EventlibError, OSError) as error:
         return _complain(str(error) or type(error).__name__, 1)
     except Exception as error:

@@ -1,13 +1,12 @@
 """The command line, `eventlib`: run an application's services, and look at its log."""
 
-import os
 import sys
 from collections.abc import Sequence
 
 import typer
 
 from eventlib.cli.commands import app
-from eventlib.cli.typed import ReaderGone
+from eventlib.cli.typed import ReaderGone, let_go_of_stdout
 from eventlib.errors import EventlibError
 
 INTERRUPTED = 130
@@ -31,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except (BrokenPipeError, ReaderGone):
-        _let_go_of_stdout()
+        let_go_of_stdout()
         return 0
     except (EventlibError, OSError) as error:
         return _complain(str(error) or type(error).__name__, 1)
@@ -62,10 +61,3 @@ def _survive_any_character() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-def _let_go_of_stdout() -> None:
-    """Point stdout at nothing: whoever read it has enough, and the interpreter still wants to flush it at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

@@ -1,5 +1,7 @@
 """Typer's commands, as this command line wants them."""
 
+import os
+import sys
 from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -62,3 +64,10 @@ def _plain(option: TyperOption | None) -> TyperOption | None:
         option.metavar = ""
         option.help = "Show this help."
     return option
+
+
+def let_go_of_stdout() -> None:
+    """Point stdout at nothing: whoever read it has enough, and the interpreter still wants to flush it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
