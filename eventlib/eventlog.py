@@ -11,7 +11,7 @@ from eventlib.errors import ContractError, EventlibError, UndecodableRecord
 from eventlib.event import Contract, Event, Position, contract_of, key_of
 from eventlib.foreigners import Foreigners
 from eventlib.identity import request_id, root_traceparent
-from eventlib.log.port import Log, Record
+from eventlib.log.port import Log, Record, undecodable
 from eventlib.times import from_ms, now_ms
 
 
@@ -113,18 +113,18 @@ class EventLog:
         if record.topic in self.foreigners.topics:
             return self.foreigners.decode(record)
         if record.type is None:
-            raise _undecodable(record, "the record has no ce_type header, so it is not an event of this choreography")
+            raise undecodable(record, "the record has no ce_type header, so it is not an event of this choreography")
         event_type = self._types.get(record.type)
         if event_type is None:
             return None
         if record.value is None:
-            raise _undecodable(record, f"{record.type} has no value")
+            raise undecodable(record, f"{record.type} has no value")
         try:
             return self.codec.decode(event_type, record.value)
         except UnknownSchema:
             raise
         except EventlibError as error:
-            raise _undecodable(record, str(error)) from error
+            raise undecodable(record, str(error)) from error
 
     async def decode_many(self, records: Iterable[Record]) -> list[tuple[Record, Event | UndecodableRecord | None]]:
         """Return each record with its event, for readers that want to see what cannot be read as well."""
@@ -145,7 +145,7 @@ class EventLog:
         try:
             return self.decode(record)
         except UnknownSchema as error:
-            raise _undecodable(record, str(error)) from error
+            raise undecodable(record, str(error)) from error
 
     def records_of(self, publication: Publication, now: int) -> list[Record]:
         """Return the records of one publication: the event, and its copy in a topic that is held twice."""
@@ -221,7 +221,3 @@ def _headers(given: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:
 
 
 _TAKEN = ("ce_", "traceparent", "parked_", "past_of")
-
-
-def _undecodable(record: Record, reason: str) -> UndecodableRecord:
-    return UndecodableRecord(reason, record.topic, record.partition, record.offset)

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable
 
-from eventlib.errors import ContractError, EventlibError, UndecodableRecord
+from eventlib.errors import ContractError, EventlibError
 from eventlib.event import Contract, Event, Foreign, contract_of, key_of
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text, undecodable
 
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last one that a datetime has
@@ -31,15 +31,16 @@ class Foreigners:
         """Return the event in a record of a foreign topic. Raises: UndecodableRecord."""
         event_type, foreign = self._classes[record.topic]
         if record.value is None:
-            raise _unfit(record, f"the record has no value, so it is no {event_type.__name__}")
+            raise undecodable(record, f"the record has no value, so it is no {event_type.__name__}")
         if not -1 <= record.timestamp_ms <= _LATEST_MS:
-            raise _unfit(record, f"its timestamp {record.timestamp_ms} is not in milliseconds since 1970")
+            raise undecodable(record, f"its timestamp {record.timestamp_ms} is not in milliseconds since 1970")
         try:
-            return foreign.decode(event_type, record.value, _text(record))
+            key = None if record.key is None else key_text(record)
+            return foreign.decode(event_type, record.value, key)
         except EventlibError as error:
-            raise _unfit(record, str(error)) from error
+            raise undecodable(record, str(error)) from error
         except Exception as error:  # a decoder of somebody's own
-            raise _unfit(record, f"{type(error).__name__}: {error!s:.300}") from error
+            raise undecodable(record, f"{type(error).__name__}: {error!s:.300}") from error
 
     def settled(self, record: Record, event: Event) -> Record:
         """Return a record as if one of ours had written it: under its event's key, with a trace that is one.
@@ -50,7 +51,7 @@ class Foreigners:
         try:
             key = key_of(event)
         except ContractError as error:
-            raise _unfit(record, str(error)) from error
+            raise undecodable(record, str(error)) from error
         if key is not None:
             self._refuse_misplaced(record, key, contract)
         traceparent = record.traceparent
@@ -61,26 +62,16 @@ class Foreigners:
     def _refuse_misplaced(self, record: Record, key: str, contract: Contract) -> None:
         topic = contract.topic
         home = topic.partition_of(key.encode())
-        others = topic.partitions > 1 and record.key is not None and _text(record) != key
+        others = topic.partitions > 1 and record.key is not None and key_text(record) != key
         if home == record.partition and not others:
             return
         if others:
-            found = f"its records have another key ({_text(record)!r} here, where {contract.key} is {key!r})"
+            found = f"its records have another key ({key_text(record)!r} here, where {contract.key} is {key!r})"
         else:
             found = f"{contract.key} {key!r} belongs in partition {home}, and is in {record.partition}"
-        raise _unfit(
+        raise undecodable(
             record,
             f"topic {topic.name} is not partitioned by {contract.key}: {found}. One key would be split over tasks. "
             f"Declare {contract.type} with key=None, and let a decider with key=None say events of yours under "
             f"{contract.key}; or name the writer's partitioner on the Topic",
         )
-
-
-def _text(record: Record) -> str | None:
-    if record.key is None:
-        return None
-    return record.key.decode("utf-8", "backslashreplace")
-
-
-def _unfit(record: Record, reason: str) -> UndecodableRecord:
-    return UndecodableRecord(reason, record.topic, record.partition, record.offset)

@@ -11,7 +11,7 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError, EventlibError, Retryable, WiringError
 from eventlib.event import Event, Position, contract_of
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Reader, Record, TopicPartition
+from eventlib.log.port import Reader, Record, TopicPartition, key_text
 from eventlib.topic import Topic
 
 E = TypeVar("E", bound=Event)
@@ -134,9 +134,9 @@ class GlobalTable(Mapping[str, E]):
     async def _take(self, records: list[Record]) -> None:
         foreign = self._topic.name in self._log.foreigners.topics
         for record in records:
-            key = None if record.key is None else record.key.decode("utf-8", "backslashreplace")
-            if key is None:
+            if record.key is None:
                 continue
+            key = key_text(record)
             if record.value is None or not (foreign or record.type == self._event_type.__name__):
                 self._values.pop(key, None)
                 continue

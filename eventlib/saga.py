@@ -12,7 +12,7 @@ from typing import Literal
 from eventlib.choreography import Choreography
 from eventlib.errors import UndecodableRecord
 from eventlib.event import Event, contract_of
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.times import from_ms
 
 Role = Literal["step", "failure", "compensation"]
@@ -118,7 +118,7 @@ def saga_of(key: str, decoded: Iterable[Decoded], choreography: Choreography) ->
     for record, read in known:
         event = read if isinstance(read, Event) else None
         cause = by_id.get(record.causation_id or "")
-        ends = event is not None and contract_of(type(event)).final and _text(record) == key
+        ends = event is not None and contract_of(type(event)).final and key_text(record) == key
         role = roles.of(record, event, cause)
         after_ms = record.timestamp_ms - start_ms
         events.append(SagaEvent(record, event, _error(record, read), after_ms, cause, role, ends))
@@ -159,7 +159,7 @@ class _Roles:
         if role != "step":
             self._turned.add(record.event_id)
         if fails:
-            self._failures.add((record.type or "", _text(record)))
+            self._failures.add((record.type or "", key_text(record)))
         return role
 
     def _follows_failure(self, record: Record, cause: Record) -> bool:
@@ -186,7 +186,7 @@ def _place(record: Record, by_id: Mapping[str, Record]) -> tuple[int, int, str, 
 
 def _can_end(key: str, events: Iterable[SagaEvent], choreography: Choreography) -> bool:
     contracts = {contract_of(event).type: contract_of(event) for event in choreography.events}
-    types = {event.type for event in events if _text(event.record) == key}
+    types = {event.type for event in events if key_text(event.record) == key}
     fields = {contracts[name].key for name in types & contracts.keys()}
     return any(contract.final and contract.key in fields for contract in contracts.values())
 
@@ -195,7 +195,3 @@ def _error(record: Record, read: Event | UndecodableRecord | None) -> str | None
     if isinstance(read, UndecodableRecord):
         return read.reason
     return None if read is not None else f"{record.type} is not an event of this choreography"
-
-
-def _text(record: Record) -> str:
-    return "" if record.key is None else record.key.decode("utf-8", "backslashreplace")

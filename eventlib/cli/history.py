@@ -17,11 +17,10 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.decider import FORGET
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.replay.changes import ABSENT, Change
 from eventlib.replay.past import KeyPast, past_of_key
 from eventlib.replay.steps import HistoryStep, Recorded
-from eventlib.runtime.parking import key_text
 from eventlib.runtime.runtime import code_version
 
 _ID_SHOWN = 8

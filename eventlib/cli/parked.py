@@ -12,7 +12,7 @@ from eventlib.cli.person import user
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.parked import Parking, WaitingInput, parkings, request_retry, waiting_inputs
-from eventlib.runtime.parking import key_text
+from eventlib.log.port import key_text
 
 
 def print_list(place: Place, *, as_json: bool) -> None:

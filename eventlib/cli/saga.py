@@ -15,8 +15,8 @@ from eventlib.cli.standing import standings_json, standings_table
 from eventlib.eventlog import EventLog
 from eventlib.inspection.parked import Parking, parkings
 from eventlib.inspection.sagas import find_saga
+from eventlib.log.port import key_text
 from eventlib.replay.moments import Standing, standings_of_saga
-from eventlib.runtime.parking import key_text
 from eventlib.saga import Saga, SagaEvent
 
 _WIDE = 100

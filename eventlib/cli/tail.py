@@ -16,7 +16,7 @@ from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import Reading, RecordReader, event_topics
 from eventlib.inspection.tail import start_of
 from eventlib.inspection.tail import tail as tail_of
-from eventlib.runtime.parking import key_text
+from eventlib.log.port import key_text
 
 _WIDE = 110  # below, a terminal has no room for dates and offsets
 

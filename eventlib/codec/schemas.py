@@ -7,8 +7,8 @@ from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from eventlib.errors import OwnershipLost, UndecodableRecord
-from eventlib.log.port import Log, Record
+from eventlib.errors import OwnershipLost
+from eventlib.log.port import Log, Record, undecodable
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 
@@ -117,7 +117,7 @@ class Schemas:
             deleted = bool(value.get("deleted", False))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             reason = f"not a schema as a registry writes it: {error!s:.200}"
-            raise UndecodableRecord(reason, record.topic, record.partition, record.offset) from error
+            raise undecodable(record, reason) from error
         self._texts[schema_id] = text
         self._ids.setdefault(text, schema_id)
         self._versions[subject] = max(version, self._versions.get(subject, 0))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
-from eventlib.runtime.parking import ParkedRetryRequested, key_text, original_of
+from eventlib.log.port import Record, key_text
+from eventlib.runtime.parking import ParkedRetryRequested, original_of
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Positions
 from eventlib.runtime.skipping import SkippedInput
 from eventlib.topic import Topic

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
+from eventlib.errors import UndecodableRecord
 from eventlib.event import NO_HEADERS, Meta
 from eventlib.times import from_ms
 from eventlib.topic import Topic
@@ -59,6 +60,21 @@ class Record(NamedTuple):
             self.traceparent,
             dict(self.headers) if self.headers else NO_HEADERS,
         )
+
+
+def key_text(record: Record) -> str:
+    """Return a record's key as the text that names it; bytes that are not UTF-8 are escaped."""
+    if record.key is None:
+        return ""
+    try:
+        return record.key.decode()
+    except UnicodeDecodeError:
+        return record.key.decode("utf-8", "backslashreplace")
+
+
+def undecodable(record: Record, reason: str) -> UndecodableRecord:
+    """Return the error for a record that cannot be read as an event of its topic."""
+    return UndecodableRecord(reason, record.topic, record.partition, record.offset)
 
 
 TopicPartition = tuple[str, int]

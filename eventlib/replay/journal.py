@@ -11,7 +11,7 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.replay.acts import (
     NONE_REFUSED,
     Act,
@@ -28,7 +28,7 @@ from eventlib.replay.acts import (
     Skipped,
     Stalled,
 )
-from eventlib.runtime.parking import key_text, original_of
+from eventlib.runtime.parking import original_of
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.service import Service

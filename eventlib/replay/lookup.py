@@ -6,10 +6,9 @@ from typing import Any
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import event_topics
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.replay.past import KeyPast
 from eventlib.replay.steps import HistoryStep
-from eventlib.runtime.parking import key_text
 
 _CHUNK = 2_000
 _SHORTEST = 6

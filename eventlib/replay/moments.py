@@ -8,10 +8,10 @@ from eventlib.errors import ContractError, UnknownKey
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
 from eventlib.inspection.state import KnownState, known_state
+from eventlib.log.port import key_text
 from eventlib.replay.lookup import full_id, ids_of, why_unknown
 from eventlib.replay.past import KeyPast, past_of_key
 from eventlib.replay.steps import HistoryStep
-from eventlib.runtime.parking import key_text
 from eventlib.saga import Saga
 from eventlib.times import time_of, to_ms
 

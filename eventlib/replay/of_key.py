@@ -6,14 +6,13 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import UndecodableRecord
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.replay.acts import Act, Done, Input, Moved, Refusal, Released
 from eventlib.replay.folding import Taken
 from eventlib.replay.journal import Only, TaskJournal
 from eventlib.replay.said import recorded
 from eventlib.replay.steps import Recorded
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.parking import key_text
 from eventlib.service import Service
 
 _CHUNK = 2_000

@@ -10,11 +10,10 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.state import newest_of_key
-from eventlib.log.port import TopicPartition
+from eventlib.log.port import TopicPartition, key_text
 from eventlib.rerun.acting import act
 from eventlib.runtime.acts import Move
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.parking import key_text
 from eventlib.runtime.records import POSITION_KEY, Positions
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, TopicPartition
+from eventlib.log.port import Record, TopicPartition, key_text
 from eventlib.rerun.acting import act
 from eventlib.rerun.positions import positions_of
 from eventlib.runtime.acts import Skip
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.parking import key_text, original_of, waiting_behind
+from eventlib.runtime.parking import original_of, waiting_behind
 from eventlib.runtime.records import JournalEntry
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Release

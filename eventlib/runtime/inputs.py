@@ -5,11 +5,9 @@ from typing import Any
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
-from eventlib.errors import UndecodableRecord
 from eventlib.event import Event, contract_of, key_of
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
-from eventlib.runtime.parking import key_text
+from eventlib.log.port import Record, key_text, undecodable
 from eventlib.service import Service
 
 
@@ -58,24 +56,20 @@ class InputReader:
             event = self._log.decode(record)
         except UnknownSchema as error:
             if self.schemas_known:
-                raise _misplaced(record, str(error)) from error
+                raise undecodable(record, str(error)) from error
             raise
         if event is None:
-            raise _misplaced(record, f"{record.type} is not an event of this choreography")
+            raise undecodable(record, f"{record.type} is not an event of this choreography")
         return event
 
     def _refuse_misplaced(self, record: Record, event: Event) -> None:
         contract = contract_of(type(event))
         if record.topic != contract.topic.name and record.topic != self._said_on(contract.topic).name:
-            raise _misplaced(record, f"{record.type} belongs on topic {contract.topic.name}, not on {record.topic}")
+            raise undecodable(record, f"{record.type} belongs on topic {contract.topic.name}, not on {record.topic}")
         key = key_text(record)
         if (key_of(event) or "") != key:
-            raise _misplaced(record, f"the record's key is {key!r}, the event's {key_of(event)!r}")
+            raise undecodable(record, f"the record's key is {key!r}, the event's {key_of(event)!r}")
         home = contract.topic.partition_of(record.key or b"")
         if home != record.partition and contract.key is not None:
             what = f"key {key!r} belongs in partition {home}: was it written with another partitioner?"
-            raise _misplaced(record, what)
-
-
-def _misplaced(record: Record, reason: str) -> UndecodableRecord:
-    return UndecodableRecord(reason, record.topic, record.partition, record.offset)
+            raise undecodable(record, what)

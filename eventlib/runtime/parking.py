@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from eventlib.codec.port import Codec
-from eventlib.log.port import Log, Record, TopicPartition
+from eventlib.log.port import Log, Record, TopicPartition, key_text
 from eventlib.runtime.records import PARKED, ParkedKey, parked_key
 from eventlib.runtime.state import TaskState
 
@@ -63,16 +63,6 @@ async def waiting_behind(parked: ParkedKey, place: TopicPartition, log: Log) -> 
         offset = records[-1].offset + 1
         waiting += [record for record in records if is_waiting(record, parked.decider, parked.key)]
     return waiting
-
-
-def key_text(record: Record) -> str:
-    """Return a record's key as the text that names it; bytes that are not UTF-8 are escaped."""
-    if record.key is None:
-        return ""
-    try:
-        return record.key.decode()
-    except UnicodeDecodeError:
-        return record.key.decode("utf-8", "backslashreplace")
 
 
 class ParkedKeys:

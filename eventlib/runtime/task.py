@@ -12,13 +12,13 @@ from eventlib.decider import Decider
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.event import Event, Meta, contract_of
 from eventlib.eventlog import EventLog, latest_copy
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.runtime.acts import Move, Skip
 from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
 from eventlib.runtime.entry import Entry, Place
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.journal import Steps
-from eventlib.runtime.parking import ParkedKeys, deadline_copy, key_text, original_of, parked_copy
+from eventlib.runtime.parking import ParkedKeys, deadline_copy, original_of, parked_copy
 from eventlib.runtime.past import Beginning, mark_of, past_of, reason_of
 from eventlib.runtime.records import (
     POSITION_KEY,

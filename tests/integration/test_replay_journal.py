@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.replay.acts import (
     Act,
     Answered,
@@ -22,7 +22,7 @@ from eventlib.replay.acts import (
     Stalled,
 )
 from eventlib.replay.journal import Only, TaskJournal
-from eventlib.runtime.parking import ParkedRetryRequested, key_text
+from eventlib.runtime.parking import ParkedRetryRequested
 from eventlib.times import now_ms
 from tests.integration.test_runtime import (
     Ordered,
