@@ -12,7 +12,7 @@ from eventlib.decider import Decider
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.event import Event, Meta, contract_of
 from eventlib.identity import derived_id
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.replay.acts import Refusal
 from eventlib.replay.deadlines import Deadlines, Passing
 from eventlib.replay.journal import with_refusals
@@ -23,7 +23,7 @@ from eventlib.replay.strip import Item, Taker
 from eventlib.replay.window import SaidBy
 from eventlib.runtime.causes import cause_of_input
 from eventlib.runtime.entry import Entry, Memory
-from eventlib.runtime.parking import key_text, original_of
+from eventlib.runtime.parking import original_of
 from eventlib.runtime.past import mark_of
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.service import Service

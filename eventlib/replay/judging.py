@@ -7,10 +7,9 @@ from typing import Any
 
 from eventlib.choreography import Choreography
 from eventlib.event import Event, contract_of, key_of
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.replay.report import Difference, Input, Kind, Telling
 from eventlib.replay.strip import Item
-from eventlib.runtime.parking import key_text
 
 
 @dataclass(frozen=True, slots=True)
