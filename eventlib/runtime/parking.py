@@ -8,6 +8,8 @@ from eventlib.runtime.records import PARKED, ParkedKey, parked_key
 from eventlib.runtime.state import TaskState
 
 _PREFIX = "parked_"
+WAITS_BEHIND = "waits behind an earlier input of its key"
+"""Why an input is parked that was not looked at."""
 _CHUNK = 1_000
 
 

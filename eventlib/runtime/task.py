@@ -18,7 +18,7 @@ from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, en
 from eventlib.runtime.entry import Entry, Place
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.journal import Steps
-from eventlib.runtime.parking import ParkedKeys, deadline_copy, original_of, parked_copy
+from eventlib.runtime.parking import WAITS_BEHIND, ParkedKeys, deadline_copy, original_of, parked_copy
 from eventlib.runtime.past import Beginning, mark_of, past_of, reason_of
 from eventlib.runtime.records import (
     POSITION_KEY,
@@ -178,7 +178,7 @@ class Task:
         key = key_text(record)
         for decider in deciders:
             if self.parked.any and self.parked.get(decider.name, key) is not None:
-                self._park(decider, record, "waits behind an earlier input of its key")
+                self._park(decider, record, WAITS_BEHIND)
             elif failure := self._decide(decider, key, record, event):
                 self._park(decider, record, failure)
 

@@ -90,7 +90,20 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert all(
         name in shown
-        for name in ("run", "topics", "tail", "saga", "state", "history", "parked", "check", "graph", "publish", "new")
+        for name in (
+            "run",
+            "topics",
+            "tail",
+            "saga",
+            "state",
+            "history",
+            "replay",
+            "parked",
+            "check",
+            "graph",
+            "publish",
+            "new",
+        )
     )
 
 

@@ -1,0 +1,81 @@
+"""`eventlib replay --break-at`: a handler in the debugger, with the state and the event of a moment that was."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.opened import look
+from eventlib.cli.options import Place
+from eventlib.cli.replay_commands import Debugger
+from eventlib.errors import WiringError
+from eventlib.event import Event
+from eventlib.replay.debugging import Stop, debugpy_on, stop_in_pdb
+from eventlib.replay.decisions import Decision, decisions_about
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where to stop: under a key, where an event was handled, or else said; and in which debugger.
+
+    `stdin` lets pdb read its commands from a stdin that is no terminal, `port` is where debugpy waits.
+    """
+
+    key: str
+    event: str
+    decider: str | None
+    debugger: Debugger
+    port: int
+    stdin: bool
+
+
+def debug(place: Place, wanted: Break) -> None:
+    """Stop in each handler that an event led to, one after the other, and say whether it says what it said then."""
+    if wanted.debugger == "pdb" and not (wanted.stdin or sys.stdin.isatty()):
+        raise WiringError(
+            "pdb asks a person, and stdin is no terminal: give --stdin to let it read its commands from there, or "
+            "--debugger debugpy to attach an IDE"
+        )
+    found = look(place, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
+    console = output.terminal()
+    stop = stop_in_pdb if wanted.debugger == "pdb" else debugpy_on(wanted.port, lambda: _say_where(console, wanted))
+    for number, decision in enumerate(found, 1):
+        console.print(_headline(decision, f"{number} of {len(found)}: " if len(found) > 1 else ""), soft_wrap=True)
+        if not _stopped(console, stop, decision):
+            return
+
+
+def _say_where(console: Console, wanted: Break) -> None:
+    console.print(f"Waiting for a debugger to attach to 127.0.0.1:{wanted.port}; Ctrl-C ends it.", soft_wrap=True)
+    console.file.flush()
+
+
+def _headline(decision: Decision, count: str) -> Text:
+    past, step = decision.past, decision.step
+    where = f"{past.decider.name}.{decision.handler.name}"
+    what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {step.input.id}"
+    then = f"It was parked: {step.reason}" if step.kind == "parked" else f"It said {_said(decision.said)}."
+    return Text.assemble(
+        count, (where, "bold"), f" on {what} of key {past.key}, as at {output.iso(step.at)}. ", (then, "dim")
+    )
+
+
+def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
+    """Let a person look, and say how it compares; False when the person has left."""
+    try:
+        said = stop(decision)
+    except Exception as error:  # noqa: BLE001  whatever the handler raises is what the person looks at
+        console.print(Text(f"It raises {type(error).__name__}: {error}", style="red"))
+        return True
+    if said is None:
+        return False
+    same = [*said] == decision.said and decision.step.kind != "parked"
+    console.print("It says the same now." if same else f"It says {_said(said)} now.")
+    return True
+
+
+def _said(said: Sequence[Event | None]) -> str:
+    return ", ".join("(what cannot be read)" if event is None else repr(event) for event in said) or "nothing"

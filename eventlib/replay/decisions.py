@@ -1,0 +1,104 @@
+"""A handler's calls as they were made: with the state and the event of their moment as its own arguments."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from eventlib.decider import Decider, Handler
+from eventlib.errors import ContractError, UnknownKey
+from eventlib.event import Event
+from eventlib.eventlog import EventLog
+from eventlib.replay.lookup import full_id, ids_of, why_unknown
+from eventlib.replay.past import KeyPast, past_of_key
+from eventlib.replay.steps import HistoryStep
+from eventlib.runtime.parking import WAITS_BEHIND
+
+
+class Decision(NamedTuple):
+    """One call of a handler, in a step of a key's history, with what it was called with."""
+
+    past: KeyPast
+    step: HistoryStep[Any]
+    handler: Handler
+    arguments: tuple[Any, ...]
+
+    @property
+    def said(self) -> list[Event | None]:
+        """What was said then; None for what today's code cannot read."""
+        return [said.event for said in self.step.said]
+
+
+async def decisions_about(log: EventLog, key: str, cause: str, decider_name: str | None = None) -> list[Decision]:
+    """Return the calls of handlers under a key that an event led to; else those in which it was said.
+
+    `cause` is the event's id or the beginning of it, or a deadline's name. Calls that raised, so that the input was
+    parked, are among them. Without a decider's name all deciders that know the key are asked.
+    Raises: WiringError for an unknown decider; UnknownKey; ContractError when no handler was called because of it.
+    """
+    pasts = await _pasts(log, key, decider_name)
+    event_id = full_id(pasts, cause)
+    about = [(past, step) for past in pasts for step in past.steps if _is_about(step, event_id)]
+    called = [decision for past, step in about if (decision := _decision(past, step)) is not None]
+    came = [each for each in called if each.step.deadline == cause or _came_in(each.step, event_id)]
+    if called:
+        return sorted(came or called, key=lambda each: each.step.at)
+    if not about:
+        raise ContractError(await why_unknown(log, pasts, cause))
+    past, step = about[-1]
+    raise ContractError(f"{past.decider.name} called no handler then: {_why_none(step)}")
+
+
+async def _pasts(log: EventLog, key: str, decider_name: str | None) -> list[KeyPast]:
+    choreography = log.choreography
+    found = list[KeyPast]()
+    for decider in choreography.deciders if decider_name is None else (choreography.decider(decider_name),):
+        try:
+            found.append(await past_of_key(log, decider, key))
+        except UnknownKey:
+            if decider_name is not None:
+                raise
+    if not found:
+        raise UnknownKey(f"no decider knows key {key!r}: `eventlib saga {key}` shows what there is about it")
+    return found
+
+
+def _is_about(step: HistoryStep[Any], cause: str) -> bool:
+    return step.deadline == cause or cause in ids_of(step)
+
+
+def _came_in(step: HistoryStep[Any], event_id: str) -> bool:
+    return step.kind in {"handled", "parked"} and step.input is not None and step.input.id == event_id
+
+
+def _decision(past: KeyPast, step: HistoryStep[Any]) -> Decision | None:
+    """Return a step's call of a handler; None when there was none."""
+    decider: Decider[Any] = past.decider
+    before = decider.initial if step.before is None else step.before
+    if step.deadline is not None:
+        deadline = decider.deadlines.get(step.deadline)
+        handler = None if deadline is None else deadline.handler
+        arguments: Sequence[Any] = (before,)
+    else:
+        event = None if step.input is None or not _was_called(step) else step.input.event
+        handler = None if event is None else decider.handlers.get(type(event))
+        if event is None or handler is None:
+            return None
+        evolved = decider.evolved(before, event, step.meta)
+        arguments = (decider.initial if evolved is None else evolved, event)
+    if handler is None:
+        return None
+    return Decision(past, step, handler, (*arguments, step.meta) if handler.wants_meta else (*arguments,))
+
+
+def _was_called(step: HistoryStep[Any]) -> bool:
+    return step.kind == "handled" or (step.kind == "parked" and step.reason != WAITS_BEHIND)
+
+
+def _why_none(step: HistoryStep[Any]) -> str:
+    name = step.deadline or ("" if step.input is None else step.input.type)
+    match step.kind:
+        case "answered":
+            return f"the event is the answer to {name}, which an effect gave"
+        case "dropped" | "parked":
+            return f"{name} was {step.kind}: {step.reason}"
+        case _:
+            return f"{name} has no handler in today's code"

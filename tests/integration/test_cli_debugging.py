@@ -1,0 +1,192 @@
+"""`eventlib replay --break-at`: stops in the handler, at its first line, with the arguments of that moment."""
+
+import inspect
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from eventlib import Runtime, open_log
+from eventlib.errors import ContractError, UnknownKey
+from eventlib.replay import debugging
+from eventlib.replay.decisions import decisions_about
+from services.payment.decider import charge, closed
+from services.payment.events import PaymentFailed
+from services.payment.state import Stage
+from tests.integration.debug_adapter import Ide
+from tests.integration.shop_log import Objects, Print
+from tests.integration.test_runtime import Order, Ordered, Outside, everything, make_shop, settle
+
+Replayed = Callable[..., str]
+
+
+def command(log: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from eventlib.cli import main; main()", "replay", "--log", log, *arguments]
+
+
+@pytest.fixture
+def replayed(filled: str) -> Replayed:
+    """Run the command with pdb's commands on stdin, and return what it prints."""
+
+    def replay(*arguments: str, commands: str) -> str:
+        done = subprocess.run(
+            command(filled, *arguments, "--stdin"),
+            input=commands,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return replay
+
+
+@pytest.fixture
+def ids(objects: Objects) -> dict[str, str]:
+    """The ids of the declined order's events, by type."""
+    return {event["type"]: event["id"] for event in objects("saga", "declined")[0]["events"]}
+
+
+def first_line(function: Callable[..., Any]) -> int:
+    """Return the number of a function's first statement; each of these has a docstring of one line."""
+    lines, number = inspect.getsourcelines(function)
+    return number + next(n for n, line in enumerate(lines) if '"""' in line) + 1
+
+
+def test_pdb_stops_at_the_handlers_first_line_with_its_own_arguments(replayed: Replayed, ids: dict[str, str]) -> None:
+    arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"], "--decider", "payment")
+    printed = replayed(*arguments, commands="p _payment\np _answer\nc\n")
+    assert f"payment.closed on PaymentFailed {ids['PaymentFailed']} of key declined, as at 20" in printed
+    assert "It said nothing." in printed
+    assert f"services/payment/decider.py({first_line(closed)})closed()" in printed
+    assert f"(Pdb) Payment(stage={Stage.FAILED!r}, charge_key='{ids['ChargeRequested']}'" in printed
+    assert f"(Pdb) {PaymentFailed(order_id='declined', reason='declined')!r}" in printed
+    assert printed.endswith("It says the same now.\n")
+
+
+def test_a_handler_can_be_stepped_through_and_its_answer_changed(replayed: Replayed, ids: dict[str, str]) -> None:
+    arguments = ("--key", "declined", "--break-at", ids["ChargeRequested"][:8])
+    printed = replayed(
+        *arguments, commands="import dataclasses\npayment = dataclasses.replace(payment, stage=None)\nc\n"
+    )
+    assert "payment.charge on StockReserved" in printed, "nobody handles the request: it stops where it was said"
+    assert f"({first_line(charge)})charge()" in printed
+    assert (
+        "It said ChargeRequested(order_id='declined', amount_cents=250, currency='EUR', country='France')." in printed
+    )
+    assert printed.endswith("It says nothing now.\n")
+
+
+def test_it_stops_in_each_handler_until_the_person_leaves(replayed: Replayed, ids: dict[str, str]) -> None:
+    arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"])
+    printed = replayed(*arguments, commands="c\nc\nc\n")
+    assert all(f"{n} of 3: " in printed for n in (1, 2, 3))
+    assert all(
+        f"{name} on PaymentFailed" in printed for name in ("payment.closed", "order.close", "reservation.call_off")
+    )
+    assert "2 of 3: " not in replayed(*arguments, commands="q\n")
+
+
+def test_what_is_no_call_of_a_handler_is_explained(shown: Print, ids: dict[str, str]) -> None:
+    at = ("--break-at", ids["OrderSubmitted"])
+    sentences = {
+        ("--key", "declined", *at): "pdb asks a person, and stdin is no terminal: give --stdin",
+        ("--key", "nope", *at, "--stdin"): "no decider knows key 'nope'",
+        ("--key", "declined", *at, "--stdin", "--decider", "nobody"): "there is no decider 'nobody'",
+        ("--key", "declined", *at, "--stdin", "--decider", "payment"): "payment had nothing to do with OrderSubmitted",
+        ("--key", "declined", "--break-at", "0" * 32, "--stdin"): "no event on this log has the id",
+        ("--key", "garbled", "--break-at", "g", "--stdin", "--decider", "payment"): "payment called no handler then: "
+        "PaymentTaken was parked: PaymentTaken: the first byte",
+    }
+    for arguments, sentence in sentences.items():
+        assert sentence in shown("replay", *arguments, code=1)
+    assert "--key and --break-at go together" in shown("replay", *at, code=2)
+
+
+async def test_a_call_that_raised_and_one_of_a_deadline_can_be_made_again() -> None:
+    broken = {"bad"}
+    async with open_log("memory://", make_shop(broken)) as log:
+        await log.publish(Ordered(order_id="bad", cents=5), idempotency_key="bad")
+        await log.publish(Ordered(order_id="bad", cents=6))
+        await log.publish(Ordered(order_id="late", cents=5, patience_s=0))
+        async with Runtime(log, ports={"gateway": Outside(refuses={"late"})}) as runtime:
+            while not await everything(log, "expiries"):
+                await runtime.idle()
+        first, second = [r for r in await everything(log, "orders.requests") if r.subject == "bad"]
+        (raised,) = await decisions_about(log, "bad", first.event_id)
+        assert raised.arguments == (Order(count=1), Ordered(order_id="bad", cents=5))
+        with pytest.raises(RuntimeError, match="a bug in the handler"):
+            raised.handler.call(*raised.arguments)
+        with pytest.raises(ContractError, match="order called no handler then: Ordered was parked: waits behind"):
+            await decisions_about(log, "bad", second.event_id)
+        (expired,) = await everything(log, "expiries")
+        for cause in ("expires_at", expired.event_id):
+            (passed,) = await decisions_about(log, "late", cause)
+            assert passed.handler.call(*passed.arguments) == passed.said
+        with pytest.raises(UnknownKey, match="decider order knows nothing of key 'nobody'"):
+            await decisions_about(log, "nobody", "expires_at", "order")
+
+
+async def test_an_answer_of_an_effect_stops_where_it_was_handled() -> None:
+    async with open_log("memory://", make_shop(set())) as log:
+        await log.publish(Ordered(order_id="1", cents=5))
+        await settle(log)
+        (charged,) = [r for r in await everything(log, "charges") if r.type == "Charged"]
+        (handled,) = await decisions_about(log, "1", charged.event_id)
+        assert handled.handler.name == "quiet"
+        assert handled.arguments[0] == Order(count=1, charged=1)
+
+
+# --- debugpy
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="one debugger at a time")
+def test_an_ide_attaches_and_stands_in_the_handler(filled: str, ids: dict[str, str]) -> None:
+    pytest.importorskip("debugpy")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"], "--decider", "payment")
+    with subprocess.Popen(
+        command(filled, *arguments, "--debugger", "debugpy", "--port", str(port)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert (
+                process.stdout.readline() == f"Waiting for a debugger to attach to 127.0.0.1:{port}; Ctrl-C ends it.\n"
+            )
+            with Ide(port) as ide:
+                ide.attach()
+                name, line, variables = ide.stopped()
+                assert "payment.closed on PaymentFailed" in process.stdout.readline()
+                assert process.stdout.readline() == "It says the same now.\n"
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+    assert (name, line) == ("closed", first_line(closed))
+    assert variables["_answer"] == repr(PaymentFailed(order_id="declined", reason="declined"))
+    assert variables["_payment"].startswith("Payment(stage=")
+
+
+def test_debugpy_that_is_missing_or_cannot_have_its_port_is_explained(
+    shown: Print, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Taken:
+        def listen(self, _endpoint: object) -> None:
+            raise RuntimeError("Address already in use")
+
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(name)
+
+    arguments = ("replay", "--key", "declined", "--break-at", ids["PaymentFailed"], "--debugger", "debugpy")
+    monkeypatch.setattr(debugging, "import_module", missing)
+    assert "debugpy is not installed here: pip install 'eventlib-sagas[debug]'" in shown(*arguments, code=1)
+    monkeypatch.setattr(debugging, "import_module", lambda _name: Taken())
+    assert "debugpy cannot listen on port 5678, give another one with --port" in shown(*arguments, code=1)
