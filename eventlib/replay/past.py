@@ -1,8 +1,8 @@
 """All that is known of one key's past under one decider, read from its task's journal and the log."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
@@ -20,6 +20,8 @@ from eventlib.runtime.entry import entry_of
 from eventlib.runtime.records import state_key
 from eventlib.service import Service
 from eventlib.times import to_ms
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,20 @@ async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast
     else:
         await refuse_dropped(log, decider)
     return KeyPast(service, decider, key, partition, steps, _doubt(log, decider, steps, newest))
+
+
+async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator[HistoryStep[S]]:
+    """Yield the steps of a key under its decider, in the order in which they were taken.
+
+    `async for step in history(log, orders, "42"): print(step.at, step.input, step.said, step.changes)`
+
+    Guarantee: exact, from the journal, the inputs and what was said; no handler and no effect runs. The states are
+    those that today's `evolve` makes of what was recorded.
+    Raises: WiringError for a decider of another choreography; UnknownKey when it has never heard of the key;
+    ContractError when retention has dropped what its past is made of, or when today's evolve cannot take it.
+    """
+    for step in (await past_of_key(log, decider, key)).steps:
+        yield step
 
 
 def _searches(since_ms: int, newest: Record | None) -> list[Search]:

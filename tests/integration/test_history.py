@@ -11,8 +11,8 @@ from eventlib import Choreography, EventLog, Publication, Runtime, WiringError, 
 from eventlib.decider import Decider
 from eventlib.errors import ContractError
 from eventlib.inspection.parked import parkings, request_retry
+from eventlib.replay import history
 from eventlib.replay.changes import Change
-from eventlib.replay.history import history
 from eventlib.replay.moments import state_at
 from eventlib.replay.past import past_of_key
 from eventlib.replay.steps import HistoryStep, Kind
