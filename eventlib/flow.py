@@ -74,8 +74,11 @@ class Flow:
             for undone in contract_of(event).reverses:
                 self.reversers[undone] = (*self.reversers.get(undone, ()), event)
         self._by_cause: dict[EventType | None, list[Reaction]] = {}
+        self._by_said: dict[EventType, list[Reaction]] = {}
         for reaction in self.reactions:
             self._by_cause.setdefault(reaction.cause, []).append(reaction)
+            for said in reaction.says:
+                self._by_said.setdefault(said, []).append(reaction)
         self.compensating = self._compensating()
         self.happening = self._happening(lambda _: True)
         self.hoping = self._happening(lambda event: event not in self.failures | self.compensating)
@@ -84,9 +87,9 @@ class Flow:
         """Return the reactions to an event: handlers, and effects that it requests."""
         return self._by_cause.get(event, ())
 
-    def saying(self, event: EventType) -> list[Reaction]:
+    def saying(self, event: EventType) -> Sequence[Reaction]:
         """Return the reactions that may say an event."""
-        return [reaction for reaction in self.reactions if event in reaction.says]
+        return self._by_said.get(event, ())
 
     def walk(
         self,
@@ -109,6 +112,16 @@ class Flow:
                         before[said] = event
                         pending.append(said)
         return Walk(before)
+
+    def leading_to(self, event: EventType) -> set[EventType]:
+        """Return the events that an event can follow from, and itself; deadlines answer none."""
+        found = {event}
+        pending = [event]
+        for said in pending:  # grows
+            for cause in (r.cause for r in self.saying(said) if r.cause is not None and r.cause not in found):
+                found.add(cause)
+                pending.append(cause)
+        return found
 
     def is_forward(self, event: EventType) -> bool:
         """Tell whether a story hopes to go on after an event: it has neither failed, nor ended, nor turned back."""

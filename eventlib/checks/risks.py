@@ -80,15 +80,17 @@ def _interruptions(flow: Flow, step: EventType, later: Walk) -> Iterator[tuple[E
 
 
 def _beside(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
-    for cause in flow.choreography.events:
+    before = flow.leading_to(step)
+    for cause in filter(before.__contains__, flow.choreography.events):
         for one, other in permutations(flow.to(cause), 2):
-            if one.decider is not other.decider:
+            if one.decider is not other.decider and before & {*one.says}:
                 yield from _parallel(flow, step, one.says, other.says, Risk(cause.__name__))
     for reaction in flow.reactions:
         if reaction.kind != "effect":
             for first, second in permutations(filter(flow.is_forward, reaction.says), 2):
                 how = Risk(f"if {reaction.decider.name}.{reaction.name} says both", is_certain=False)
-                yield from _parallel(flow, step, (first,), (second,), how)
+                if first in before:
+                    yield from _parallel(flow, step, (first,), (second,), how)
 
 
 def _parallel(

@@ -146,7 +146,7 @@ def duration(milliseconds: int) -> str:
 
 
 def _nodes(flow: Flow) -> Iterator[Node]:
-    known = flow.choreography.events
+    known = dict.fromkeys([*flow.choreography.events, *(r.cause for r in flow.reactions if r.cause is not None)])
     deciders = {decider: service.name for service in flow.choreography.services for decider in service.deciders}
     for event in (event for event in known if event in flow.entries or not flow.saying(event)):
         kind: Kind = "request" if event in flow.entries else "event"

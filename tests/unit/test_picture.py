@@ -158,6 +158,13 @@ def test_names_that_xml_or_mermaid_would_misread() -> None:
     assert dot(odd).startswith('digraph "a \\"b\\" <c>" {')
 
 
+def test_what_nobody_says_is_drawn_outside() -> None:
+    planted = picture(choreography(order=Wired({Submitted: [Done]}, {ChargeRequested: Asks([Paid])})))
+    lanes = {node.id: (node.lane.name, node.kind) for node in planted.nodes}
+    assert lanes["ChargeRequested"] == ("outside", "event")
+    assert ET.fromstring(svg(planted)) is not None  # noqa: S314  our own
+
+
 def test_an_empty_picture_is_one() -> None:
     says: Says = {Submitted: [Done]}
     empty = Picture("nothing", "", (), (), ())
