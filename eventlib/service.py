@@ -96,6 +96,11 @@ class Service:
         return tuple({contract_of(e).topic.name: contract_of(e).topic for e in self.handles}.values())
 
     @property
+    def outputs(self) -> tuple[Topic, ...]:
+        """The topics that this service's events stand on."""
+        return tuple({contract_of(e).topic.name: contract_of(e).topic for e in self.says}.values())
+
+    @property
     def ports(self) -> set[str]:
         """The names of the ports that its effects speak to."""
         return {port for decider in self.deciders for effect in decider.effects.values() for port in effect.ports}

@@ -10,6 +10,9 @@ ReasonOption = Annotated[
     str,
     typer.Option("--reason", metavar="TEXT", help="Why; kept on the log, with your name.", show_default=False),
 ]
+OptionalReason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; kept on the log, with your name.", show_default=False)
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do it without asking.")]
 
 
@@ -62,3 +65,60 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
         print_skip(place, service, skip, why, as_json=as_json)
     elif to is not None:
         print_reset(place, service, Wish(to, topic or [], why, dry_run, yes), as_json=as_json)
+
+
+def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    service: Annotated[
+        str | None, typer.Argument(metavar="SERVICE", help="A service's name.", show_default=False)
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="NAME", help="Run it again, under this name.", show_default=False)
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option("--drop", metavar="NAME", help="Throw a rerun away.", show_default=False)
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", metavar="", help="List the reruns on the log.")] = False,
+    reason: OptionalReason = "",
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until", metavar="TIME", help="Only what the service did up to a time (UTC).", show_default=False
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", metavar="", help="Go on with what the service does, until Ctrl-C.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many differences are told in full.")] = 10,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Run a service's past again beside it, by today's code, and show what differs.
+
+    Each input is taken in the order in which the service took it; the answers
+    of effects are the recorded ones, and nothing is run outside. What the
+    rerun says goes to topics of its own. The service does not notice, and a
+    rerun that was interrupted goes on where it was when it is run again.
+
+    [dim]Examples:[/dim]
+      eventlib rerun payment --into payment-2
+      eventlib rerun payment --drop payment-2
+      eventlib rerun --list
+    """
+    from eventlib.cli import person, rerun
+    from eventlib.rerun.running import Wanted
+
+    place = Place.of(context, app, log)
+    if sum([into is not None, drop is not None, list_]) != 1:
+        raise typer.BadParameter("give one of them", param_hint="--into / --drop / --list")
+    if list_:
+        rerun.print_reruns(place, as_json=as_json)
+        return
+    if service is None:
+        raise typer.BadParameter("say which service", param_hint="SERVICE")
+    if into is not None:
+        wanted = Wanted(f"{person.user()}: {reason}".removesuffix(": "), rerun.until_ms(until), follow)
+        rerun.print_rerun(place, service, into, wanted, limit=limit, as_json=as_json)
+    elif drop is not None:
+        rerun.drop_rerun(place, service, drop, as_json=as_json)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.acting_commands import reset
+from eventlib.cli.acting_commands import rerun, reset
 from eventlib.cli.broker_commands import broker
 from eventlib.cli.operating_commands import doctor
 from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
@@ -220,6 +220,7 @@ app.command(cls=Command, rich_help_panel=_LOOK)(history)
 app.command(cls=Command, rich_help_panel=_LOOK)(replay)
 app.add_typer(parked, name="parked", rich_help_panel=_LOOK)
 app.command(cls=Command, rich_help_panel=_COURSE)(reset)
+app.command(cls=Command, rich_help_panel=_COURSE)(rerun)
 app.command(cls=Command, rich_help_panel=_WIRING)(check)
 app.command(cls=CountingCommand, rich_help_panel=_WIRING)(graph)
 app.command(cls=Command, rich_help_panel="Build")(new)

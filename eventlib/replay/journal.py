@@ -74,11 +74,15 @@ class TaskJournal:
             if acts or self._only is None:
                 yield Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts)
 
-    async def entries(self) -> AsyncIterator[tuple[Record, JournalEntry]]:
-        """Yield the journal's records up to its end as it is now. Raises: ContractError when its beginning is missing."""
+    async def entries(self, first_offset: int | None = None) -> AsyncIterator[tuple[Record, JournalEntry]]:
+        """Yield the journal's records up to its end as it is now: from an offset on, or all of them.
+
+        Raises: ContractError when the beginning is missing.
+        """
         journal, partition, port = self._service.journal.name, self._partition, self._log.port
-        offset, end = await port.start(journal, partition), await port.end(journal, partition)
-        first = True
+        offset = await port.start(journal, partition) if first_offset is None else first_offset
+        end = await port.end(journal, partition)
+        first = first_offset is None
         while offset < end and (records := await port.read(journal, partition, offset, min(_CHUNK, end - offset))):
             offset = records[-1].offset + 1
             for record in records:
@@ -101,6 +105,19 @@ class TaskJournal:
         except UnknownSchema as error:
             raise ContractError(f"{record.topic}/{record.partition}/{record.offset} cannot be read: {error}") from error
 
+    def begin(self, topic: str, first: int) -> None:
+        """Take a topic's inputs from an offset on, as when the task began to read it there."""
+        self._inputs[topic] = _InputTopic(self._log, topic, self._partition, first)
+
+    async def taken(self, topic: str, last: int) -> list[Record]:
+        """Return a topic's records up to an offset that were not taken before."""
+        return await self._inputs[topic].taken(last)
+
+    async def next_ms(self, topic: str) -> int | None:
+        """Return the time of the next input of a topic; None when there is no more, or it was not begun yet."""
+        found = self._inputs.get(topic)
+        return None if found is None else await found.next_ms()
+
     async def acts(self, entry: JournalEntry) -> list[Act]:
         """Return what an entry's steps speak of. Entries have to be given in order, each once."""
         found = list[Act]()
@@ -109,7 +126,7 @@ class TaskJournal:
                 await self._take_run(step, refused, found)
                 continue
             if step.kind == "begin":
-                self._inputs[step.topic] = _InputTopic(self._log, step.topic, self._partition, step.first)
+                self.begin(step.topic, step.first)
             if step.kind == "reset" and step.topic in self._inputs:
                 self._inputs[step.topic].go_to(step.last)
             if self._only is None or self._only == (step.decider, step.key) or step.kind in _OF_ALL_KEYS:
@@ -185,6 +202,14 @@ class _InputTopic:
             self._next = record.offset + 1
         self._next = max(self._next, last + 1)
         return found
+
+    async def next_ms(self) -> int | None:
+        """Return the time of the next record that was not taken; None when the topic has no more."""
+        if not self._is_whole:
+            await self._check()
+        if self._at == len(self._chunk):
+            self._chunk, self._at = await self._port.read(*self._place, self._next, _CHUNK), 0
+        return self._chunk[self._at].timestamp_ms if self._chunk else None
 
     def go_to(self, offset: int) -> None:
         """Go on at an offset, wherever it is."""

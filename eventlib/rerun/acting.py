@@ -32,6 +32,7 @@ async def act(log: EventLog, service: Service, partition: int, decide: Decide) -
     pending on the changelog, and run by the service.
     Raises: OwnershipLost when others kept taking the task; what `decide` raises. Then nothing was changed.
     """
+    await log.prepare()
     await prepare_own(log, [service])
     host = Host(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
     # What takes long is done before the claim, so that with it only the newest changes are left to read.

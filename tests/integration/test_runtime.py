@@ -151,14 +151,14 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield lambda choreography: open_log(f"sqlite:///{tmp_path}/log.db", choreography)
         return
     async with open_log("memory://", make_shop(set())) as kept:
+        yield lambda choreography: reopened(kept, choreography)
 
-        @asynccontextmanager
-        async def again(choreography: Choreography) -> AsyncIterator[EventLog]:
-            log = EventLog(kept.port, kept.codec, choreography)
-            await log.prepare()
-            yield log
 
-        yield again
+@asynccontextmanager
+async def reopened(kept: EventLog, choreography: Choreography) -> AsyncIterator[EventLog]:
+    log = EventLog(kept.port, kept.codec, choreography)
+    await log.prepare()
+    yield log
 
 
 async def everything(log: EventLog, topic: str) -> list[Record]:

@@ -1,0 +1,226 @@
+"""The reruns on a log: what each is of, who began it and why, how far it is, and what became of it.
+
+A rerun describes itself in its own control topic, so that a log can be asked for its reruns, and nothing else has to
+know of them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from secrets import token_hex
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.errors import ContractError, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
+from eventlib.rerun.positions import positions_of
+from eventlib.runtime.runtime import code_version, prepare_own
+from eventlib.service import Service
+from eventlib.store.port import Store, Stores
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+_CHUNK = 100
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a rerun says of itself: the service that it runs again, by which code, and who wants that and why.
+
+    `token` is its own for ever, `begun_ms` when it was begun. `until_ms` is the time at which it ends (0: at the
+    service's own end).
+    """
+
+    service: str = ""
+    token: str = ""
+    code_version: str = ""
+    begun_ms: int = 0
+    until_ms: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class SwitchNote:
+    """A task of the service has taken over the rerun's states: when, who wanted that, and why."""
+
+    at_ms: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRerun:
+    """A rerun on the log.
+
+    `handled` counts how many of the service's transactions it has followed, of `of` that there are; `switched` counts
+    the tasks that have taken over its states, of `tasks` that there are.
+    """
+
+    name: str
+    note: Note
+    handled: int
+    of: int
+    switched: int
+    tasks: int
+
+
+class RerunStores(Stores):
+    """Local stores of a rerun: those of an earlier one under the same name are another's."""
+
+    def __init__(self, stores: Stores, token: str) -> None:
+        self._stores = stores
+        self._token = token
+
+    def open(self, service: str, partition: int, epoch: int, log_id: str) -> Store:
+        """See `Stores.open`."""
+        return self._stores.open(service, partition, epoch, f"{log_id}/{self._token}")
+
+    def close(self) -> None:
+        """See `Stores.close`."""
+        self._stores.close()
+
+
+def topics_of(run: Service) -> list[Topic]:
+    """Return the topics that only a rerun writes."""
+    said = [run.said_on(topic) for topic in run.outputs]
+    return [*run.own_topics, *said, *(topic.latest_topic for topic in said if topic.latest)]
+
+
+async def note_of(log: EventLog, name: str) -> Note | None:
+    """Return what a rerun says of itself; None when there is none under this name."""
+    control = f"{name}.control"
+    record = await _newest(log, control, 0, Note) if control in await log.port.topics() else None
+    return None if record is None else await _decoded(log, record)
+
+
+async def described(log: EventLog, service: Service, name: str) -> Note:
+    """Return what a rerun of a service says of itself. Raises: ContractError when it has none of that name."""
+    note = await note_of(log, name)
+    if note is None or note.service != service.name:
+        of_this = [each.name for each in await reruns(log, service)]
+        there = f"it has {', '.join(of_this)}" if of_this else "it has none"
+        raise ContractError(f"{service.name} has no rerun {name!r} on this log ({there}): `eventlib rerun --list`")
+    return note
+
+
+async def noted(log: EventLog, service: Service, name: str, why: str, until_ms: int) -> Note:
+    """Return what a rerun says of itself, after beginning it if it is new.
+
+    Raises: WiringError for a name that is taken; ContractError when it was begun by other code, or up to another time.
+    """
+    run = service.under(name)
+    found = await note_of(log, name)
+    if found is None:
+        await _refuse_taken(log, run)
+        found = await _begun(log, service, run, why, until_ms)
+    if found.service != service.name:
+        raise WiringError(f"{name} is a rerun of {found.service}: give this one of {service.name} another name")
+    version = code_version(log.choreography)
+    if found.code_version != version:
+        raise ContractError(
+            f"{name} was begun by code {found.code_version}, and this is {version}: a rerun is one code's work. Throw it "
+            f"away with `eventlib rerun {service.name} --drop {name}`, or give the new one another name"
+        )
+    if found.until_ms != until_ms:
+        raise ContractError(f"{name} was begun with another --until: leave it as it was, or give another name")
+    await prepare(log, run)
+    return found
+
+
+async def prepare(log: EventLog, run: Service) -> None:
+    """Create what a rerun writes to, and register what it writes, where that is not there yet."""
+    await log.prepare()
+    await log.port.create_topics(topics_of(run))
+    await prepare_own(log, [run])
+    await log.codec.prepare([(run.control.name, Note), (run.control.name, SwitchNote)])
+
+
+async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRerun]:
+    """Return the reruns on a log, or those of a service, the oldest first."""
+    found = list[KnownRerun]()
+    for name in _candidates(log, await log.port.topics()):
+        note = await note_of(log, name)
+        if note is not None and (service is None or note.service == service.name):
+            found.append(await _known(log, name, note))
+    return sorted(found, key=lambda each: each.note.begun_ms)
+
+
+async def drop(log: EventLog, service: Service, name: str) -> None:
+    """Throw a rerun away, with all that it has said. Raises: ContractError when it is in use, or was."""
+    await described(log, service, name)
+    run = service.under(name)
+    switched = await switched_tasks(log, run)
+    if switched:
+        raise ContractError(
+            f"{service.name} has taken over the states of {name} ({len(switched)} of {run.partitions} tasks): what "
+            "happened can only be told with it, so it stays"
+        )
+    for partition in range(run.partitions):
+        await log.port.seize(name, partition)  # whoever still runs it stops
+    # The note goes last: what an interruption leaves can be dropped again.
+    there = [each for each in await log.port.topics() if each.startswith(f"{name}.")]
+    await log.port.delete_topics(each for each in there if each != run.control.name)
+    await log.port.delete_topics([run.control.name])
+
+
+async def switched_tasks(log: EventLog, run: Service) -> list[int]:
+    """Return the tasks of the service that have taken over a rerun's states."""
+    control, tasks = run.control.name, range(run.partitions)
+    return [task for task in tasks if await _newest(log, control, task, SwitchNote) is not None]
+
+
+async def _refuse_taken(log: EventLog, run: Service) -> None:
+    # An empty control topic may be what was left when somebody was interrupted who began it.
+    there = (each for each in await log.port.topics() if each != run.control.name)
+    taken = sorted(each for each in there if each.startswith(f"{run.name}."))
+    if taken or any(run.name == each.name for each in log.choreography.services):
+        what = f"there is a topic {taken[0]}" if taken else "a service has it"
+        raise WiringError(f"{run.name!r} cannot be a rerun's name, since {what}: give it another one")
+
+
+async def _begun(log: EventLog, service: Service, run: Service, why: str, until_ms: int) -> Note:
+    await log.port.create_topics([run.control])
+    await log.codec.prepare([(run.control.name, Note)])
+    note = Note(service.name, token_hex(8), code_version(log.choreography), now_ms(), until_ms, why)
+    claim = await log.port.seize(run.name, 0)
+    if (others := await note_of(log, run.name)) is not None:
+        return others  # somebody else was quicker
+    await log.port.append([note_record(log, run, 0, note, note.begun_ms)], claim)
+    return note
+
+
+def note_record(log: EventLog, run: Service, partition: int, note: Note | SwitchNote, at_ms: int) -> Record:
+    """Return a note as it is written."""
+    return Record(run.control.name, partition, -1, at_ms, None, log.codec.encode(note), type=type(note).__name__)
+
+
+async def _newest(log: EventLog, control: str, partition: int, kind: type[Note | SwitchNote]) -> Record | None:
+    found: Record | None = None
+    offset = 0
+    while records := await log.port.read(control, partition, offset, _CHUNK):
+        offset = records[-1].offset + 1
+        found = next((each for each in reversed(records) if each.type == kind.__name__), found)
+    return found
+
+
+async def _known(log: EventLog, name: str, note: Note) -> KnownRerun:
+    service = log.choreography.service(note.service)
+    run, journal = service.under(name), service.journal.name
+    handled = of = 0
+    for partition in range(service.partitions):
+        positions = await positions_of(log, run, partition)
+        handled += positions.next.get(journal, 0)
+        of += await log.port.end(journal, partition)
+    return KnownRerun(name, note, handled, of, len(await switched_tasks(log, run)), run.partitions)
+
+
+def _candidates(log: EventLog, there: Iterable[str]) -> list[str]:
+    services = {service.name for service in log.choreography.services}
+    names = [topic.removesuffix(".control") for topic in there if topic.endswith(".control")]
+    return sorted(name for name in names if name not in services)
+
+
+async def _decoded(log: EventLog, record: Record) -> Note:
+    try:
+        return log.codec.decode(Note, record.value or b"")
+    except UnknownSchema:
+        await log.codec.refresh()
+        return log.codec.decode(Note, record.value or b"")

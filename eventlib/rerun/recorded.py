@@ -1,0 +1,106 @@
+"""What a service has said in the past, by task and time: found on all partitions as the times go on."""
+
+from collections.abc import Iterable
+
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record, TopicPartition
+from eventlib.service import Service
+
+_CHUNK = 500
+_KEPT_MS = 60_000
+"""How long what nobody asked for is kept, by the log's own time: tasks do not go exactly side by side."""
+
+Moment = tuple[int, int]
+"""A task, and the time of one of its transactions (ms)."""
+
+
+class SaidThen:
+    """What was said at one time. An id stands there twice where its cause has come twice."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._by_id: dict[str, list[Record]] = {}
+
+    def add(self, record: Record) -> None:
+        """Take note of an event."""
+        self.count += 1
+        self._by_id.setdefault(record.event_id, []).append(record)
+
+    def has(self, ids: Iterable[str]) -> bool:
+        """Tell whether events with these ids are there that were not taken."""
+        return all(self._by_id.get(event_id) for event_id in ids)
+
+    def get(self, event_id: str) -> Record | None:
+        """Return the event with an id, the oldest one that was not taken."""
+        found = self._by_id.get(event_id)
+        return found[0] if found else None
+
+    def take(self, event_id: str) -> Record | None:
+        """Return the event with an id, each of them once."""
+        found = self._by_id.get(event_id)
+        return found.pop(0) if found else None
+
+
+class Recorded:
+    """The events that a service has said, from a time on.
+
+    Memory is bounded by what lies between the task that is farthest and the one that is farthest back.
+    """
+
+    def __init__(self, log: EventLog, service: Service) -> None:
+        self._log = log
+        self._service = service
+        self._next: dict[TopicPartition, int] = {}
+        self._newest_ms: dict[TopicPartition, int] = {}
+        self._found: dict[Moment, SaidThen] = {}
+
+    def is_own(self, record: Record) -> bool:
+        """Tell whether the service has said this."""
+        return (record.source or "").partition("/")[0] == self._service.speaks_as
+
+    def task_of(self, record: Record) -> int | None:
+        """Return the task that has said an event; None when it says everything under no key."""
+        return self._service.inputs[0].partition_of(record.subject.encode()) if record.subject else None
+
+    async def begin(self, since_ms: int) -> None:
+        """Look for what was said at this time or later."""
+        for topic in self._service.outputs:
+            for place in ((topic.name, partition) for partition in range(topic.partitions)):
+                self._next[place] = await self._log.port.offset_at(*place, since_ms)
+                self._newest_ms[place] = since_ms
+
+    async def said(self, task: int, at_ms: int, count: int, wanted: Iterable[str]) -> "SaidThen":
+        """Return what a task has said at a time: all events that are `wanted` by id, or at least `count` of any."""
+        ids = [*wanted]
+        while not (found := self._at(task, at_ms)).has(ids) and found.count < count and await self._read_on():
+            pass
+        return found
+
+    def past(self, task: int, at_ms: int) -> None:
+        """Forget what a task has said at a time."""
+        self._found.pop((task, at_ms), None)
+        if len(self._found) > _WORTH_TIDYING:
+            self._found = {key: found for key, found in self._found.items() if key[1] >= at_ms - _KEPT_MS}
+
+    def _at(self, task: int, at_ms: int) -> "SaidThen":
+        return self._found.get((task, at_ms)) or SaidThen()
+
+    async def _read_on(self) -> bool:
+        """Read on where time is farthest back; False when nothing is left anywhere."""
+        for place in sorted(self._next, key=self._newest_ms.__getitem__):
+            records = await self._log.port.read(*place, self._next[place], _CHUNK)
+            if records:
+                self._next[place] = records[-1].offset + 1
+                self._newest_ms[place] = max(record.timestamp_ms for record in records)
+                for record in filter(self.is_own, records):
+                    task = self.task_of(record)
+                    for each in range(self._service.partitions) if task is None else [task]:
+                        self._found.setdefault((each, record.timestamp_ms), SaidThen()).add(record)
+                return True
+            self._newest_ms[place] = max(
+                self._newest_ms.values()
+            )  # nothing new there: the others have their turn first
+        return False
+
+
+_WORTH_TIDYING = 50_000
