@@ -60,7 +60,7 @@ class Flow:
     """A choreography's reactions, and what its events declare of failing and undoing.
 
     `entries` come from outside. `reversers` are the events that undo one, by that one; `compensating` are all these,
-    and what does nothing but ask for one. `happening` are the events that something from outside can lead to,
+    but for what is a failure as well, and what does nothing but ask for one. `happening` are the events that something from outside can lead to,
     deadlines included; `hoping` are those of them that it can lead to before anything has failed.
     """
 
@@ -128,7 +128,7 @@ class Flow:
         return event not in self.failures and event not in self.compensating and not contract_of(event).final
 
     def _compensating(self) -> frozenset[EventType]:
-        reversing = frozenset(event for events in self.reversers.values() for event in events)
+        reversing = frozenset(event for events in self.reversers.values() for event in events) - self.failures
         asking = {
             event
             for event in self._by_cause

@@ -147,7 +147,7 @@ class _Roles:
 
     def of(self, record: Record, event: Event | None, cause: Record | None) -> Role:
         fails = type(event) in self._failing
-        reverses = event is not None and bool(contract_of(type(event)).reverses)
+        reverses = event is not None and not fails and bool(contract_of(type(event)).reverses)
         if event is not None and contract_of(type(event)).final and not fails and not reverses:
             return "step"
         role: Role = "step"

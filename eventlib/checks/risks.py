@@ -58,8 +58,9 @@ def _own(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
             for unknown in reaction.effect.uncertain:
                 if unknown in flow.failures:
                     yield unknown, Risk(f"{reaction.name} may have done it, and not know")
-        if {*flow.reversers.get(step, ())} & {*reaction.says}:
-            for refused in flow.failures & {*reaction.says}:
+        reversing = {*flow.reversers.get(step, ())}
+        if reversing & {*reaction.says} and step not in reaction.effect.ask.answers:
+            for refused in flow.failures & {*reaction.says} - reversing:
                 yield refused, Risk(f"{reaction.name} should undo it, and may fail")
 
 
@@ -119,7 +120,7 @@ def _among_many(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]
 
 
 def _failures(flow: Flow, walk: Walk, step: EventType, begins: str | None = None) -> Iterator[tuple[EventType, Risk]]:
-    reversing = {event for events in flow.reversers.values() for event in events}
+    reversing = flow.reversers.get(step, ())
     for event in walk:
         if event in flow.failures and event not in reversing and event is not step:
             names = [each.__name__ for each in walk.path(event)]

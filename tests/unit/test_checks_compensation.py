@@ -65,6 +65,19 @@ def test_a_failure_that_leads_to_no_compensation() -> None:
     assert check(planted)[0].severity == "error"
 
 
+def test_what_undoes_its_own_step_is_a_failure_for_all_before_it() -> None:
+    class Recalled(Order, topic="parcels", key="order_id", failure=True, reverses=Sent): ...
+
+    asks = {SendRequested: Asks([Sent, Recalled], TWICE, otherwise=Unknown)}
+    parcels = Wired({Paid: [SendRequested], Unknown: [Recalled]}, asks, overdue=[Done])
+    order = saying(ORDER, {Sent: [Done]})
+    payment = replace(REFUNDING, says={Reserved: [ChargeRequested], Recalled: [RefundRequested]})
+    stock = saying(STOCK, {Recalled: [Released]})
+    assert found(choreography(order=order, stock=stock, payment=payment, parcels=parcels)) == set()
+    held = choreography(order=order, stock=without(stock, Recalled), payment=payment, parcels=parcels)
+    assert ("compensation-out-of-reach", "Reserved, Recalled") in found(held)
+
+
 def test_a_deadline_is_no_way_to_a_compensation() -> None:
     order = replace(ORDER, overdue=[Cancelled])
     stock = saying(without(STOCK, Declined), {Cancelled: [Released]})

@@ -7,7 +7,7 @@ from eventlib.event import Event, contract_of, key_of
 from eventlib.log.port import Record
 from eventlib.saga import Decoded, Saga, saga_of
 from services import shop
-from services.dispatch.events import DispatchCancelled, OrderDispatched
+from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import OrderCancelled, OrderCancelRequested, OrderCompleted, OrderPlaced
 from services.payment.events import PaymentFailed, PaymentTaken, RefundRequested
 from services.stock.events import (
@@ -198,3 +198,11 @@ def test_news_leaves_out_the_key_and_says_once_what_never_changes() -> None:
 def test_causes_in_a_circle_do_not_hang() -> None:
     story = [said(0, "a", requested(1), "stock/x", "b"), said(0, "b", requested(2), "stock/x", "a")]
     assert len(saga_of("1", story, shop).events) == 2
+
+
+def test_a_failure_that_also_reverses_its_own_step_is_a_failure() -> None:
+    story = [
+        *COMPLETED[:4],
+        said(10, "failed", DispatchFailed(order_id="1", reason="x"), "dispatch/shipment", "reserved"),
+    ]
+    assert roles(saga_of("1", story, shop))["DispatchFailed"] == "failure"

@@ -20,12 +20,11 @@ class Nothing:
 
 @dataclass(frozen=True)
 class Asks:
-    """An effect: what it answers, how often it is tried, and what `otherwise` says (an async one asks again)."""
+    """An effect: what it answers, how often it is tried, and what `otherwise` says."""
 
     answers: Sequence[type[Event]]
     retry: Retry = FOREVER
     otherwise: type[Event] | None = None
-    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def _otherwise(asks: Asks) -> Callable[..., Any] | None:
 
     def unknown(_event: object) -> Any: ...
 
-    return _asking([asks.otherwise]) if asks.again else _annotated(unknown, "unknown", asks.otherwise)
+    return _annotated(unknown, "unknown", asks.otherwise)
 
 
 def _union(events: Sequence[type[Event]]) -> Any:
