@@ -55,11 +55,12 @@ def _say_where(console: Console, wanted: Break) -> None:
 
 def _headline(decision: Decision, count: str) -> Text:
     past, step = decision.past, decision.step
-    where = f"{past.decider.name}.{decision.handler.name}"
-    what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {step.input.id}"
-    then = f"It was parked: {step.reason}" if step.kind == "parked" else f"It said {_said(decision.said)}."
+    what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {output.short_id(step.input.id)}"
+    then = f"was parked: {step.reason}" if step.kind == "parked" else f"said then: {_said(decision.said, past.key)}"
     return Text.assemble(
-        count, (where, "bold"), f" on {what} of key {past.key}, as at {output.iso(step.at)}. ", (then, "dim")
+        (f"{count}{past.decider.name}.{decision.handler.name}", "bold"),
+        f" on {what} of key {past.key}, as at {output.iso(step.at)}",
+        (f"\n{then}", "dim"),
     )
 
 
@@ -68,14 +69,21 @@ def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
     try:
         said = stop(decision)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is what the person looks at
-        console.print(Text(f"It raises {type(error).__name__}: {error}", style="red"))
+        console.print(Text(f"raises now: {type(error).__name__}: {error}", style="red"), soft_wrap=True)
         return True
     if said is None:
         return False
     same = [*said] == decision.said and decision.step.kind != "parked"
-    console.print("It says the same now." if same else f"It says {_said(said)} now.")
+    console.print("says the same now" if same else f"says now: {_said(said, decision.past.key)}", soft_wrap=True)
     return True
 
 
-def _said(said: Sequence[Event | None]) -> str:
-    return ", ".join("(what cannot be read)" if event is None else repr(event) for event in said) or "nothing"
+def _said(said: Sequence[Event | None], key: str) -> str:
+    return "; ".join(_text(event, key) for event in said) or "nothing"
+
+
+def _text(event: Event | None, key: str) -> str:
+    if event is None:
+        return "(what today's code cannot read)"
+    facts = output.facts_text({name: value for name, value in event if value != key})
+    return f"{type(event).__name__} {facts}".rstrip()

@@ -23,7 +23,6 @@ from eventlib.replay.past import KeyPast, past_of_key
 from eventlib.replay.steps import HistoryStep, Recorded
 from eventlib.runtime.runtime import code_version
 
-_ID_SHOWN = 8
 _MOST = 3
 """How many events of one kind, said at once, stand below each other before they become one line."""
 Types = Mapping[str, str]
@@ -143,7 +142,7 @@ def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
 def _said(said: Recorded, key: str) -> Text:
     facts = {} if said.event is None else {name: value for name, value in said.event if value != key}
     return Text.assemble(
-        "says ", (said.type, "bold"), f" {_short(said.id)}  ", (output.facts_text(facts) or said.error, "dim")
+        "says ", (said.type, "bold"), f" {output.short_id(said.id)}  ", (output.facts_text(facts) or said.error, "dim")
     )
 
 
@@ -156,7 +155,7 @@ def _what(step: HistoryStep[Any], types: Types) -> Text:  # noqa: PLR0911  one r
     recorded = step.input
     name = Text("(unknown)" if recorded is None else recorded.type, style="bold")
     if recorded is not None:
-        name.append(f" {_short(recorded.id)}", style="not bold")
+        name.append(f" {output.short_id(recorded.id)}", style="not bold")
     match step.kind:
         case "deadline":
             return Text.assemble("deadline ", (step.deadline or "", "bold"), " has passed")
@@ -182,7 +181,7 @@ def _origin(record: Record, types: Types) -> str:
     if record.causation_id is None:
         return f"from {record.source or 'outside'}"
     cause = types.get(record.causation_id, "")
-    return f"from {record.source}, because of {f'{cause} ' if cause else ''}{_short(record.causation_id)}"
+    return f"from {record.source}, because of {f'{cause} ' if cause else ''}{output.short_id(record.causation_id)}"
 
 
 def _change(change: Change) -> str:
@@ -211,7 +210,3 @@ def _moved_deadlines(step: HistoryStep[Any]) -> Iterator[Text]:
             continue
         now = "no more" if name not in after else output.iso_ms(after[name])
         yield Text(f"deadline {name}: {now}", style="dim")
-
-
-def _short(event_id: str) -> str:
-    return event_id[:_ID_SHOWN] if len(event_id) == 32 else event_id  # noqa: PLR2004  a derived id

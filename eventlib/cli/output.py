@@ -111,6 +111,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
 
+def short_id(event_id: str) -> str:
+    """Return the beginning of an event's id, which commands take for the whole; an id that others gave stays whole."""
+    return event_id[:8] if _ID.fullmatch(event_id) else event_id
+
+
 def counted(number: int, thing: str) -> str:
     """Return a number with its noun: `1 input`, `2,500 inputs`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
@@ -123,7 +128,7 @@ def _short(value: object) -> str:
         return f"[{len(value)}]"
     text = str(value)
     if _ID.fullmatch(text):
-        return f"{text[:8]}…"
+        return f"{short_id(text)}…"
     return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
 
 

@@ -1,5 +1,12 @@
 """`eventlib history` on a log: what came in, what was said, what changed; in words and as JSON."""
 
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from tests.integration.shop_log import LINES, Objects, Print
 
 
@@ -64,3 +71,20 @@ def test_what_enters_a_state_and_what_leaves_it(shown: Print) -> None:
 def test_histories_that_are_not_there(shown: Print) -> None:
     assert "there is no decider 'nope'; known are delivery" in shown("history", "nope", "1", code=1)
     assert "decider order knows nothing of key 'nope'" in shown("history", "order", "nope", code=1)
+
+
+async def test_the_history_that_readme_shows_runs(
+    filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    block = next(found for found in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "history(log" in found)
+    (tmp_path / "var").mkdir()
+    shutil.copy(filled.removeprefix("sqlite:///"), tmp_path / "var" / "shop.db")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(block, "README.md", "exec"), names)  # noqa: S102  our own text, as a reader would run it
+    await names["story"]("declined")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert "ChargeRequested(order_id='declined'" in lines[0]
+    assert "Change(path='stage', before=<Stage.CHARGING: 'charging'>, after=<Stage.FAILED: 'failed'>)" in lines[2]
