@@ -152,7 +152,7 @@ class _Roles:
             return "step"
         role: Role = "step"
         follows = cause is not None and (cause.event_id in self._turned or self._follows_failure(record, cause))
-        if follows or reverses:
+        if follows or (reverses and not fails):
             role = "compensation"
         elif fails:
             role = "failure"

@@ -124,6 +124,16 @@ def test_what_follows_from_a_failed_payment_is_compensation() -> None:
     }
 
 
+def test_a_parcel_that_cannot_be_delivered_is_what_turned_the_saga_around() -> None:
+    story = [
+        *COMPLETED[:3],
+        said(10, "failed", DispatchFailed(order_id="1", reason="undeliverable"), "dispatch/shipment", "reserved"),
+        said(11, "release", release(), "stock/reservation", "failed"),
+    ]
+    found = roles(saga_of("1", story, shop))
+    assert (found["DispatchFailed"], found["LineReleaseRequested"]) == ("failure", "compensation")
+
+
 def test_a_line_that_is_reserved_after_another_was_refused_is_released_as_compensation() -> None:
     story = [
         said(0, "placed", PLACED, "order/order"),
