@@ -43,7 +43,7 @@ def test_what_is_no_url_of_a_kafka_log(url: str) -> None:
     [
         ("prefx=a", "no option 'prefx'.*prefix"),
         ("password=secret", "EVENTLIB_KAFKA_PASSWORD"),
-        ("connections=0", "EVENTLIB_KAFKA_CONNECTIONS='0'"),
+        ("replication_factor=0", "EVENTLIB_KAFKA_REPLICATION_FACTOR='0'"),
         ("prefix=a b", "EVENTLIB_KAFKA_PREFIX"),
         ("sasl=PLAIN", "EVENTLIB_KAFKA_USER, EVENTLIB_KAFKA_PASSWORD"),
         ("sasl=OAUTHBEARER&oauth_client_id=x", "EVENTLIB_KAFKA_OAUTH_TOKEN_URL, EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET"),

@@ -17,7 +17,7 @@ LATEST, EARLIEST = -1, -2
 """The times that stand for a partition's ends."""
 
 _A_CONSUMER = -1
-_COMMITTED = 1
+_ALL, _COMMITTED = 0, 1
 _ANY_EPOCH = -1
 _RESPONSE_BYTES = 8_000_000
 
@@ -85,17 +85,20 @@ def fetched(cluster: Cluster, answer: Any, offsets: Mapping[TopicPartition, int]
     return found
 
 
-async def offsets_at(cluster: Cluster, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+async def offsets_at(
+    cluster: Cluster, places: Iterable[TopicPartition], time_ms: int, *, committed: bool = True
+) -> dict[TopicPartition, int]:
     """Return the first committed offset at or after a time, of each partition; the end's for LATEST, -1 for none.
 
-    Raises: LogUnavailable, LogDenied.
+    With `committed=False` what is not decided yet counts as well. Raises: LogUnavailable, LogDenied.
     """
+    isolation = _COMMITTED if committed else _ALL
     found = dict[TopicPartition, int]()
     left = set(places)
 
     async def attempt() -> None:
         by_leader = cluster.by_leader(left)
-        asked = [_ask(cluster, node, theirs, time_ms) for node, theirs in by_leader.items()]
+        asked = [_ask(cluster, node, theirs, (isolation, time_ms)) for node, theirs in by_leader.items()]
         for answers in await asyncio.gather(*asked):
             found.update(answers)
             left.difference_update(answers)
@@ -105,12 +108,13 @@ async def offsets_at(cluster: Cluster, places: Iterable[TopicPartition], time_ms
 
 
 async def _ask(
-    cluster: Cluster, node: int, places: Sequence[TopicPartition], time_ms: int
+    cluster: Cluster, node: int, places: Sequence[TopicPartition], what: tuple[int, int]
 ) -> dict[TopicPartition, int]:
+    isolation, time_ms = what
     topics = dict[str, list[tuple[int, int]]]()
     for topic, partition in places:
         topics.setdefault(cluster.physical(topic), []).append((partition, time_ms))
-    answer = await cluster.send(node, OffsetRequest(_A_CONSUMER, _COMMITTED, [*topics.items()]), "read")
+    answer = await cluster.send(node, OffsetRequest(_A_CONSUMER, isolation, [*topics.items()]), "read")
     found = dict[TopicPartition, int]()
     for topic, partitions in answer.topics:
         for partition, code, _, offset in partitions:

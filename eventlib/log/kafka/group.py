@@ -19,7 +19,6 @@ from eventlib.errors import EventlibError, LogUnavailable, WiringError
 from eventlib.log.kafka.assignment import Member, assign
 from eventlib.log.kafka.cluster import GROUP, Cluster
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure, name_of
-from eventlib.log.kafka.options import KafkaOptions
 
 _KIND = "consumer"  # so that Kafka's own tools can show the group
 _ASSIGNOR = "eventlib-tasks"
@@ -44,18 +43,21 @@ class GroupMember:
 
     The group is asked who should run what; nothing is committed with it, and safety does not rest on it. A member
     goes on with its tasks while they are shared out anew, and then gives up those that others have got.
-    `assigned` are the tasks that it should run; `changed` is called when they have changed.
+    `assigned` are the tasks that it should run, and `living` the processes that are members; `on_change` is called when
+    the tasks have changed. `runs` says which tasks it has.
     """
 
-    def __init__(self, cluster: Cluster, service: str, tasks: int, runs: Callable[[], Iterable[int]]) -> None:
+    def __init__(self, cluster: Cluster, service: str, tasks: int, process: str) -> None:
         self.assigned: frozenset[int] = frozenset()
+        self.living: frozenset[str] = frozenset()
         self.confirmed_at = float("-inf")
+        self.runs: Callable[[], Iterable[int]] = tuple
         self.on_change: Callable[[], None] = lambda: None
         self.on_expelled: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._service = service
         self._tasks = tasks
-        self._runs = runs
+        self._process = process
         options = cluster.options
         self._name = f"{options.prefix}{options.application}.{service}"
         self._topic = cluster.physical(f"{service}.changelog")
@@ -100,7 +102,7 @@ class GroupMember:
         asked_at = asyncio.get_running_loop().time()
         answer = await self._send(
             JoinGroupRequest(
-                self._name, timeout_ms, timeout_ms, self._member_id, None, _KIND, [(_ASSIGNOR, self._metadata(options))]
+                self._name, timeout_ms, timeout_ms, self._member_id, None, _KIND, [(_ASSIGNOR, self._metadata())]
             )
         )
         if answer.error_code == Code.MEMBER_ID_REQUIRED:
@@ -112,22 +114,27 @@ class GroupMember:
         answer = await self._send(SyncGroupRequest(self._name, self._generation, self._member_id, None, shared))
         self._refuse(answer.error_code, "taking tasks")
         self.confirmed_at = asked_at
-        assignment = MemberAssignment.decode(answer.member_assignment) if answer.member_assignment else None
-        given = [partitions for _, partitions in assignment.assignment] if assignment else []
-        self._assigned(frozenset(task for partitions in given for task in partitions))
+        if answer.member_assignment:
+            assignment = MemberAssignment.decode(answer.member_assignment)
+            self.living = frozenset(json.loads(assignment.user_data or b"{}").get("living", ()))
+            self._assigned(frozenset(task for _, tasks in assignment.assignment for task in tasks))
+        else:
+            self._assigned(frozenset())
 
-    def _metadata(self, options: KafkaOptions) -> bytes:
-        about = {"runs": sorted(self._runs()), "generation": self._generation, "address": options.address}
+    def _metadata(self) -> bytes:
+        about = {"runs": sorted(self.runs()), "generation": self._generation, "process": self._process}
         encoded: bytes = ProtocolMetadata(_VERSION, [self._topic], json.dumps(about).encode()).encode()
         return encoded
 
     def _shared_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> list[tuple[str, bytes]]:
-        found = list[Member]()
+        found, living = list[Member](), list[str]()
         for name, _, metadata in members:
             about = json.loads(ProtocolMetadata.decode(metadata).user_data or b"{}")
             found.append(Member(name, about.get("runs", ()), about.get("generation", -1)))
+            living.append(about.get("process", ""))
+        note = json.dumps({"living": living}).encode()
         return [
-            (name, MemberAssignment(_VERSION, [(self._topic, tasks)], b"").encode())
+            (name, MemberAssignment(_VERSION, [(self._topic, tasks)], note).encode())
             for name, tasks in assign(self._tasks, found).items()
         ]
 

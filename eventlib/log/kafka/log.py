@@ -7,9 +7,11 @@ from eventlib.errors import LogUnavailable
 from eventlib.log.kafka.appends import Appends
 from eventlib.log.kafka.cluster import Cluster
 from eventlib.log.kafka.looking import Looks, Written
+from eventlib.log.kafka.members import Members
 from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.owners import Owners
 from eventlib.log.kafka.reader import Feed, KafkaReader
+from eventlib.log.kafka.register import PLACE as REGISTER
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import Topics
 from eventlib.log.port import Claim, Log, Membership, Reader, Record, TopicPartition
@@ -22,9 +24,10 @@ _BATCH_BYTES = 1_000_000
 class KafkaLog(Log):
     """A log on a Kafka cluster, shared by the processes of many machines.
 
-    Guarantee: an append is on all replicas in sync when it returns. One under a claim is a transaction under a
-    transactional id of its task, so that no former owner's can be committed any more; readers see committed records
-    only. Where an append's end cannot be told, the claim is lost, and its task starts over from the changelog.
+    Guarantee: an append is on all replicas in sync when it returns. One under a claim is in a transaction of this
+    process, and whoever takes the task over has fenced those before, so that none of a former owner's can be committed
+    any more; readers see committed records only. Where an append's end cannot be told, the claim is lost, and its task
+    starts over from the changelog.
     """
 
     def __init__(self, cluster: Cluster, url: str) -> None:
@@ -37,7 +40,8 @@ class KafkaLog(Log):
         self._looks = looks
         self._appends = Appends(cluster, written, self._largest_batch)
         self._topics = Topics(cluster, looks, self._appends)
-        self._owners = Owners(cluster, self._largest_batch, written)
+        self._owners = Owners(cluster, looks, written, self._appends, self._largest_batch)
+        self._members = Members(self._owners, self._register_reader)
         self._feed = Feed(cluster, written, looks)
 
     @classmethod
@@ -110,13 +114,13 @@ class KafkaLog(Log):
         """See `Log.seize`."""
         self._check_open()
         await self._topics.create_own()
-        return await self._owners.seize(service, partition)
+        return (await self._owners.seize((service, partition))).claim
 
     async def join(self, service: str, partitions: int) -> Membership:
         """See `Log.join`."""
         self._check_open()
         await self._topics.create_own()
-        return await self._owners.join(service, partitions)
+        return await self._members.join(service, partitions)
 
     async def compact(self) -> None:
         """Do nothing: the brokers compact, and drop what retention does not keep, in their own time."""
@@ -127,10 +131,14 @@ class KafkaLog(Log):
         if self._closed:
             return
         self._closed = True
+        await self._members.close()
         await self._owners.close()
         await self._appends.close()
         await self._feed.close()
         await self._cluster.close()
+
+    async def _register_reader(self) -> Reader:
+        return KafkaReader(self._feed, await self._looks.ends([REGISTER]))
 
     async def _place(self, topic: str, partition: int) -> TopicPartition:
         self._check_open()

@@ -25,7 +25,7 @@ class KafkaOptions(Variables):
     applications on one cluster need different ones. `replication_factor` is for new topics (default: three, or as many
     as there are brokers); `min_insync_replicas` must have an append before it counts (default: one less than the
     replicas, at least one). `compaction_lag_s` is for how long compaction leaves a record alone.
-    `connections` is how many a process keeps to a broker for writing. `address` is where others reach this process.
+    `address` is where others reach this process.
     Times: a request is answered within `request_timeout_s`, an append within `append_timeout_s`; the brokers abort a
     transaction after `transaction_timeout_s`, and give up a member not heard of for `session_timeout_s`.
     """
@@ -40,7 +40,6 @@ class KafkaOptions(Variables):
     min_insync_replicas: Count | None = None
     compaction_lag_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     compression: Literal["none", "gzip"] = "none"
-    connections: Count = 4
     address: str = ""
     request_timeout_s: Seconds = 10
     append_timeout_s: Seconds = 30

@@ -1,95 +1,50 @@
-"""An owner: whoever has taken a service's partition over, and may append for it until somebody else does."""
+"""An owner: whoever has taken a task over, and may append for it until somebody else does."""
 
-import json
+import asyncio
 from collections.abc import Callable, Sequence
 
 from eventlib.errors import OwnershipLost
-from eventlib.log.kafka.cluster import Cluster
-from eventlib.log.kafka.failures import Fenced, Undecided
-from eventlib.log.kafka.groups import Group
-from eventlib.log.kafka.looking import Written
-from eventlib.log.kafka.producer import Producer
-from eventlib.log.kafka.topics import OWNERS
+from eventlib.log.kafka.failures import Fenced
+from eventlib.log.kafka.writer import Writer
 from eventlib.log.port import Claim, Record
-from eventlib.times import now_ms
-
-Task = tuple[str, int]
-"""A service, and the number of one of its partitions."""
-
-
-Lost = Callable[["Owner", bool], None]
-"""Hears of a claim that counts no more; whether that is because of somebody else."""
 
 
 class Owner:
-    """One claim, and the producer that stands for it.
+    """One claim, and the writer that commits for it.
 
-    Taking over is starting a producer under the task's transactional id, which fences the former one, and then writing
-    down who it is: the offset of that record is the claim's epoch. So epochs order claims, for good: the cluster's
-    own ids and epochs of producers do not, once one has expired or come to its end.
+    `on_loss` is called when the claim counts no more, with whether somebody else has ended it.
     """
 
-    def __init__(self, producer: Producer, claim: Claim, written: Written, lost: "Lost") -> None:
+    def __init__(self, claim: Claim, writer: Writer, on_loss: Callable[["Owner", bool], None]) -> None:
         self.claim = claim
+        self.writer = writer
         self.is_lost = False
-        self._producer = producer
-        self._written = written
-        self._lost = lost
-        self._group = Group(self._commit, f"commits of {claim.service}/{claim.partition}")
+        self._on_loss = on_loss
+        self._under_way = set[asyncio.Future[list[int]]]()
 
     async def append(self, records: Sequence[Record]) -> list[int]:
         """Append records in one transaction. Raises: OwnershipLost; what `Log.append` raises."""
         if self.is_lost:
             raise ownership_lost(self.claim)
-        return await self._group.append(records)
+        appending = self.writer.append(records)
+        self._under_way.add(appending)
+        appending.add_done_callback(self._under_way.discard)
+        try:
+            # Shielded, since `finish` has to know when it is over, also when nobody waits for it any more.
+            return await asyncio.shield(appending)
+        except Fenced as error:
+            raise ownership_lost(self.claim, str(error)) from error
 
     def lose(self, *, to_somebody: bool = True) -> None:
         """Let the claim count for nothing from now on."""
         if not self.is_lost:
             self.is_lost = True
-            self._lost(self, to_somebody)
+            self._on_loss(self, to_somebody)
 
-    async def close(self) -> None:
-        """Stop, and fail what still waits."""
+    async def finish(self) -> None:
+        """Take no more appends, and wait for those that are under way."""
         self.is_lost = True
-        await self._group.close()
-
-    async def _commit(self, records: Sequence[Record]) -> list[int]:
-        if self.is_lost:
-            raise ownership_lost(self.claim)
-        try:
-            offsets = await self._producer.commit(records)
-        except Fenced as error:
-            self.lose(to_somebody=not isinstance(error, Undecided))
-            raise ownership_lost(self.claim, str(error)) from error
-        self._written.wrote(records, offsets)
-        return offsets
-
-
-async def take_over(cluster: Cluster, task: Task, largest: Callable[[str], int], written: Written, lost: Lost) -> Owner:
-    """Become the owner of a task: whoever was it cannot append any more.
-
-    Raises: OwnershipLost when somebody else does the same just now; LogUnavailable, LogDenied.
-    """
-    service, partition = task
-    options = cluster.options
-    name = f"{options.prefix}{options.application}-{service}-{partition}"
-    producer = Producer(cluster, _lane(partition, options.connections), largest, name)
-    content = json.dumps({"address": options.address, "at_ms": now_ms()}).encode()
-    entry = Record(OWNERS.name, 0, -1, now_ms(), f"{service}/{partition}".encode(), content)
-    try:
-        await producer.start()
-        (epoch,) = await producer.commit([entry])
-    except Fenced as error:
-        raise OwnershipLost(
-            f"partition {partition} of service {service!r} was taken over by somebody else: {error}"
-        ) from error
-    written.wrote([entry], [epoch])
-    return Owner(producer, Claim(service, partition, epoch + 1), written, lost)
-
-
-def _lane(partition: int, connections: int) -> str:
-    return f"write {partition % connections}"
+        await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
 def ownership_lost(claim: Claim, why: str = "it was given back, or taken over") -> OwnershipLost:

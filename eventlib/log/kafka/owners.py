@@ -1,37 +1,57 @@
-"""Who owns which task: what this process has taken over, and its part in each service's group."""
+"""Taking tasks over: one at a time has the lock of a task, ends who had it before, and writes down who has it now.
+
+The lock is a transactional id of the task: starting a producer under it fences whoever else is about to take the task,
+and decides what they have begun. Under it the register says which writer has the task; that writer lets go, or is
+fenced; then the new owner's entry is committed, and its offset is the claim's epoch. So epochs order claims for good:
+the cluster's own ids and epochs of producers do not, once one has expired or come to its end. Appends need none of
+this: a writer that was not fenced owns what it owns, and commits for all its tasks at once.
+"""
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Mapping
+import os
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from secrets import token_hex
 
-from eventlib.errors import EventlibError, LogUnavailable, Retryable
+from eventlib.errors import EventlibError, OwnershipLost
+from eventlib.log.kafka.appends import Appends
 from eventlib.log.kafka.cluster import Cluster
-from eventlib.log.kafka.failures import Transient
-from eventlib.log.kafka.group import GroupMember
-from eventlib.log.kafka.looking import Written
-from eventlib.log.kafka.owner import Owner, Task, ownership_lost, take_over
-from eventlib.log.port import Claim, Membership
+from eventlib.log.kafka.failures import Fenced
+from eventlib.log.kafka.looking import Looks, Written
+from eventlib.log.kafka.owner import Owner, ownership_lost
+from eventlib.log.kafka.producer import Producer
+from eventlib.log.kafka.register import Entry, Register, Task, claim_record, release_record, wish_record
+from eventlib.log.kafka.writer import Writer, producer_names
+from eventlib.log.port import Claim
 
-_log = logging.getLogger("eventlib.log")
+_LETS_GO_S = 8.0
+"""How long a living owner may take to let go: its effects' grace, and a bit."""
 
-_SEIZED_FOR_S = 3.0
-_AGAIN_S = 1.0
-_FRESH_S = 0.5
-"""How old the group's word may be on which a task is taken over."""
+_HEARS_S = 2.0
+"""How long somebody who is asked to let go has to hear of it."""
 
-_LEAVE_S = 2.0
+_PAUSE_S = 0.03
+_LANES = 4
 
 
 class Owners:
-    """The claims of this process on one log."""
+    """What this process owns on one log; `on_loss` hears of claims that count no more."""
 
-    def __init__(self, cluster: Cluster, largest: Callable[[str], int], written: Written) -> None:
+    def __init__(
+        self, cluster: Cluster, looks: Looks, written: Written, appends: Appends, largest: Callable[[str], int]
+    ) -> None:
         self.cluster = cluster
-        self._largest = largest
+        self.process = f"{cluster.options.prefix}{cluster.options.application}~{os.getpid()}-{token_hex(6)}"
+        self.on_loss: Callable[[Owner, bool], None] = lambda _, __: None
+        self._register = Register(cluster, looks)
         self._written = written
+        self._appends = appends
+        self._largest = largest
         self._owners = dict[Task, Owner]()
-        self._members = list["KafkaMembership"]()
+        self._writer: Writer | None = None
+        self._count = 0
+        self._starting = asyncio.Lock()
+        self._fencing = dict[str, asyncio.Task[None]]()
 
     def owner(self, claim: Claim) -> Owner:
         """Return who appends under a claim. Raises: OwnershipLost when it is not this process's newest."""
@@ -40,170 +60,128 @@ class Owners:
             raise ownership_lost(claim)
         return owner
 
-    async def seize(self, service: str, partition: int) -> Claim:
-        """See `Log.seize`."""
-        return (await self.take(service, partition)).claim
+    async def take(self, task: Task, living: Collection[str]) -> Owner:
+        """Take a task over for this process; one of the `living` processes is given time to let go.
 
-    async def take(self, service: str, partition: int) -> Owner:
-        """Take a task over; a claim of this process on it ends. Raises: OwnershipLost, LogUnavailable, LogDenied."""
-        owner = await take_over(self.cluster, (service, partition), self._largest, self._written, self._lost)
-        before = self._owners.get((service, partition))
-        if before is not None and before.claim.epoch > owner.claim.epoch:
-            raise ownership_lost(owner.claim)
-        self._owners[service, partition] = owner
-        if before is not None:
-            before.lose()
-        return owner
+        Raises: OwnershipLost when somebody else takes it just now; LogUnavailable, LogDenied.
+        """
+        async with self._starting:
+            if self._writer is None or self._writer.is_spent:
+                self._writer = await self._start_writer()
+            writer = self._writer
+        return await self._take(task, writer, lambda former: self._wait_for(former, task, living))
+
+    async def seize(self, task: Task) -> Owner:
+        """Take a task over from whoever has it, with a writer of its own. Raises: as `take` does."""
+        return await self._take(task, await self._start_writer(), lambda former: self._ask(former, task))
 
     async def give_back(self, owner: Owner) -> None:
-        """Let a claim count for nothing."""
+        """Let a claim count for nothing, once what is under way is written, and say so."""
+        await owner.finish()
         task = (owner.claim.service, owner.claim.partition)
         if self._owners.get(task) is owner:
             del self._owners[task]
-        await owner.close()
+            if not owner.writer.is_spent:
+                with suppress(EventlibError):  # else whoever comes next has to end it
+                    await self._appends.append([release_record(task, owner.claim.epoch)])
 
-    async def join(self, service: str, partitions: int) -> "KafkaMembership":
-        """See `Log.join`."""
-        member = KafkaMembership(self, service, partitions)
-        self._members.append(member)
-        return member
-
-    def left(self, member: "KafkaMembership") -> None:
-        """Know of a member that has left."""
-        self._members.remove(member)
+    async def let_go(self, task: Task, epoch: int) -> None:
+        """Give a task back because somebody asks for it, if this process has it under that epoch."""
+        owner = self._owners.get(task)
+        if owner is not None and owner.claim.epoch == epoch and not owner.is_lost:
+            owner.lose()
+            await self.give_back(owner)
 
     async def close(self) -> None:
-        """Leave every group, and stop."""
-        await asyncio.gather(*(member.end(LogUnavailable("the log was closed")) for member in [*self._members]))
-        await asyncio.gather(*(owner.close() for owner in self._owners.values()))
+        """Give everything back, and stop."""
+        owners = [*self._owners.values()]
+        await asyncio.gather(*map(self.give_back, owners))
+        writers = {owner.writer for owner in owners} | ({self._writer} if self._writer else set())
+        await asyncio.gather(*(writer.close() for writer in writers))
 
-    def _lost(self, owner: Owner, to_somebody: bool) -> None:
-        for member in self._members:
-            member.lost(owner, _SEIZED_FOR_S if to_somebody else 0.0)
-
-
-class KafkaMembership(Membership):
-    """See `Membership`. Takes over what the group has given to this process, under a word of the group that is fresh."""
-
-    def __init__(self, owners: Owners, service: str, partitions: int) -> None:
-        self._owners = owners
-        self._service = service
-        self._owned = dict[int, Owner]()
-        self._ending = dict[int, Owner]()
-        self._not_before = dict[int, float]()
-        self._change = asyncio.Event()
-        self._due = asyncio.Event()
-        self._error: EventlibError | None = None
-        self._group = GroupMember(owners.cluster, service, partitions, lambda: self._owned)
-        self._group.on_change = self._due.set
-        self._group.on_expelled = self._expelled
-        self._tasks = [
-            asyncio.create_task(self._watch(run), name=f"{name} of {service}")
-            for run, name in ((self._group.run, "group"), (self._take_over, "claims"))
-        ]
-
-    async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
-        """See `Membership.changed`."""
-        for partition, owner in [*self._ending.items()]:
-            if held.get(partition) != owner.claim:  # its last commit is made
-                del self._ending[partition]
-                await self._owners.give_back(owner)
-        while (claims := {partition: owner.claim for partition, owner in self._owned.items()}) == held:
-            if self._error is not None:
-                raise self._error
-            self._change.clear()
-            await self._change.wait()
-        return claims
-
-    async def leave(self) -> None:
-        """See `Membership.leave`."""
-        await self.end(LogUnavailable("this member has left"))
-
-    async def end(self, error: EventlibError) -> None:
-        """Leave the group, and give every claim back."""
-        if self._error is not None and not self._tasks:
-            return
-        self._error = error
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._owners.left(self)
-        owned = [*self._owned.values(), *self._ending.values()]
-        self._owned.clear()
-        self._ending.clear()
-        self._change.set()
-        await asyncio.gather(*(self._owners.give_back(owner) for owner in owned))
-        with suppress(Transient, EventlibError, TimeoutError):  # then the group finds out by itself
-            async with asyncio.timeout(_LEAVE_S):
-                await self._group.leave()
-
-    def lost(self, owner: Owner, pause_s: float) -> None:
-        """Know that a claim counts no more; it may be taken again after a pause, if the group still says so."""
-        partition = owner.claim.partition
-        if self._owned.get(partition) is owner:
-            del self._owned[partition]
-            self._not_before[partition] = asyncio.get_running_loop().time() + pause_s
-            self._change.set()
-            self._due.set()
-
-    def _expelled(self) -> None:
-        """Stop everything: somebody else may have been given it meanwhile."""
-        self._ending |= self._owned
-        self._owned.clear()
-        self._change.set()
-
-    async def _watch(self, run: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def _take(self, task: Task, writer: Writer, wait: Callable[[Entry], Awaitable[bool]]) -> Owner:
         try:
-            await run()
-        except Exception as error:  # noqa: BLE001  whatever it is, who waits for claims has to hear of it
-            self._error = error if isinstance(error, EventlibError) else EventlibError(f"a member failed: {error!r}")
-            self._change.set()
+            lock = await self._lock(task)
+            before = self._owners.get(task)
+            if before is not None:
+                before.lose()
+                await before.finish()
+            await self._register.refresh()
+            former = self._register.owner(task)
+            if former is not None and not self._is_own(former) and not await wait(former):
+                await self._fence(former.writer or "")
+            (offset,) = await lock.commit([claim_record(task, writer.name, self.cluster.options.address)])
+        except Fenced as error:
+            raise OwnershipLost(f"{task[0]}/{task[1]} was taken over by somebody else: {error}") from error
+        self._written.wrote([claim_record(task, "", "")], [offset])
+        owner = self._owners[task] = Owner(Claim(*task, offset + 1), writer, self.on_loss)
+        if writer.is_spent:
+            owner.lose(to_somebody=False)
+        return owner
 
-    async def _take_over(self) -> None:
+    def _is_own(self, former: Entry) -> bool:
+        """Tell whether this process has it with the writer that still writes: its own appends are finished."""
+        return self._writer is not None and not self._writer.is_spent and former.writer == self._writer.name
+
+    async def _wait_for(self, former: Entry, task: Task, living: Collection[str]) -> bool:
+        """Wait until a living owner has let go; False when it has not, or is gone."""
+        process = process_of(former.writer or "")
+        patience_s = _LETS_GO_S if process in living and process != self.process else 0.0
+        return await self._has_let_go(task, patience_s)
+
+    async def _ask(self, former: Entry, task: Task) -> bool:
+        """Ask an owner to let go, if it can hear."""
+        if former.writer is not None and process_of(former.writer) != self.process:
+            await self._appends.append([wish_record(task, former.epoch)])
+        return await self._has_let_go(task, _HEARS_S)
+
+    async def _has_let_go(self, task: Task, patience_s: float) -> bool:
         loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience_s
         while True:
-            self._due.clear()
-            self._give_up()
-            missing = self._missing(loop.time())
-            if missing:
-                await self._take(missing)
-                continue
-            wanted = [at for partition, at in self._not_before.items() if self._is_missing(partition)]
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(min(wanted, default=None)):
-                    await self._due.wait()
+            owner = self._register.owner(task)
+            if owner is None or owner.writer is None:
+                return True
+            if loop.time() >= deadline or process_of(owner.writer) == self.process:
+                return False
+            await asyncio.sleep(_PAUSE_S)
+            await self._register.refresh()
 
-    def _is_missing(self, partition: int) -> bool:
-        return partition in self._group.assigned and partition not in self._owned
+    async def _lock(self, task: Task) -> Producer:
+        options = self.cluster.options
+        name = f"{options.prefix}{options.application}-{task[0]}-{task[1]}"
+        lock = Producer(self.cluster, f"lock {task[1] % _LANES}", self._largest, name)
+        await lock.start()
+        return lock
 
-    def _missing(self, now: float) -> list[int]:
-        return [p for p in sorted(self._group.assigned) if self._is_missing(p) and self._not_before.get(p, 0) <= now]
+    async def _start_writer(self) -> Writer:
+        self._count += 1
+        name = f"{self.process}.{self._count}"
+        writer = Writer(self.cluster, self._largest, self._written, name, f"write {self._count % _LANES}")
+        writer.on_end = lambda to_somebody: self._ended(writer, to_somebody)
+        await writer.start()
+        return writer
 
-    def _give_up(self) -> None:
-        for partition in self._owned.keys() - self._group.assigned:
-            self._ending[partition] = self._owned.pop(partition)
-            self._change.set()
+    def _ended(self, writer: Writer, to_somebody: bool) -> None:
+        for owner in [*self._owners.values()]:
+            if owner.writer is writer:
+                owner.lose(to_somebody=to_somebody)
 
-    async def _take(self, partitions: list[int]) -> None:
-        """Take tasks over, under an assignment that the group has confirmed just now.
-
-        Else a zombie that wakes up would fence who has them by right.
-        """
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._group.confirmed_at > _FRESH_S and not await self._group.confirm():
-            await asyncio.sleep(_AGAIN_S / 4)
-            return
-        took = await asyncio.gather(*map(self._take_one, partitions))
-        for partition, owner in zip(partitions, took, strict=True):
-            if owner is not None and not owner.is_lost:
-                self._owned[partition] = owner
-                self._change.set()
-
-    async def _take_one(self, partition: int) -> Owner | None:
+    async def _fence(self, writer: str) -> None:
+        """End a writer for good; many tasks may wait for the same."""
+        if writer not in self._fencing:
+            self._fencing[writer] = asyncio.create_task(self._fence_all(writer), name=f"fencing {writer}")
         try:
-            return await self._owners.take(self._service, partition)
-        except Retryable as error:
-            _log.info("%s/%s cannot be taken over yet: %s", self._service, partition, error)
-            self._not_before[partition] = asyncio.get_running_loop().time() + _AGAIN_S
-            return None
+            await asyncio.shield(self._fencing[writer])
+        except (EventlibError, Fenced):
+            self._fencing.pop(writer, None)
+            raise
+
+    async def _fence_all(self, writer: str) -> None:
+        for name in producer_names(writer):
+            await Producer(self.cluster, "lock 0", self._largest, name).start()
+
+
+def process_of(writer: str) -> str:
+    """Return the process that a writer belongs to."""
+    return writer.rpartition(".")[0]

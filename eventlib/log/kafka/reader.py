@@ -16,17 +16,19 @@ from eventlib.log.port import Reader, Record, TopicPartition
 _BUDGET_BYTES = 32_000_000
 _LEAST_BYTES, _MOST_BYTES = 16_000, 500_000
 _PAUSE_S = 0.1
+_TAILS = 8
+"""How many requests wait at a broker at most. At each append a broker looks through all that a request waits for."""
 
 
 class Feed:
-    """What the readers of one log share: a tail for each broker, and the memory for reading ahead."""
+    """What the readers of one log share: some tails for each broker, and the memory for reading ahead."""
 
     def __init__(self, cluster: Cluster, written: Written, looks: Looks) -> None:
         self.cluster = cluster
         self.written = written
         self.looks = looks
         self.readers = set[KafkaReader]()
-        self._tails = dict[int, Tail]()
+        self._tails = dict[tuple[int, int], Tail]()
 
     def room(self) -> int:
         """Return how many bytes each partition of each reader may read ahead."""
@@ -35,10 +37,10 @@ class Feed:
 
     def follow(self, slot: Slot) -> bool:
         """Let a slot that has caught up wait for more. Raises: Transient when nobody leads its partition."""
-        node = self.cluster.leader(slot.place)
-        if node not in self._tails:
-            self._tails[node] = Tail(self.cluster, node)
-        return self._tails[node].follow(slot)
+        node, lane = self.cluster.leader(slot.place), slot.place[1] % _TAILS
+        if (node, lane) not in self._tails:
+            self._tails[node, lane] = Tail(self.cluster, node, f"tail {lane}")
+        return self._tails[node, lane].follow(slot)
 
     async def close(self) -> None:
         """End every reader's waiting."""

@@ -1,4 +1,4 @@
-"""Following the ends of partitions: one waiting request to each broker, for all readers of the process."""
+"""Following the ends of partitions: a few waiting requests to each broker, for all readers of the process."""
 
 import asyncio
 from typing import Any
@@ -32,9 +32,10 @@ class Tail:
     behind is let go, and catches up by itself.
     """
 
-    def __init__(self, cluster: Cluster, node: int) -> None:
+    def __init__(self, cluster: Cluster, node: int, lane: str) -> None:
         self._cluster = cluster
         self._node = node
+        self._lane = lane
         self._followed = dict[TopicPartition, _Followed]()
         self._session = _NEW
         self._known = dict[TopicPartition, int]()
@@ -50,7 +51,7 @@ class Tail:
         followed.slots.add(slot)
         slot.tail = self
         if self._following is None:
-            self._following = asyncio.create_task(self._run(), name=f"kafka tail of broker {self._node}")
+            self._following = asyncio.create_task(self._run(), name=f"kafka {self._lane} of broker {self._node}")
         return True
 
     def leave(self, slot: Slot) -> None:
@@ -89,7 +90,7 @@ class Tail:
         ]
         gone = [] if is_new else [place for place in self._known if place not in asked]
         message = fetch_request(self._cluster, changed, self._session, gone, _WAIT_MS)
-        answer = await self._cluster.send(self._node, message, "tail")
+        answer = await self._cluster.send(self._node, message, self._lane)
         if not self._goes_on(answer):
             return
         self._known = asked

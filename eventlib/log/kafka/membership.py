@@ -1,0 +1,148 @@
+"""A process's part in running a service on Kafka."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+
+from eventlib.errors import EventlibError, LogUnavailable, Retryable
+from eventlib.log.kafka.failures import Transient
+from eventlib.log.kafka.group import GroupMember
+from eventlib.log.kafka.owner import Owner
+from eventlib.log.kafka.owners import Owners
+from eventlib.log.port import Claim, Membership
+
+_log = logging.getLogger("eventlib.log")
+
+_AGAIN_S = 1.0
+_FRESH_S = 0.5
+"""How old the group's word may be on which a task is taken over."""
+
+_LEAVE_S = 2.0
+
+
+class KafkaMembership(Membership):
+    """See `Membership`. Takes over what the group has given to this process, under a word of the group that is fresh."""
+
+    def __init__(self, owners: Owners, service: str, partitions: int) -> None:
+        self._owners = owners
+        self._service = service
+        self._owned = dict[int, Owner]()
+        self._ending = dict[int, Owner]()
+        self._not_before = dict[int, float]()
+        self._change = asyncio.Event()
+        self._due = asyncio.Event()
+        self._error: EventlibError | None = None
+        self._group = GroupMember(owners.cluster, service, partitions, owners.process)
+        self._group.runs = lambda: self._owned
+        self._group.on_change = self._due.set
+        self._group.on_expelled = self._expelled
+        self._tasks = [
+            asyncio.create_task(self._watch(run), name=f"{name} of {service}")
+            for run, name in ((self._group.run, "group"), (self._take_over, "claims"))
+        ]
+
+    async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
+        """See `Membership.changed`."""
+        for partition, owner in [*self._ending.items()]:
+            if held.get(partition) != owner.claim:  # its last commit is made
+                del self._ending[partition]
+                await self._owners.give_back(owner)
+        while (claims := {partition: owner.claim for partition, owner in self._owned.items()}) == held:
+            if self._error is not None:
+                raise self._error
+            self._change.clear()
+            await self._change.wait()
+        return claims
+
+    async def leave(self) -> None:
+        """See `Membership.leave`."""
+        await self.end(LogUnavailable("this member has left"))
+
+    async def end(self, error: EventlibError) -> None:
+        """Leave the group, and give every claim back."""
+        if self._error is not None and not self._tasks:
+            return
+        self._error = error
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        owned = [*self._owned.values(), *self._ending.values()]
+        self._owned.clear()
+        self._ending.clear()
+        self._change.set()
+        await asyncio.gather(*(self._owners.give_back(owner) for owner in owned))
+        with suppress(Transient, EventlibError, TimeoutError):  # then the group finds out by itself
+            async with asyncio.timeout(_LEAVE_S):
+                await self._group.leave()
+
+    def lost(self, owner: Owner, pause_s: float) -> None:
+        """Know that a claim counts no more; it may be taken again after a pause, if the group still says so."""
+        partition = owner.claim.partition
+        if self._owned.get(partition) is owner:
+            del self._owned[partition]
+            self._not_before[partition] = asyncio.get_running_loop().time() + pause_s
+            self._change.set()
+            self._due.set()
+
+    def _expelled(self) -> None:
+        """Stop everything: somebody else may have been given it meanwhile."""
+        self._ending |= self._owned
+        self._owned.clear()
+        self._change.set()
+
+    async def _watch(self, run: Callable[[], Coroutine[None, None, None]]) -> None:
+        try:
+            await run()
+        except Exception as error:  # noqa: BLE001  whatever it is, who waits for claims has to hear of it
+            self._error = error if isinstance(error, EventlibError) else EventlibError(f"a member failed: {error!r}")
+            self._change.set()
+
+    async def _take_over(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._due.clear()
+            self._give_up()
+            missing = self._missing(loop.time())
+            if missing:
+                await self._take(missing)
+                continue
+            wanted = [at for partition, at in self._not_before.items() if self._is_missing(partition)]
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(wanted, default=None)):
+                    await self._due.wait()
+
+    def _is_missing(self, partition: int) -> bool:
+        return partition in self._group.assigned and partition not in self._owned
+
+    def _missing(self, now: float) -> list[int]:
+        return [p for p in sorted(self._group.assigned) if self._is_missing(p) and self._not_before.get(p, 0) <= now]
+
+    def _give_up(self) -> None:
+        for partition in self._owned.keys() - self._group.assigned:
+            self._ending[partition] = self._owned.pop(partition)
+            self._change.set()
+
+    async def _take(self, partitions: list[int]) -> None:
+        """Take tasks over, under an assignment that the group has confirmed just now.
+
+        Else a zombie that wakes up would fence who has them by right.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._group.confirmed_at > _FRESH_S and not await self._group.confirm():
+            await asyncio.sleep(_AGAIN_S / 4)
+            return
+        took = await asyncio.gather(*map(self._take_one, partitions))
+        for partition, owner in zip(partitions, took, strict=True):
+            if owner is not None and not owner.is_lost:
+                self._owned[partition] = owner
+                self._change.set()
+
+    async def _take_one(self, partition: int) -> Owner | None:
+        try:
+            return await self._owners.take((self._service, partition), self._group.living)
+        except Retryable as error:
+            _log.info("%s/%s cannot be taken over yet: %s", self._service, partition, error)
+            self._not_before[partition] = asyncio.get_running_loop().time() + _AGAIN_S
+            return None

@@ -1,0 +1,114 @@
+"""The register of owners: a topic that says which writer has which task, since when, and where it can be reached."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from eventlib.errors import LogUnavailable
+from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.fetching import LATEST, offsets_at
+from eventlib.log.kafka.looking import Looks
+from eventlib.log.kafka.topics import OWNERS
+from eventlib.log.port import Record
+from eventlib.times import now_ms
+
+Task = tuple[str, int]
+"""A service, and the number of one of its partitions."""
+
+PLACE = (OWNERS.name, 0)
+_WISH = "wish:"
+_READ_AT_ONCE = 1_000
+_PAUSE_S = 0.003
+
+
+class Entry(NamedTuple):
+    """A task's newest owner: its epoch, its writer (None: it has let go), and where it can be reached."""
+
+    epoch: int
+    writer: str | None
+    address: str
+
+
+class Register:
+    """The register as far as it was read."""
+
+    def __init__(self, cluster: Cluster, looks: Looks) -> None:
+        self._cluster = cluster
+        self._looks = looks
+        self._entries = dict[Task, Entry]()
+        self._position = 0
+        self._reading = asyncio.Lock()
+
+    def owner(self, task: Task) -> Entry | None:
+        """Return a task's newest owner; None when it never had one."""
+        return self._entries.get(task)
+
+    async def refresh(self) -> None:
+        """Read all that was decided before. Raises: LogUnavailable when something undecided is in the way for long."""
+        within_s = self._cluster.options.append_timeout_s
+        end = (await offsets_at(self._cluster, [PLACE], LATEST, committed=False))[PLACE]
+        deadline = asyncio.get_running_loop().time() + within_s
+        async with self._reading:
+            while True:
+                decided = (await offsets_at(self._cluster, [PLACE], LATEST))[PLACE]
+                while records := await self._looks.read(PLACE, self._position, _READ_AT_ONCE):
+                    for record in records:
+                        self._learn(record)
+                    self._position = records[-1].offset + 1
+                if decided >= end:
+                    return
+                if asyncio.get_running_loop().time() > deadline:
+                    raise LogUnavailable(
+                        f"the register of owners cannot be read to its end within {within_s:g} seconds"
+                    )
+                await asyncio.sleep(_PAUSE_S)
+
+    def _learn(self, record: Record) -> None:
+        key, content = (record.key or b"").decode(), json.loads(record.value or b"{}")
+        if key.startswith(_WISH):
+            return
+        task = task_of(key)
+        known = self._entries.get(task)
+        if "released" not in content:
+            self._entries[task] = Entry(record.offset + 1, content["writer"], content["address"])
+        elif known is not None and known.epoch == content["released"]:
+            self._entries[task] = known._replace(writer=None)
+
+
+def claim_record(task: Task, writer: str, address: str) -> Record:
+    """Return the record that makes a writer a task's owner; its offset, plus one, is the epoch."""
+    return _record(_key(task), {"writer": writer, "address": address})
+
+
+def release_record(task: Task, epoch: int) -> Record:
+    """Return the record that says that the owner of an epoch has let go."""
+    return _record(_key(task), {"released": epoch})
+
+
+def wish_record(task: Task, epoch: int) -> Record:
+    """Return the record that asks the owner of an epoch to let go."""
+    return _record(_WISH + _key(task), {"epoch": epoch})
+
+
+def wish_of(record: Record) -> tuple[Task, int] | None:
+    """Return the task and the epoch that somebody asks for; None when the record is something else."""
+    key = (record.key or b"").decode()
+    if not key.startswith(_WISH):
+        return None
+    return task_of(key.removeprefix(_WISH)), json.loads(record.value or b"{}")["epoch"]
+
+
+def task_of(key: str) -> Task:
+    """Return the task of a register's key."""
+    service, _, partition = key.rpartition("/")
+    return service, int(partition)
+
+
+def _key(task: Task) -> str:
+    return f"{task[0]}/{task[1]}"
+
+
+def _record(key: str, content: Mapping[str, object]) -> Record:
+    value = json.dumps({**content, "at_ms": now_ms()}).encode()
+    return Record(*PLACE, -1, now_ms(), key.encode(), value)
