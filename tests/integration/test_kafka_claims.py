@@ -1,0 +1,131 @@
+"""Claims on Kafka: let go on request, ended with their writer, and taken back; what was aborted is never read."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from secrets import token_hex
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaProducer
+
+from eventlib.broker import Cluster as BrokerCluster
+from eventlib.errors import OwnershipLost
+from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.kafka.looking import Looks, Written
+from eventlib.log.kafka.options import parse_url
+from eventlib.log.kafka.producer import Producer
+from eventlib.log.kafka.register import PLACE
+from eventlib.log.kafka.writer import producer_names
+from eventlib.log.port import Claim, Log, Membership, Record
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+PATIENCE_S = 30.0
+TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
+
+
+def record(topic: str, value: bytes, partition: int = 0) -> Record:
+    return Record(topic, partition, -1, now_ms(), b"k", value)
+
+
+async def until_owns(member: Membership, held: Mapping[int, Claim], partitions: set[int]) -> Mapping[int, Claim]:
+    async with asyncio.timeout(PATIENCE_S):
+        while held.keys() != partitions:
+            held = await member.changed(held)
+    return held
+
+
+@pytest.fixture
+def url(broker: BrokerCluster) -> str:
+    return f"{broker.url}/?prefix={token_hex(4)}."
+
+
+@pytest_asyncio.fixture
+async def log(url: str) -> AsyncIterator[Log]:
+    log = await KafkaLog.open(url)
+    await log.create_topics(TOPICS)
+    yield log
+    await log.close()
+
+
+@pytest_asyncio.fixture
+async def other(url: str, log: Log) -> AsyncIterator[Log]:
+    del log  # opened first: it makes the topics
+    other = await KafkaLog.open(url)
+    yield other
+    await other.close()
+
+
+@pytest_asyncio.fixture
+async def cluster(url: str, log: Log) -> AsyncIterator[Cluster]:
+    del log  # as above
+    cluster = Cluster(*parse_url(url))
+    await cluster.start()
+    yield cluster
+    await cluster.close()
+
+
+async def test_an_owner_elsewhere_lets_go_when_it_is_asked_and_keeps_the_rest(log: Log, other: Log) -> None:
+    member = await log.join("s", 2)
+    before = await until_owns(member, {}, {0, 1})
+
+    seized = await other.seize("s", 0)
+
+    with pytest.raises(OwnershipLost):
+        await log.append([record("a", b"no")], before[0])
+    await log.append([record("a", b"kept", partition=1)], before[1])
+    await other.append([record("a", b"seized")], seized)
+    without = await until_owns(member, before, {1})
+    assert without[1] == before[1]
+    after = await until_owns(member, without, {0, 1})
+    with pytest.raises(OwnershipLost):
+        await other.append([record("a", b"too late")], seized)
+    await log.append([record("a", b"back")], after[0])
+    assert [r.value for r in await log.read("a", 0, 0, 10)] == [b"seized", b"back"]
+    await member.leave()
+
+
+async def test_a_writer_that_was_ended_loses_all_its_claims_and_takes_them_back(log: Log, cluster: Cluster) -> None:
+    member = await log.join("s", 2)
+    before = await until_owns(member, {}, {0, 1})
+    await log.append([record("a", b"1")], before[0])
+    (newest,) = {json.loads(r.value or b"")["writer"] for r in await Looks(cluster, Written()).read(PLACE, 0, 100)}
+    for name in producer_names(newest):
+        await Producer(cluster, "write", lambda _: 1_000_000, name).start()
+
+    with pytest.raises(OwnershipLost, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+        await log.append([record("a", b"no"), record("b", b"no")], before[0])
+
+    with pytest.raises(OwnershipLost):
+        await log.append([record("a", b"no", partition=1)], before[1])
+    without = await until_owns(member, before, set())
+    after = await until_owns(member, without, {0, 1})
+    for partition, claim in after.items():
+        assert claim.epoch > before[partition].epoch
+        await log.append([record("a", b"2", partition=partition)], claim)
+    assert [r.value for r in await log.read("a", 0, 0, 10)] == [b"1", b"2"]
+    assert await log.read("b", 0, 0, 10) == []
+    await member.leave()
+
+
+async def test_what_was_aborted_is_never_read(log: Log, broker: BrokerCluster, url: str) -> None:
+    await log.append([record("b", b"1")])
+    reader = log.reader({("b", 0): 0})
+    topic = f"{parse_url(url)[1].prefix}b"
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=token_hex(4)) as stranger:
+        await stranger.begin_transaction()
+        await stranger.send_and_wait(topic, b"aborted", partition=0)
+        assert [r.value for r in await reader.poll(10)] == [b"1"]
+        assert await reader.poll(10, 0) == []
+        undecided = await log.end("b", 0)
+        await stranger.abort_transaction()
+
+    await log.append([record("b", b"2")])
+
+    async with asyncio.timeout(PATIENCE_S):
+        assert [r.value for r in await reader.poll(10)] == [b"2"]
+    assert [r.value for r in await log.read("b", 0, 0, 10)] == [b"1", b"2"]
+    assert reader.position(("b", 0)) == await log.end("b", 0) > undecided
+    await reader.close()
