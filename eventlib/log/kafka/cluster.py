@@ -12,6 +12,7 @@ from aiokafka.conn import AIOKafkaConnection, create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     IncompatibleBrokerVersion,
+    KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
@@ -234,6 +235,9 @@ class Cluster:
             ) from error
         except ssl.SSLCertVerificationError as error:
             raise LogDenied(f"{place} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA") from error
+        except KafkaConnectionError as error:
+            hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL say what it expects?"
+            raise Transient(f"{place} closed the connection at once: {hint}") from error
         except (KafkaError, OSError, TimeoutError) as error:
             raise Transient(f"{place} cannot be reached: {error or 'no answer in time'}") from error
 

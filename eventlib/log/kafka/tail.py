@@ -9,7 +9,7 @@ from eventlib.log.kafka.fetching import Fetched, Wanted, fetch_request, fetched
 from eventlib.log.kafka.slot import Slot
 from eventlib.log.port import TopicPartition
 
-_WAIT_MS = 100
+_WAIT_MS = 200
 """How long a broker may wait for something new; a partition that is followed from now on waits as long at most."""
 
 _NEW = (0, 0)
