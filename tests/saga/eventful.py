@@ -29,12 +29,12 @@ A_DAY_MS = 24 * 3_600_000 + 60_000
 
 
 class Clock:
-    """The time, and later if wanted."""
+    """The time of two days ago, and later if wanted: no log takes what is of tomorrow."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.ahead_ms = 0
-        monkeypatch.setattr("eventlib.runtime.loop.now_ms", self)
-        monkeypatch.setattr("eventlib.eventlog.now_ms", self)
+        self.ahead_ms = -2 * A_DAY_MS
+        for reader in ("runtime.loop", "eventlog", "inspection.parked"):
+            monkeypatch.setattr(f"eventlib.{reader}.now_ms", self)
 
     def __call__(self) -> int:
         return times.now_ms() + self.ahead_ms

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, defaultdict
 from datetime import datetime
 from random import Random
+from secrets import token_hex
 from typing import NamedTuple
 
 import pytest
@@ -20,7 +21,7 @@ from services import shop
 from tests.saga.eventful import Clock, make_eventful
 
 SEED = 5
-PAIRS = 1_000
+PAIRS = {"sqlite": 1_000, "kafka": 100}
 Name = tuple[str, str]
 
 
@@ -31,10 +32,12 @@ class Live(NamedTuple):
     known: KnownState
 
 
-@pytest.fixture(scope="module")
-def eventful(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("kafka", marks=pytest.mark.slow)])
+def eventful(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     directory = tmp_path_factory.mktemp("eventful")
     url = f"sqlite:///{directory}/shop.db"
+    if request.param == "kafka":
+        url = f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
     with pytest.MonkeyPatch.context() as patch:
         asyncio.run(make_eventful(url, directory, Clock(patch), SEED))
     return url
@@ -46,7 +49,8 @@ async def recorded_live(log: EventLog) -> dict[Name, list[Live]]:
     for service in shop.services:
         for partition in range(service.partitions):
             records = await log.port.read(service.changelog.name, partition, 0, 100_000)
-            assert [record.offset for record in records] == [*range(len(records))], "nothing was compacted away"
+            if log.port.url.startswith("sqlite:"):  # Kafka's own marks of transactions take offsets, too
+                assert [record.offset for record in records] == [*range(len(records))], "nothing was compacted away"
             for record in records:
                 key = (record.key or b"").decode()
                 if key.startswith(STATE):
@@ -73,7 +77,7 @@ async def test_a_thousand_moments_are_as_they_were_recorded_live(eventful: str) 
         lives = await recorded_live(log)
         names = sorted(lives)
         compared = Counter[str]()
-        while compared.total() < PAIRS:
+        while compared.total() < PAIRS[eventful.partition(":")[0]]:
             decider = random.choice(shop.deciders).name
             name = random.choice([name for name in names if name[0] == decider])
             live = lives[name]
