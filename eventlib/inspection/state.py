@@ -47,8 +47,8 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
     """
     decider = log.choreography.decider(decider_name)
     service = log.choreography.service_of(decider)
-    partition = partition_of(service, key)
-    record = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, key))
+    partition, own_key = task_of(service, decider, key)
+    record = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, own_key))
     if record is None:
         raise unknown_key(decider, key)
     return known_state(log, decider, key, await _entry(log, record, decider), from_ms(record.timestamp_ms))
@@ -62,7 +62,7 @@ def known_state(log: EventLog, decider: Decider[Any], key: str, entry: Entry, re
         service.name,
         decider.name,
         key,
-        partition_of(service, key),
+        task_of(service, decider, key)[0],
         recorded_at,
         entry.state,
         entry.sequence,
@@ -80,6 +80,22 @@ def unknown_key(decider: Decider[Any], key: str) -> UnknownKey:
         f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
         f"services have run"
     )
+
+
+def task_of(service: Service, decider: Decider[Any], key: str) -> tuple[int, str]:
+    """Return the task that has a key, and the key as the task has it.
+
+    A decider without keys has one state for each task: that is named by the partition's number.
+    Raises: ContractError when it is not.
+    """
+    if decider.key is not None:
+        return partition_of(service, key), key
+    if not key.isdecimal() or int(key) >= service.partitions:
+        raise ContractError(
+            f"decider {decider.name} has no keys, but one state for each partition: give a partition's number, from 0 "
+            f"to {service.partitions - 1}"
+        )
+    return int(key), ""
 
 
 def partition_of(service: Service, key: str) -> int:

@@ -8,7 +8,7 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.state import newest_of_key, partition_of, unknown_key
+from eventlib.inspection.state import newest_of_key, task_of, unknown_key
 from eventlib.log.port import Record
 from eventlib.replay.acts import Begun
 from eventlib.replay.folding import KeyFold
@@ -50,18 +50,18 @@ async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast
     """
     steps: Sequence[HistoryStep[Any]] = ()
     service = _service_of(log, decider)
-    partition = partition_of(service, key)
+    partition, own_key = task_of(service, decider, key)
     # Read first, so that the journal has the transaction that wrote it.
-    newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, key))
-    transactions = [each async for each in ActsOfKey(log, service, partition, Only(decider.name, key))]
+    newest = await newest_of_key(log, service.changelog.name, partition, state_key(decider.name, own_key))
+    transactions = [each async for each in ActsOfKey(log, service, partition, Only(decider.name, own_key))]
     since_ms = next(
         (done.at_ms for done, acts in transactions if any(not isinstance(act, Begun) for act in acts)), None
     )
     if since_ms is None:
         raise unknown_key(decider, key)
     for search in _searches(since_ms, newest):
-        said = await find_said(log, decider, key, search)
-        fold = KeyFold(log, decider, key, said)
+        said = await find_said(log, decider, own_key, search)
+        fold = KeyFold(log, decider, own_key, said)
         steps = [step for done, acts in transactions for act in acts if (step := fold.step(done, act)) is not None]
         if _is_whole(steps, newest):
             break

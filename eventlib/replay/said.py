@@ -53,7 +53,7 @@ async def find_said(log: EventLog, decider: Decider[Any], key: str, search: Sear
         offset = await log.port.offset_at(*place, search.since_ms)
         while records := await log.port.read(*place, offset, _CHUNK):
             offset = records[-1].offset + 1
-            own = [record for record in records if record.subject == key and record.source == source]
+            own = [record for record in records if record.source == source and (record.subject or "") == key]
             found += [recorded(*decoded) for decoded in await log.decode_many(own)]
             if search.until_ms is not None and records[-1].timestamp_ms > search.until_ms:
                 break

@@ -10,9 +10,11 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, Topic, open_log
 from eventlib.cli import run
+from eventlib.errors import ContractError, UnknownKey
 from eventlib.foreign import Json, Text
 from eventlib.inspection.state import state_of
 from eventlib.log.port import Record
+from eventlib.replay import history
 from eventlib.runtime.parking import ParkedRetryRequested, parked_facts
 from eventlib.times import now_ms
 
@@ -195,6 +197,32 @@ async def test_a_keyless_topic_is_read_by_a_decider_without_a_key(log: EventLog)
     assert len(words) == 40
     assert words.count(b"and") == 20
     assert await reasons(log) == []
+
+
+async def test_the_history_of_a_key_that_others_write_about(log: EventLog) -> None:
+    await log.port.append([click("ada", key=None), click("bob"), click("ada", "/2", value=b"?"), click("ada", "/3")])
+    await settle(log)
+    handled, *parked = [step async for step in history(log, log.choreography.decider("user"), "ada")]
+    assert (handled.kind, handled.after) == ("handled", User(clicks=1, visits=1))
+    assert [said.event for said in handled.said] == [
+        Visited(user_id="ada", page="/", click_id=f"web.clicks/{CLICKS.partition_of(b'ada')}/0")
+    ]
+    assert [step.kind for step in parked] == ["parked", "parked"]
+    assert [step.reason for step in parked][1] == "waits behind an earlier input of its key"
+
+
+async def test_a_decider_without_a_key_has_a_state_and_a_history_for_each_partition(log: EventLog) -> None:
+    records = [Record("lines", n % 2, -1, now_ms(), b"k%d" % n, f"word{n}".encode()) for n in range(4)]
+    await log.port.append(records)
+    await settle(log)
+    steps = [step async for step in history(log, log.choreography.decider("line"), "1")]
+    assert [said.event for step in steps for said in step.said] == [Spoken(word="word1"), Spoken(word="word3")]
+    assert (await state_of(log, "line", "1")).sequence == steps[-1].entry_after.sequence == 2
+    with pytest.raises(UnknownKey, match="knows nothing of key '3'"):
+        await state_of(log, "line", "3")
+    for key in ("k1", "4"):
+        with pytest.raises(ContractError, match=r"has no keys, but one state for each partition: .* from 0 to 3"):
+            await state_of(log, "line", key)
 
 
 def test_tail_shows_them_decoded(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
