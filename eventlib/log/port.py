@@ -140,6 +140,37 @@ class Membership(ABC):
         """Give every claim back, so that another member can have them at once."""
 
 
+class Batch(ABC):
+    """A transaction that is being made: all that is appended to it becomes durable together, or nothing of it."""
+
+    @abstractmethod
+    def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """Append records, and return the offsets that they have if the transaction succeeds.
+
+        Raises: OwnershipLost, ContractError; then nothing of this call is in the transaction.
+        """
+
+
+class Share(ABC):
+    """A part of a transaction that is worked out while it is being made, as one thing leads to another.
+
+    Its methods neither wait nor take long: nobody else writes meanwhile. Exactly one of `committed` and `failed` is
+    called, before anybody else in this process learns what became of it.
+    """
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Append to the transaction; called at most once. What it raises is the reason that `failed` gets."""
+
+    @abstractmethod
+    def committed(self) -> None:
+        """Take note: what was appended is durable. Raises nothing."""
+
+    @abstractmethod
+    def failed(self, error: Exception) -> None:
+        """Take note: nothing was appended, perhaps not even tried; of other shares' fault as well. Raises nothing."""
+
+
 class Log(ABC):
     """A durable, partitioned log.
 
@@ -179,6 +210,11 @@ class Log(ABC):
         Raises: OwnershipLost, LogFull, LogUnavailable, LogReadOnly, LogCorrupt; ContractError for a record over the
         topic's largest event, or on a topic or partition that does not exist.
         """
+
+    def enlist(self, share: Share) -> bool:
+        """Let a share write to this process's next transaction; False where a log cannot have that (most cannot)."""
+        del share
+        return False
 
     @abstractmethod
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:

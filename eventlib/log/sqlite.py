@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from eventlib.errors import EventlibError
-from eventlib.log.port import Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.port import Claim, Log, Membership, Reader, Record, Share, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite_append import Appender
@@ -39,8 +39,8 @@ _COUNT_AGAIN = "UPDATE partitions SET clean_to = 0, kept = 0, kept_bytes = 0 WHE
 class SqliteLog(Log):
     """A durable log in one file, for one machine: open it with `SqliteLog.open`.
 
-    Guarantee: an append is on the disk when it returns (WAL, synchronous=FULL). Appends that are made within one pass
-    of the event loop share a transaction.
+    Guarantee: an append is on the disk when it returns (WAL, synchronous=FULL). What is appended or enlisted within one
+    pass of the event loop is one transaction.
     """
 
     def __init__(self, file: LogFile, url: str) -> None:
@@ -106,6 +106,11 @@ class SqliteLog(Log):
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """See `Log.append`."""
         return await self._appender.append(records, claim)
+
+    def enlist(self, share: Share) -> bool:
+        """See `Log.enlist`."""
+        self._appender.enlist(share)
+        return True
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """See `Log.read`."""

@@ -1,23 +1,16 @@
-"""Group commit: what many coroutines append within one pass of the event loop becomes one transaction."""
+"""Group commit: what is appended or enlisted within one pass of the event loop becomes one transaction."""
 
 import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from eventlib.errors import ContractError, EventlibError
-from eventlib.log.port import Claim, Record, TopicPartition
-from eventlib.log.rules import ownership_lost, too_large
+from eventlib.errors import ContractError, EventlibError, LogUnavailable
+from eventlib.log.port import Batch, Claim, Record, Share, TopicPartition
 from eventlib.log.sqlite_errors import damaged, explained, is_about_the_record, is_busy, unavailable
 from eventlib.log.sqlite_file import LogFile
-from eventlib.log.sqlite_schema import encode_headers
-from eventlib.log.sqlite_state import PartitionState
+from eventlib.log.sqlite_group import Group
 
-_INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_MOVE = "UPDATE partitions SET next_offset = ?, newest_at = ? WHERE number = ?"
-_MILESTONE = "INSERT OR REPLACE INTO milestones VALUES (?, ?)"
-_MILESTONE_BITS = 10
 _GROUP_RECORDS = 5_000  # a larger group would hold the loop up for longer than it saves
 _RETRY_S = 0.0005
 _GAP_S = 0.001
@@ -25,84 +18,37 @@ _STREAK_S = 0.003
 _OTHERS_ACTIVE_S = 1.0
 
 
-class _Entry:
+class _Append(Share):
     """One caller's records, and the future that it waits for."""
-
-    __slots__ = ("claim", "future", "records")
 
     def __init__(self, records: Sequence[Record], claim: Claim | None, future: "asyncio.Future[list[int]]") -> None:
         self.records = records
-        self.claim = claim
         self.future = future
+        self._claim = claim
+        self._offsets: list[int] = []
+
+    def write(self, batch: Batch) -> None:
+        self._offsets = batch.append(self.records, self._claim)
+
+    def committed(self) -> None:
+        self.future.set_result(self._offsets)
+
+    def failed(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
-class _Group:
-    """What one transaction is going to write."""
-
-    def __init__(self, file: LogFile) -> None:
-        self._file = file
-        self.rows: list[tuple[Any, ...]] = []
-        self.before = dict[PartitionState, tuple[int, int]]()
-        self.accepted: list[tuple[_Entry, list[int]]] = []
-
-    def add(self, entry: _Entry) -> None:
-        """Give an entry's records their offsets, or refuse it alone, before anything of it is written."""
-        claim = entry.claim
-        if claim is not None:
-            owner = self._file.owners.get((claim.service, claim.partition))
-            if owner is None or owner.epoch != claim.epoch:
-                raise ownership_lost(claim, 0 if owner is None else owner.epoch)
-        states = list[PartitionState]()
-        for record in entry.records:
-            state = self._file.partitions.get(record[:2]) or self._file.partition(record[0], record[1])
-            if record[5] is not None and len(record[5]) > state.max_event_bytes:
-                raise too_large(record, state.topic)
-            states.append(state)
-        self.accepted.append((entry, self._place(entry.records, states)))
-
-    def _place(self, records: Sequence[Record], states: Sequence[PartitionState]) -> list[int]:
-        rows, before, offsets = self.rows, self.before, list[int]()
-        for state, record in zip(states, records, strict=True):
-            if state not in before:
-                before[state] = (state.end, state.newest_at)
-            offset = state.end
-            state.end = offset + 1
-            if record[3] > state.newest_at:  # noqa: PLR1730  max() is a call per record on the hot path
-                state.newest_at = record[3]
-            rows.append((state.base + offset, *record[3:14], encode_headers(record[14]) if record[14] else None))
-            offsets.append(offset)
-        return offsets
-
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Write the rows, and where their partitions end now."""
-        connection.executemany(_INSERT, self.rows)
-        connection.executemany(_MOVE, [(state.end, state.newest_at, state.number) for state in self.before])
-        milestones = [
-            (state.base + state.end, state.newest_at)
-            for state, (end, _) in self.before.items()
-            if end >> _MILESTONE_BITS != state.end >> _MILESTONE_BITS
-        ]
-        if milestones:
-            connection.executemany(_MILESTONE, milestones)
-
-    def forget(self) -> None:
-        """Put back where the partitions ended: nothing was written."""
-        for state, (end, newest_at) in self.before.items():
-            state.end, state.newest_at = end, newest_at
-
-    @property
-    def partitions(self) -> set[TopicPartition]:
-        """The partitions that have new records."""
-        return {(state.topic.name, state.partition) for state in self.before}
+class _TornError(Exception):
+    """A share has failed after some of it was in the group already."""
 
 
 class Appender:
-    """Collects appends, and commits them in groups."""
+    """Collects appends and shares, and commits them in groups."""
 
     def __init__(self, file: LogFile, appended: Callable[[set[TopicPartition]], None]) -> None:
         self._file = file
         self._appended = appended
-        self._pending = deque[_Entry]()
+        self._pending = deque[Share]()
         self._scheduled: asyncio.Handle | None = None
         self._waiting_since: float | None = None
         self._streak_began = 0.0
@@ -111,20 +57,21 @@ class Appender:
 
     def append(self, records: Sequence[Record], claim: Claim | None) -> "asyncio.Future[list[int]]":
         """Put records into the next group; the future has their offsets when they are durable."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[int]] = loop.create_future()
-        self._pending.append(_Entry(records, claim, future))
-        if self._scheduled is None:
-            self._scheduled = self._next_flush(loop)
+        future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        self.enlist(_Append(records, claim, future))
         return future
+
+    def enlist(self, share: Share) -> None:
+        """Put a share into the next group."""
+        self._pending.append(share)
+        if self._scheduled is None:
+            self._scheduled = self._next_flush(asyncio.get_running_loop())
 
     def close(self) -> None:
         """Refuse what was not written yet."""
         if self._scheduled is not None:
             self._scheduled.cancel()
-        error = unavailable(self._file.path, "it was closed before this was written")
-        self._fail([*self._pending], error)
-        self._pending.clear()
+        self._fail_pending(unavailable(self._file.path, "it was closed before this was written"))
 
     def _next_flush(self, loop: asyncio.AbstractEventLoop) -> asyncio.Handle:
         # A process that commits without a pause would keep the others out: SQLite's lock has no queue. So it steps
@@ -144,12 +91,12 @@ class Appender:
         except sqlite3.Error as error:
             self._not_begun(error, loop)
         except EventlibError as error:
-            self._fail(self._next_group(), error)
+            self._fail_pending(error)
         except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
-            self._fail(self._next_group(), damaged(self._file.path, str(error)))
+            self._fail_pending(damaged(self._file.path, str(error)))
         else:
             self._waiting_since = None
-            self._commit(self._next_group())
+            self._commit(self._pending)
             self._committed = loop.time()
         if self._pending and self._scheduled is None:
             self._scheduled = self._next_flush(loop)
@@ -161,66 +108,71 @@ class Appender:
             self._scheduled = loop.call_later(_RETRY_S, self._flush)
         else:
             self._waiting_since = None
-            self._fail(self._next_group(), explained(error, self._file.path))
+            self._fail_pending(explained(error, self._file.path))
 
-    def _next_group(self) -> list[_Entry]:
-        entries, size = list[_Entry](), 0
-        while self._pending and size < _GROUP_RECORDS:
-            entry = self._pending.popleft()
-            if not entry.future.done():  # its caller may have been cancelled
-                entries.append(entry)
-                size += len(entry.records)
-        return entries
-
-    def _commit(self, entries: list[_Entry]) -> None:
-        """Commit a group in the transaction that was begun."""
-        group = _Group(self._file)
+    def _commit(self, pending: deque[Share]) -> None:
+        """Commit a group of what is pending in the transaction that was begun."""
+        group, taken = Group(self._file), list[Share]()
         try:
-            self._file.finish(lambda connection: self._write(group, entries, connection))
-        except (sqlite3.Error, ValueError, TypeError, OverflowError, AttributeError) as error:
+            self._file.finish(lambda connection: self._write(group, pending, taken, connection))
+        except (_TornError, sqlite3.Error, ValueError, TypeError, OverflowError, AttributeError) as error:
             group.forget()
-            self._refused(entries, error)
+            self._refused(taken, error)
         except BaseException as error:
             group.forget()
-            self._fail(entries, error)  # nobody may wait for ever, whatever this is
-            raise
+            for share in taken:
+                share.failed(error if isinstance(error, Exception) else LogUnavailable(f"it was stopped: {error!r}"))
+            raise  # nobody may wait for ever, whatever this is
         else:
             self.commits += 1
-            for entry, offsets in group.accepted:
-                entry.future.set_result(offsets)
+            for share in taken:
+                share.committed()
             self._appended(group.partitions)
 
-    def _write(self, group: _Group, entries: list[_Entry], connection: sqlite3.Connection) -> None:
-        for entry in entries:
+    def _write(
+        self, group: Group, pending: deque[Share], taken: list[Share], connection: sqlite3.Connection
+    ) -> None:
+        while pending and len(group) < _GROUP_RECORDS:
+            share, before = pending.popleft(), len(group)
+            if isinstance(share, _Append) and share.future.done():
+                continue  # its caller was cancelled
             try:
-                group.add(entry)
+                share.write(group)
             except EventlibError as error:
-                entry.future.set_exception(error)
-        if group.rows:
+                share.failed(error)
+                if len(group) != before:
+                    raise _TornError from error
+            else:
+                taken.append(share)
+        if len(group):
             group.write(connection)
 
-    def _refused(self, entries: list[_Entry], error: Exception) -> None:
-        """Fail a group; when one record's content is to blame, let the others have another try without it."""
-        left = [entry for entry in entries if not entry.future.done()]
+    def _refused(self, taken: list[Share], error: Exception) -> None:
+        """Fail a group; when the content of one share is to blame, let the others have another try without it."""
         if isinstance(error, sqlite3.Error) and not is_about_the_record(error):
-            self._fail(left, explained(error, self._file.path))
-        elif len(left) == 1:
-            topics = ", ".join(sorted({record.topic for record in left[0].records}))
+            for share in taken:
+                share.failed(explained(error, self._file.path))
+            return
+        appends = [share for share in taken if isinstance(share, _Append)]
+        for share in taken:
+            if share not in appends:  # it cannot write twice
+                share.failed(unavailable(self._file.path, "something else in its transaction was refused"))
+        if len(taken) == len(appends) == 1 and not isinstance(error, _TornError):
+            topics = ", ".join(sorted({record.topic for record in appends[0].records}))
             sentence = f"a record for {topics} cannot be stored ({error}); nothing of its append was written"
-            self._fail(left, ContractError(sentence))
-        else:
-            for entry in left:
-                self._alone(entry)
+            appends[0].failed(ContractError(sentence))
+            return
+        for append in appends:
+            self._alone(append)
 
-    def _alone(self, entry: _Entry) -> None:
+    def _alone(self, append: _Append) -> None:
         try:
             self._file.begin()
         except sqlite3.Error as error:
-            self._fail([entry], explained(error, self._file.path))
+            append.failed(explained(error, self._file.path))
         else:
-            self._commit([entry])
+            self._commit(deque([append]))
 
-    def _fail(self, entries: list[_Entry], error: BaseException) -> None:
-        for entry in entries:
-            if not entry.future.done():
-                entry.future.set_exception(error)
+    def _fail_pending(self, error: Exception) -> None:
+        while self._pending:
+            self._pending.popleft().failed(error)

@@ -1,0 +1,77 @@
+"""What one transaction of an SQLite log is going to write."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from eventlib.log.port import Batch, Claim, Record, TopicPartition
+from eventlib.log.rules import ownership_lost, too_large
+from eventlib.log.sqlite_file import LogFile
+from eventlib.log.sqlite_schema import encode_headers
+from eventlib.log.sqlite_state import PartitionState
+
+_INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_MOVE = "UPDATE partitions SET next_offset = ?, newest_at = ? WHERE number = ?"
+_MILESTONE = "INSERT OR REPLACE INTO milestones VALUES (?, ?)"
+_MILESTONE_BITS = 10
+
+
+class Group(Batch):
+    """The rows of one transaction that was begun, with the offsets that they are going to have."""
+
+    def __init__(self, file: LogFile) -> None:
+        self._file = file
+        self._rows: list[tuple[Any, ...]] = []
+        self._before = dict[PartitionState, tuple[int, int]]()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """See `Batch.append`."""
+        if claim is not None:
+            owner = self._file.owners.get((claim.service, claim.partition))
+            if owner is None or owner.epoch != claim.epoch:
+                raise ownership_lost(claim, 0 if owner is None else owner.epoch)
+        states = list[PartitionState]()
+        for record in records:
+            state = self._file.partitions.get(record[:2]) or self._file.partition(record[0], record[1])
+            if record[5] is not None and len(record[5]) > state.max_event_bytes:
+                raise too_large(record, state.topic)
+            states.append(state)
+        return self._place(records, states)
+
+    def _place(self, records: Sequence[Record], states: Sequence[PartitionState]) -> list[int]:
+        rows, before, offsets = self._rows, self._before, list[int]()
+        for state, record in zip(states, records, strict=True):
+            if state not in before:
+                before[state] = (state.end, state.newest_at)
+            offset = state.end
+            state.end = offset + 1
+            if record[3] > state.newest_at:  # noqa: PLR1730  max() is a call per record on the hot path
+                state.newest_at = record[3]
+            rows.append((state.base + offset, *record[3:14], encode_headers(record[14]) if record[14] else None))
+            offsets.append(offset)
+        return offsets
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write the rows, and where their partitions end now."""
+        connection.executemany(_INSERT, self._rows)
+        connection.executemany(_MOVE, [(state.end, state.newest_at, state.number) for state in self._before])
+        milestones = [
+            (state.base + state.end, state.newest_at)
+            for state, (end, _) in self._before.items()
+            if end >> _MILESTONE_BITS != state.end >> _MILESTONE_BITS
+        ]
+        if milestones:
+            connection.executemany(_MILESTONE, milestones)
+
+    def forget(self) -> None:
+        """Put back where the partitions ended: nothing was written."""
+        for state, (end, newest_at) in self._before.items():
+            state.end, state.newest_at = end, newest_at
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """The partitions that have new records."""
+        return {(state.topic.name, state.partition) for state in self._before}
