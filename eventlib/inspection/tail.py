@@ -6,6 +6,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import Literal
 
 from eventlib.errors import ContractError
+from eventlib.inspection.ordering import in_order
 from eventlib.log.port import Log, Record, TopicPartition
 from eventlib.times import time_of, to_ms
 
@@ -134,15 +135,3 @@ async def _merged(
             batch = []
     if batch:
         yield batch
-
-
-def in_order(records: list[Record]) -> list[Record]:
-    """Sort by time without changing the order of any partition, whatever its times say."""
-    newest: dict[TopicPartition, int] = {}
-    keyed = list[tuple[int, str, int, int, Record]]()
-    for record in records:
-        place = record.topic, record.partition
-        at = newest[place] = max(record.timestamp_ms, newest.get(place, 0))
-        keyed.append((at, record.topic, record.partition, record.offset, record))
-    keyed.sort(key=lambda entry: entry[:4])
-    return [record for *_, record in keyed]

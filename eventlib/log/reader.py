@@ -35,9 +35,9 @@ class Waiting:
         self._begun()
 
     def appended(self, partitions: Collection[TopicPartition]) -> None:
-        """End the waiting of those who read one of these partitions."""
+        """End the waiting of those who have not read one of these partitions to its end."""
         for reader in [*self.readers]:
-            if reader.reads(partitions):
+            if reader.has_more(partitions):
                 reader.look()
 
     def look_all(self) -> None:
@@ -80,14 +80,16 @@ class LogReader(Reader):
         if self._look is not None and not self._look.done():
             self._look.set_result(None)
 
-    def reads(self, partitions: Collection[TopicPartition]) -> bool:
-        """Tell whether one of these partitions is read here."""
-        return not self._positions.keys().isdisjoint(partitions)
+    def has_more(self, partitions: Collection[TopicPartition]) -> bool:
+        """Tell whether one of these partitions has something that was not read here."""
+        end_of = self._source.known_end
+        return any(self._positions[place] < end_of(place) for place in self._positions.keys() & partitions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See `Reader.seek`."""
         self._positions[partition] = offset
-        self.look()
+        if offset < self._source.known_end(partition):
+            self.look()
 
     def position(self, partition: TopicPartition) -> int:
         """See `Reader.position`."""

@@ -22,18 +22,23 @@ class _Append(Share):
     """One caller's records, and the future that it waits for."""
 
     def __init__(self, records: Sequence[Record], claim: Claim | None, future: "asyncio.Future[list[int]]") -> None:
-        self.records = records
         self.future = future
+        self._records = records
         self._claim = claim
         self._offsets: list[int] = []
 
     def write(self, batch: Batch) -> None:
-        self._offsets = batch.append(self.records, self._claim)
+        self._offsets = batch.append(self._records, self._claim)
 
     def committed(self) -> None:
         self.future.set_result(self._offsets)
 
-    def failed(self, error: BaseException) -> None:
+    def failed(self, error: Exception) -> None:
+        if not isinstance(error, EventlibError):
+            topics = ", ".join(sorted({record.topic for record in self._records}))
+            error = ContractError(
+                f"a record for {topics} cannot be stored ({error}); nothing of its append was written"
+            )
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -129,16 +134,14 @@ class Appender:
                 share.committed()
             self._appended(group.partitions)
 
-    def _write(
-        self, group: Group, pending: deque[Share], taken: list[Share], connection: sqlite3.Connection
-    ) -> None:
+    def _write(self, group: Group, pending: deque[Share], taken: list[Share], connection: sqlite3.Connection) -> None:
         while pending and len(group) < _GROUP_RECORDS:
             share, before = pending.popleft(), len(group)
             if isinstance(share, _Append) and share.future.done():
                 continue  # its caller was cancelled
             try:
                 share.write(group)
-            except EventlibError as error:
+            except Exception as error:
                 share.failed(error)
                 if len(group) != before:
                     raise _TornError from error
@@ -158,9 +161,7 @@ class Appender:
             if share not in appends:  # it cannot write twice
                 share.failed(unavailable(self._file.path, "something else in its transaction was refused"))
         if len(taken) == len(appends) == 1 and not isinstance(error, _TornError):
-            topics = ", ".join(sorted({record.topic for record in appends[0].records}))
-            sentence = f"a record for {topics} cannot be stored ({error}); nothing of its append was written"
-            appends[0].failed(ContractError(sentence))
+            appends[0].failed(error)
             return
         for append in appends:
             self._alone(append)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from eventlib.errors import ContractError, LogUnavailable, Retryable
 from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import RecordReader
-from eventlib.inspection.tail import in_order
+from eventlib.inspection.ordering import in_order
 from eventlib.log.port import TOMBSTONES_KEPT, Reader, Record, TopicPartition
 from eventlib.projection.file import ViewFile
 from eventlib.projection.view import View

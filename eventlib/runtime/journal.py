@@ -13,41 +13,39 @@ class Steps:
     input of each topic.
     """
 
-    def __init__(self, inputs: Sequence[Record] = (), before: Sequence[Step] = ()) -> None:
-        self._inputs = inputs
-        self._noted = 0
+    def __init__(self, before: Sequence[Step] = ()) -> None:
         self._steps: list[Step] = [*before]
+        self._topic = ""
+        self._first = self._last = -1
         self.acts = 0
         self.next: dict[str, int] = {}
 
-    def act(self, step: Step, *, inputs: int) -> None:
-        """Note something that was done beside handling inputs, after the first `inputs` of them."""
+    def took(self, record: Record) -> None:
+        """Note an input."""
+        topic, _, offset, *_ = record
+        if topic != self._topic or offset != self._last + 1:
+            self._end_run()
+            self._topic, self._first = topic, offset
+        self._last = offset
+        self.next[topic] = offset + 1
+
+    def act(self, step: Step) -> None:
+        """Note something that was done beside taking inputs."""
         self.acts += 1
-        self._note_runs(inputs)
+        self._end_run()
         self._steps.append(step)
 
-    def all(self, inputs: int) -> tuple[Step, ...]:
-        """Return the steps, with the first `inputs` inputs handled."""
-        self._note_runs(inputs)
+    def all(self) -> tuple[Step, ...]:
+        """Return the steps so far."""
+        self._end_run()
         return tuple(self._steps)
 
-    def _note_runs(self, until: int) -> None:
-        inputs = self._inputs
-        while self._noted < until:
-            first = last = inputs[self._noted]
-            self._noted += 1
-            while self._noted < until:
-                record = inputs[self._noted]
-                if record.offset != last.offset + 1 or record.topic != first.topic:
-                    break
-                last = record
-                self._noted += 1
-            self._note(Step("run", first.topic, first.offset, last.offset))
-            self.next[first.topic] = last.offset + 1
-
-    def _note(self, run: Step) -> None:
-        before = self._steps[-1] if self._steps else None
-        if before is not None and before.kind == "run" and (before.topic, before.last + 1) == (run.topic, run.first):
-            run = Step("run", run.topic, before.first, run.last)
+    def _end_run(self) -> None:
+        if not self._topic:
+            return
+        first, before = self._first, self._steps[-1] if self._steps else None
+        if before is not None and before.kind == "run" and (before.topic, before.last + 1) == (self._topic, first):
+            first = before.first
             self._steps.pop()
-        self._steps.append(run)
+        self._steps.append(Step("run", self._topic, first, self._last))
+        self._topic = ""

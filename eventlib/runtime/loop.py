@@ -10,6 +10,7 @@ from eventlib.errors import OwnershipLost, Retryable
 from eventlib.log.port import Claim, Reader
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.host import Host
+from eventlib.runtime.relay import Relay
 from eventlib.runtime.restoring import restored
 from eventlib.runtime.transaction import Answer
 from eventlib.runtime.worker import Worker
@@ -25,16 +26,18 @@ class TaskLoop:
     Guarantee: as `Worker` gives it; here are the clock, the waiting, and the effects under way.
     """
 
-    def __init__(self, service: Service, claim: Claim, host: Host, slots: asyncio.Semaphore) -> None:
+    def __init__(self, service: Service, claim: Claim, host: Host, slots: asyncio.Semaphore, relay: Relay) -> None:
         self.service = service
         self.claim = claim
         self._host = host
+        self._relay = relay
         self._config = host.config
         self._effects = EffectRunner(service, host.log, host.ports, host.breakers, slots, self._take_answer)
         self._worker: Worker | None = None
         self._reader: Reader | None = None
         self._flushed_at = monotonic()
         self._stopping = False
+        self._polls = False
         self._woken = asyncio.Event()
 
     @property
@@ -54,7 +57,8 @@ class TaskLoop:
         """
         task = await restored(self.service, self.claim, self._host)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
-        worker = Worker(task, self.claim, self._host.log, start, skipped_inputs=most_skipped)
+        worker = Worker(task, self.claim, self._host.log, start, skipped_inputs=most_skipped, relay=self._relay)
+        worker.at_rest = self._is_at_rest
         self._worker = worker
         try:
             if await self._begin(worker):
@@ -71,6 +75,7 @@ class TaskLoop:
 
     async def _handle_inputs(self, worker: Worker) -> None:
         self._reader = worker.open()
+        self._relay.join(worker)
         try:
             worker.start_pending()
             while not self._stopping:
@@ -80,6 +85,7 @@ class TaskLoop:
             await self._effects.stop(self._config.grace_s)
             await self._patiently(worker.finish(now_ms()))
         finally:
+            self._relay.leave(worker)
             await self._effects.stop(0)
             await self._reader.close()
 
@@ -104,8 +110,15 @@ class TaskLoop:
             # Input waits until the outside world has answered: what is pending stays bounded.
             await self._sleep_until_woken(worker, timeout_s)
         else:
-            worker.inbox = await reader.poll(self._config.batch, timeout_s)
+            self._polls = True
+            try:
+                worker.inbox = await reader.poll(self._config.batch, timeout_s)
+            finally:
+                self._polls = False
         return not self._stopping
+
+    def _is_at_rest(self) -> bool:
+        return self._polls and not self._stopping and len(self._effects) < self._config.pending_effects
 
     def _patience_s(self, worker: Worker) -> float | None:
         now = now_ms()
@@ -135,10 +148,10 @@ class TaskLoop:
             return True
 
     def _flush_sometimes(self, worker: Worker) -> None:
-        now = monotonic()
-        if now - self._flushed_at >= self._config.flush_s:
+        now, state = monotonic(), worker.task.state
+        if state.wants_flush or now - self._flushed_at >= self._config.flush_s:
             self._flushed_at = now
-            worker.task.state.flush()
+            state.flush()
 
     def _take_answer(self, answer: Answer) -> None:
         if self._worker is not None:

@@ -20,6 +20,7 @@ from eventlib.runtime.host import Host, RuntimeConfig
 from eventlib.runtime.loop import TaskLoop
 from eventlib.runtime.parking import ParkedRetryRequested
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
+from eventlib.runtime.relay import Relay
 from eventlib.runtime.skipping import SkippedInput
 from eventlib.service import Service
 from eventlib.store.open import open_stores
@@ -58,6 +59,7 @@ class Runtime:
             config,
             code_version(choreography),
         )
+        self._relay = Relay(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
         self._serving: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
@@ -136,7 +138,8 @@ class Runtime:
             await membership.leave()
 
     def _begin(self, service: Service, claim: Claim, slots: asyncio.Semaphore) -> tuple[Claim, asyncio.Task[None]]:
-        loop = self._loops[service.name, claim.partition] = TaskLoop(service, claim, self._host, slots)
+        loop = TaskLoop(service, claim, self._host, slots, self._relay)
+        self._loops[service.name, claim.partition] = loop
         return claim, asyncio.create_task(self._run(loop, slots))
 
     async def _run(self, loop: TaskLoop, slots: asyncio.Semaphore) -> None:
@@ -160,7 +163,8 @@ class Runtime:
             await asyncio.sleep(self._host.config.retry_pause_s)
             if self._loops.get(place) is not loop:
                 return  # it was stopped
-            loop = self._loops[place] = TaskLoop(loop.service, loop.claim, self._host, slots)
+            loop = TaskLoop(loop.service, loop.claim, self._host, slots, self._relay)
+            self._loops[place] = loop
 
     async def _end(self, service: Service, partition: int, running: asyncio.Task[None]) -> None:
         loop = self._loops.pop((service.name, partition))

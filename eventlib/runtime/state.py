@@ -23,8 +23,8 @@ class TaskState:
     """Entries and other changelog records of one task.
 
     Changes are seen at once by later reads of the same transaction; `records` lists them for the changelog, and
-    either `commit` makes them the truth or `roll_back` drops them. The store hears of them later, when there are
-    many or at `flush`: what a crash keeps from it stands on the changelog, and a key that changes often is written once.
+    either `commit` makes them the truth or `roll_back` drops them. The store hears of them later, at `flush`: what a
+    crash keeps from it stands on the changelog, and a key that changes often is written once.
     """
 
     def __init__(self, store: Store, codec: Codec, deciders: Mapping[str, Decider[Any]], cached_entries: int) -> None:
@@ -94,8 +94,11 @@ class TaskState:
             self._remember(name, entry)
         self._checkpoint = checkpoint
         self.roll_back()
-        if len(self._unwritten) > _MOST_UNWRITTEN or self._unwritten_bytes > _MOST_UNWRITTEN_BYTES:
-            self.flush()
+
+    @property
+    def wants_flush(self) -> bool:
+        """Whether the store should hear of what was committed: it takes room meanwhile."""
+        return len(self._unwritten) > _MOST_UNWRITTEN or self._unwritten_bytes > _MOST_UNWRITTEN_BYTES
 
     def roll_back(self) -> None:
         """Drop this transaction's changes."""
@@ -140,6 +143,11 @@ class TaskState:
         if self._due_bound is not None and self._due_bound <= now_ms:
             due = (due for due in self._dues() if not is_parked(due[1], due[3]))
             self._due_bound = next((at for at, *_ in due), None)
+        return self._due_bound
+
+    @property
+    def due_bound(self) -> int | None:
+        """A time (ms) before which nothing falls due, as far as that is known; None: there is nothing."""
         return self._due_bound
 
     def look_at_deadlines(self) -> None:

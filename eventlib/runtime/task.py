@@ -1,7 +1,7 @@
 """A task: one partition of a service, as a synchronous machine from inputs to one transaction.
 
 It does no I/O beside its local store, reads no clock and awaits nothing, so that the worker, the replay and the
-simulator run the same code. The loop around it reads, hands inputs over, appends, and says how that ended.
+simulator run the same code. The worker around it reads, hands inputs over, appends, and says how that ended.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from eventlib.runtime.records import (
 from eventlib.runtime.saying import Speaker, Turn
 from eventlib.runtime.skipping import SkippedInputs
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.transaction import Answer, Inputs, Release, Transaction
+from eventlib.runtime.transaction import Answer, Inputs, Passed, Release, Transaction
 from eventlib.service import Service
 
 HANDLER_ATTEMPTS = 3
@@ -47,7 +47,8 @@ _NOTHING: list[Record] = []
 class Task:
     """Partition `partition` of a service.
 
-    Guarantee: `handle` changes nothing until `committed`; after `rolled_back` the same inputs can be handled again.
+    A transaction is opened with inputs, may take more, and is closed when it is to be appended. Guarantee: it changes
+    nothing until `committed`; after `rolled_back` the same inputs can be handled again.
     """
 
     def __init__(
@@ -78,12 +79,13 @@ class Task:
         self._foreign = self._inputs.foreign
         self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
         self._passed: Sequence[Step] = ()
-        self._begin(0, ())
+        self._begin(0)
 
-    def _begin(self, at_ms: int, records: Sequence[Record]) -> None:
+    def _begin(self, at_ms: int) -> None:
         self._at_ms = at_ms
-        self._steps = Steps(records, self._passed)
-        self._handled = 0
+        self._steps = Steps(self._passed)
+        self._handled = self._answered = self._took = 0
+        self._takes_more = False
         self._met = False
         self._said_count = 0
         self._events: list[Record] = []
@@ -94,31 +96,82 @@ class Task:
         self._parks = False
 
     def handle(self, inputs: Inputs) -> Transaction:
-        """Handle inputs up to a transaction's size and return what to append.
+        """Open a transaction with inputs, and close it. Raises: as `open` does."""
+        self.open(inputs)
+        return self.close()
 
-        Raises: UnknownSchema when the codec has to be refreshed; then roll back and handle again.
+    def open(self, inputs: Inputs) -> None:
+        """Begin a transaction, and handle inputs up to its size.
+
+        Raises: UnknownSchema when the codec has to be refreshed; then roll back and open it again.
         """
         records = inputs.records
         if inputs.release is not None:
             records = () if inputs.release.control is None else (inputs.release.control,)
         timed = [r for r in records if r.topic not in self._foreign] if self._foreign else records  # others' clocks!
         newest = max((record.timestamp_ms for record in timed), default=0)
-        self._begin(max(inputs.now_ms, newest, self.positions.at_ms), records)
+        self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
         self._inputs.schemas_known = inputs.schemas_known
         for act in inputs.acts:
             self._act_on(act)
+        self._answered = len(inputs.answers)
         for answer in inputs.answers:
             self._take_answer(answer)
         if inputs.release is not None:
             self._handled = len(records)
+            for record in records:
+                self._steps.took(record)
             self._release(inputs.release)
         elif inputs.beginnings:
             self._take_beginnings(inputs.beginnings)
         else:
             self._take_records(records)
+            self._takes_more = self._handled == len(records) and not inputs.acts
             if inputs.due_ms is not None and self._handled == len(records):
                 self._pass_deadlines(inputs.due_ms)
-        return self._transaction()
+
+    def take(self, record: Record, event: Event | None) -> bool:
+        """Handle one more input in the transaction that is open; `event` is what its record holds.
+
+        False, and nothing is done, when it is not the next one of its topic here, or has to wait for a transaction
+        with a later time or more room.
+        """
+        topic = record.topic
+        expected = self._steps.next.get(topic)
+        if expected is None:
+            expected = self.positions.next[topic]
+        if not self._takes_more or record.offset != expected or record.timestamp_ms > self._at_ms:
+            return False
+        if len(self._events) >= MAX_SAID:
+            return False
+        self._took += 1
+        self._take(record, event)
+        return True
+
+    @property
+    def at_ms(self) -> int:
+        """The time of the open transaction, and of all that it says."""
+        return self._at_ms
+
+    @property
+    def taken(self) -> int:
+        """How many inputs the open transaction has gone past."""
+        return self._handled + self._took
+
+    @property
+    def matters(self) -> bool:
+        """Whether the open transaction does more than to move positions past inputs that make no difference."""
+        return bool(self._events or self._steps.acts or self.state.is_changed)
+
+    @property
+    def events(self) -> list[Record]:
+        """What the open transaction has said so far."""
+        return self._events
+
+    @property
+    def said(self) -> list[Event | None]:
+        """The event in each record of `events`, or None."""
+        return self._said
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Make a transaction that was appended the truth; `offsets` are those of its records."""
@@ -131,16 +184,17 @@ class Task:
         self.positions = transaction.positions
         self._passed = ()
 
-    def skipped(self, transaction: Transaction) -> None:
-        """Go past the inputs of a transaction that does not matter, without appending it.
+    def skip(self) -> Passed:
+        """Go past the inputs of the open transaction, which does not matter, without appending it.
 
         Where somebody has handled them, the next transaction's journal entry begins with them: whether an input makes
         no difference depends on when it is handled, so a replay has to know.
         """
         self.state.roll_back()
-        self.positions = transaction.positions
+        self.positions = self._positions()
         if self._met:
-            self._passed = self._steps.all(self._handled)
+            self._passed = self._steps.all()
+        return Passed(self._handled, self._answered, self._took)
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """Return a time (ms) before which nothing falls due, exact once it has come; None: there is nothing."""
@@ -151,26 +205,25 @@ class Task:
         self.state.roll_back()
 
     def _take_records(self, records: Sequence[Record]) -> None:
-        deciders_of = self._inputs.deciders_of
         for record in records:
             if len(self._events) >= MAX_SAID:
                 break
             self._handled += 1
-            deciders = deciders_of(record)
-            if deciders is not None:
-                self._met = True
-                self._take(record, deciders)
+            self._take(record, None)
 
-    def _take(self, record: Record, deciders: Sequence[Decider[Any]]) -> None:
+    def _take(self, record: Record, event: Event | None) -> None:
+        self._steps.took(record)
+        deciders = self._inputs.deciders_of(record)
+        if deciders is None:
+            return
+        self._met = True
         if self._past and self._mark and record.offset < self._past.get(record.topic, 0):
             record = record._replace(headers=record.headers + self._mark)
-        if self.skips.any and (why := self.skips.why(record.event_id)) is not None:
-            for decider in deciders:
-                self._drop(decider, record, why)
-            self.skips.passed(record.event_id)
+        if self.skips.any and self._is_skipped(record, deciders):
             return
         try:
-            record, event = self._inputs.read(record)
+            if event is None:
+                record, event = self._inputs.read(record)
         except UndecodableRecord as error:
             for decider in deciders:
                 self._park(decider, record, error.reason)
@@ -181,6 +234,15 @@ class Task:
                 self._park(decider, record, WAITS_BEHIND)
             elif failure := self._decide(decider, key, record, event):
                 self._park(decider, record, failure)
+
+    def _is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
+        why = self.skips.why(record.event_id)
+        if why is None:
+            return False
+        for decider in deciders:
+            self._drop(decider, record, why)
+        self.skips.passed(record.event_id)
+        return True
 
     def _decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> str:
         """Handle one input for one decider; return why it could not be, or an empty string."""
@@ -299,9 +361,7 @@ class Task:
             if not record.topic:
                 continue  # a deadline: it falls due again by itself, now that its key goes on
             self._act(Step("release", self.service.parked.name, parked.offset, parked.offset, decider.name, key))
-            if (why := self.skips.why(record.event_id)) is not None:
-                self._drop(decider, record, why)
-                self.skips.passed(record.event_id)
+            if self.skips.any and self._is_skipped(record, [decider]):
                 continue
             failure = self._decide_again(decider, record)
             if failure:
@@ -344,7 +404,7 @@ class Task:
 
     def _take_beginnings(self, beginnings: Sequence[Beginning]) -> None:
         for topic, first, past_end in beginnings:
-            self._steps.act(Step("begin", topic, first, past_end), inputs=0)
+            self._act(Step("begin", topic, first, past_end))
             self._steps.next[topic] = first
             self._past = {**self._past, topic: past_end}
         if not self.positions.next:
@@ -361,17 +421,19 @@ class Task:
                 self._said.append(None)
 
     def _act(self, step: Step) -> None:
-        self._steps.act(step, inputs=self._handled)
+        self._steps.act(step)
 
-    def _transaction(self) -> Transaction:
-        matters = bool(self._events or self._steps.acts or self.state.is_changed)
-        steps = self._steps.all(self._handled)
+    def _positions(self) -> Positions:
         next_offsets = {**self.positions.next, **self._steps.next}
         past = {topic: end for topic, end in self._past.items() if next_offsets[topic] < end} if self._past else {}
-        positions = Positions(next_offsets, self._at_ms, self._first_ms, past)
+        return Positions(next_offsets, self._at_ms, self._first_ms, past)
+
+    def close(self) -> Transaction:
+        """Return the open transaction as it has to be appended."""
+        positions = self._positions()
         changes = self.state.records(Place(self._changelog, self.partition, self._at_ms), self._sources)
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
-        entry = JournalEntry(self._code_version, self._at_ms, steps, self._said_count)
+        entry = JournalEntry(self._code_version, self._at_ms, self._steps.all(), self._said_count)
         journal = self._own_record(self._journal, None, entry)
         return Transaction(
             self._events,
@@ -379,8 +441,7 @@ class Task:
             changes,
             journal,
             positions,
-            self._handled,
-            matters,
+            Passed(self._handled, self._answered, self._took),
             self._parks,
             self._requested,
         )

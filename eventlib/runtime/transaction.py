@@ -49,12 +49,19 @@ class Inputs:
     schemas_known: bool = False
 
 
+class Passed(NamedTuple):
+    """What a transaction covers: so many of the records and answers that it was opened with, and so many taken later."""
+
+    records: int
+    answers: int
+    more: int
+
+
 class Transaction(NamedTuple):
     """What has to be appended together, and what follows once it was.
 
-    `said` has the event in each record of `events`, or None. `handled` counts the input records that it covers.
-    `matters` is False when it would only move positions past inputs that nobody here handles, `parks` is True when
-    inputs were parked. `requested` are the effects to start.
+    `said` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
+    the effects to start.
     """
 
     events: list[Record]
@@ -62,8 +69,7 @@ class Transaction(NamedTuple):
     changes: list[Record]
     journal: Record
     positions: Positions
-    handled: int
-    matters: bool
+    passed: Passed
     parks: bool
     requested: list[tuple[Record, Event | None]]
 

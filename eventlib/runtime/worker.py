@@ -5,7 +5,7 @@ transaction is made of, when a deadline may pass and what follows from a commit 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eventlib.codec.port import UnknownSchema
@@ -16,8 +16,9 @@ from eventlib.log.port import Claim, Reader, Record, TopicPartition
 from eventlib.runtime.parking import ParkedRetryRequested, waiting_behind
 from eventlib.runtime.past import beginnings
 from eventlib.runtime.records import EFFECT
+from eventlib.runtime.relay import Relay
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Inputs, Release, Transaction
+from eventlib.runtime.transaction import Answer, Inputs, Passed, Release, Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -28,19 +29,30 @@ class Worker:
     """Hands a task its inputs under a claim, commits what it makes of them, and starts the effects that follow.
 
     Whoever drives it puts what was read into `inbox` and what effects came back with into `answers`, and calls `turn`.
+    While `at_rest` says that it waits with nothing at hand, a relay may hand it what others say.
     Guarantee: an input's position, the state change, the journal entry and the events said are committed together or
     not at all; whatever interrupts it, the next owner goes on from the last commit.
     """
 
     def __init__(
-        self, task: Task, claim: Claim, log: EventLog, start_effect: StartEffect, *, skipped_inputs: int
+        self,
+        task: Task,
+        claim: Claim,
+        log: EventLog,
+        start_effect: StartEffect,
+        *,
+        skipped_inputs: int,
+        relay: Relay | None = None,
     ) -> None:
         self.task = task
         self.claim = claim
         self.inbox: list[Record] = []
         self.answers: list[Answer] = []
         self.transactions = 0
+        self.at_rest: Callable[[], bool] = lambda: False
         self._log = log
+        self._relay = relay
+        self._alone = False
         self._start_effect = start_effect
         self._most_skipped = skipped_inputs
         self._skipped = 0
@@ -61,6 +73,11 @@ class Worker:
         self._reader = self._log.port.reader({(t.name, place): self.task.positions.next[t.name] for t in topics})
         return self._reader
 
+    @property
+    def places(self) -> list[TopicPartition]:
+        """The partitions that it reads, but for its control topic."""
+        return [(topic.name, self.task.partition) for topic in self.task.service.inputs]
+
     def start_pending(self) -> None:
         """Start the effects that were left pending, but for those that are parked."""
         for request in self.task.state.committed(EFFECT):
@@ -73,6 +90,8 @@ class Worker:
         Raises: OwnershipLost when another owner took over; another Retryable when the log cannot take it now, and
         then the next turn handles the same; Terminal when the log or the code needs a person.
         """
+        if self._relay is not None:
+            now_ms = self._relay.time(now_ms)
         if self.inbox and self.inbox[0].topic == self.task.service.control.name:
             await self._commit(Inputs(now_ms, release=await self._release(self.inbox[0])))
             return
@@ -107,37 +126,79 @@ class Worker:
         return at
 
     async def _commit(self, inputs: Inputs, *, always: bool = False) -> None:
-        transaction = await self._handled(inputs)
-        self._skipped = 0 if transaction.matters else self._skipped + transaction.handled
-        if transaction.matters or self._skipped >= self._most_skipped or (always and self._skipped):
-            offsets = await self._appended(transaction)
-            self.task.committed(transaction, offsets)
-            self.transactions += 1
-            self._skipped = 0
+        await self._open(inputs)
+        task, skipped = self.task, self._skipped + self.task.taken
+        if task.matters or skipped >= self._most_skipped or (always and skipped):
+            await self._append()
         else:
-            self.task.skipped(transaction)
-        self.inbox = self.inbox[transaction.handled :]
-        if inputs.answers:
-            self.answers = self.answers[len(inputs.answers) :]
-        for request, event in transaction.requested:
-            self._start_effect(request, event)
+            self.skip()
 
-    async def _handled(self, inputs: Inputs) -> Transaction:
+    async def _open(self, inputs: Inputs) -> None:
         try:
-            return self.task.handle(inputs)
+            self.task.open(inputs)
         except UnknownSchema:
             self.task.rolled_back()
             await self._log.codec.refresh()
-            return self.task.handle(replace(inputs, schemas_known=True))
+            self.task.open(replace(inputs, schemas_known=True))
 
-    async def _appended(self, transaction: Transaction) -> list[int]:
-        try:
-            return await self._log.port.append(transaction.records, self.claim)
-        except OwnershipLost:
-            raise
-        except Retryable:
-            self.task.rolled_back()
-            raise
+    async def _append(self) -> None:
+        if self._relay is None or self._alone or not await self._relay.commit(self):
+            transaction = self.task.close()
+            try:
+                offsets = await self._log.port.append(transaction.records, self.claim)
+            except OwnershipLost:
+                raise
+            except Retryable:
+                self.roll_back()
+                raise
+            self.settle(transaction, offsets)
+
+    # --- what the relay does with a transaction that is open
+
+    def follow(self, at_ms: int) -> bool:
+        """Open a transaction for what others in this process are just saying; False when something is at hand."""
+        if not self.at_rest():
+            return False
+        self.task.open(Inputs(at_ms))
+        return True
+
+    def worth_appending(self) -> bool:
+        """Tell whether the open transaction has to be appended; if not, `skip` it."""
+        return self.task.matters or self._skipped + self.task.taken >= self._most_skipped
+
+    def settle(self, transaction: Transaction, offsets: Sequence[int]) -> None:
+        """Take note that the transaction that was closed is on the log, and start what follows from it."""
+        due = self.task.state.due_bound
+        self.task.committed(transaction, offsets)
+        self.transactions += 1
+        self._skipped = 0
+        self._alone = False
+        self._go_on(transaction.passed, due)
+        for request, event in transaction.requested:
+            self._start_effect(request, event)
+
+    def skip(self) -> None:
+        """Go past the inputs of the open transaction, which makes no difference, without appending it."""
+        self._skipped += self.task.taken
+        self._go_on(self.task.skip(), self.task.state.due_bound)
+
+    def roll_back(self, *, alone: bool = False) -> None:
+        """Forget the open transaction; the next one is appended `alone`, to see whose fault it was."""
+        self.task.rolled_back()
+        self._alone = self._alone or alone
+
+    def _go_on(self, passed: Passed, due_before: int | None) -> None:
+        self.inbox = self.inbox[passed.records :]
+        self.answers = self.answers[passed.answers :]
+        if passed.more and self._reader is not None:
+            for topic, offset in self.task.positions.next.items():
+                place = topic, self.task.partition
+                if self._reader.position(place) < offset:
+                    self._reader.seek(place, offset)
+            due = self.task.state.due_bound
+            waits_less = due is not None and (due_before is None or due < due_before)
+            if waits_less or self.task.state.wants_flush:
+                self._reader.wake()  # whoever waits there has something to do
 
     async def _release(self, control: Record) -> Release:
         """Collect what a retry request is about: the parked inputs that wait, or a parked effect."""

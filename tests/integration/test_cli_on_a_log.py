@@ -171,7 +171,7 @@ def test_a_saga_that_nobody_has_heard_of(shown: Print) -> None:
 def test_a_saga_as_it_stood_at_a_time(shown: Print, objects: Objects) -> None:
     (whole,) = objects("saga", "declined")
     by_type = {event["type"]: event for event in whole["events"]}
-    at = by_type["PaymentFailed"]["recorded_at"]
+    at = by_type["ChargeRequested"]["recorded_at"]
     (then,) = objects("saga", "declined", "--at", at)
     assert then["events"] == [event for event in whole["events"] if event["recorded_at"] <= at]
     assert then["ended"] is False

@@ -17,7 +17,7 @@ from tests.saga.laws import History, check_answers, check_laws, read_file
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 FAULTS: dict[str, dict[str, float]] = {
-    "gateway": {"decline": 0.05, "timeout": 0.025, "lost": 0.025, "duplicate": 0.05, "silent": 0.03},
+    "gateway": {"decline": 0.1, "timeout": 0.025, "lost": 0.025, "duplicate": 0.05, "silent": 0.03},
     "carrier": {"undeliverable": 0.02, "timeout": 0.02, "lost": 0.02, "duplicate": 0.05, "silent": 0.03},
     "http": {"error": 0.02, "throttle": 0.01, "garbage": 0.01, "late": 0.01, "hang_s": 2.0},
 }

@@ -1,0 +1,36 @@
+"""In which order records of several partitions are told."""
+
+from random import Random
+
+from eventlib.inspection.ordering import in_order
+from eventlib.log.port import Record
+
+
+def said(place: str, at_ms: int, event_id: str, cause: str | None = None) -> Record:
+    topic, partition, offset = place.split("/")
+    return Record(topic, int(partition), int(offset), at_ms, b"k", b"", id=event_id, causation_id=cause)
+
+
+def ids(records: list[Record]) -> list[str | None]:
+    return [record.id for record in in_order(records)]
+
+
+def test_they_are_told_by_time_and_then_by_place() -> None:
+    assert ids([said("b/0/0", 5, "late"), said("b/1/0", 4, "x"), said("a/1/7", 4, "y")]) == ["y", "x", "late"]
+
+
+def test_within_a_millisecond_causes_come_first() -> None:
+    chain = [said("c/0/0", 5, "1"), said("b/0/0", 5, "2", "1"), said("a/0/0", 5, "3", "2"), said("b/0/1", 5, "4", "3")]
+    for seed in range(20):
+        found = sorted(chain, key=lambda _: Random(seed).random())
+        kept = [*(r for r in found if r.topic != "b"), *(r for r in chain if r.topic == "b")]
+        assert ids(kept) == ["1", "2", "3", "4"]
+
+
+def test_a_partitions_own_order_stays_whatever_its_times_and_causes_say() -> None:
+    assert ids([said("a/0/0", 9, "1"), said("a/0/1", 3, "2"), said("b/0/0", 5, "0")]) == ["0", "1", "2"]
+    assert ids([said("a/0/0", 5, "1", "2"), said("a/0/1", 5, "2")]) == ["1", "2"]
+
+
+def test_causes_that_go_round_in_a_circle_lose_nothing() -> None:
+    assert ids([said("b/0/0", 5, "1", "2"), said("a/0/0", 5, "2", "1"), said("c/0/0", 5, "3", "3")]) == ["2", "1", "3"]
