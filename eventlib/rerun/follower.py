@@ -165,23 +165,25 @@ class Follower:
         """Handle inputs in as many transactions as it takes; `then_ms` is when the service did, if it did."""
         self._due_waits = False
         while True:
-            transaction = await self._handled(inputs)
-            if transaction.matters or always or self._uncommitted >= _MOST_UNCOMMITTED:
+            await self._open(inputs)
+            if self.task.matters or always or self._uncommitted >= _MOST_UNCOMMITTED:
+                transaction = self.task.close()
+                passed = transaction.passed
                 await self._append(transaction._replace(events=await self._marked(transaction.events, then_ms)))
             else:
                 self._uncommitted += 1
-                self.task.skipped(transaction)
-            if transaction.handled >= len(inputs.records):
+                passed = self.task.skip()
+            if passed.records >= len(inputs.records):
                 return
-            inputs = replace(inputs, records=inputs.records[transaction.handled :], answers=(), acts=())
+            inputs = replace(inputs, records=inputs.records[passed.records :], answers=(), acts=())
 
-    async def _handled(self, inputs: Inputs) -> Transaction:
+    async def _open(self, inputs: Inputs) -> None:
         try:
-            return self.task.handle(inputs)
+            self.task.open(inputs)
         except UnknownSchema:
             self.task.rolled_back()
             await self._rails.log.codec.refresh()
-            return self.task.handle(replace(inputs, schemas_known=True))
+            self.task.open(replace(inputs, schemas_known=True))
 
     async def _append(self, transaction: Transaction) -> None:
         offsets = await self._rails.log.port.append(transaction.records, self._claim)
