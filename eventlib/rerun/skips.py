@@ -92,7 +92,7 @@ async def _skip_parked(log: EventLog, service: Service, found: _Parked, event_id
     transaction = await act(log, service, found.original.partition, decide)
     if transaction is None:
         return None
-    entry = log.codec.decode(JournalEntry, transaction.journal.value or b"")
+    entry = log.codec.decode(JournalEntry, transaction.journal[-1].value or b"")
     return _skipped(service, found.original, was_parked=True, steps=[step.kind for step in entry.steps])
 
 

@@ -40,6 +40,11 @@ class Steps:
         self._end_run()
         return tuple(self._steps)
 
+    def cut(self) -> tuple[Step, ...]:
+        """Return the steps so far, and go on without them."""
+        steps, self._steps = self.all(), []
+        return steps
+
     def _end_run(self) -> None:
         if not self._topic:
             return

@@ -211,5 +211,5 @@ class _Round(Share):
         member = part.member
         if member in self._leading or member.worth_appending():
             part.transaction = member.task.close()
-            changes = [*part.transaction.changes, part.transaction.journal]
-            part.offsets += batch.append(changes, member.claim)
+            rest = [*part.transaction.changes, *part.transaction.journal]
+            part.offsets += batch.append(rest, member.claim)

@@ -88,6 +88,7 @@ class Task:
         self._takes_more = False
         self._met = False
         self._said_count = 0
+        self._entries: list[JournalEntry] = []
         self._events: list[Record] = []
         self._said: list[Event | None] = []
         self._past: Mapping[str, int] = self.positions.past
@@ -145,8 +146,15 @@ class Task:
         if len(self._events) >= MAX_SAID:
             return False
         self._took += 1
+        if self._said_count and self._inputs.deciders_of(record) is not None:
+            # Others have taken up what was said so far, perhaps to say this: only what came before can tell it again.
+            self._end_entry()
         self._take(record, event)
         return True
+
+    def _end_entry(self) -> None:
+        self._entries.append(JournalEntry(self._code_version, self._at_ms, self._steps.cut(), self._said_count))
+        self._said_count = 0
 
     @property
     def at_ms(self) -> int:
@@ -433,8 +441,8 @@ class Task:
         positions = self._positions()
         changes = self.state.records(Place(self._changelog, self.partition, self._at_ms), self._sources)
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
-        entry = JournalEntry(self._code_version, self._at_ms, self._steps.all(), self._said_count)
-        journal = self._own_record(self._journal, None, entry)
+        self._end_entry()
+        journal = [self._own_record(self._journal, None, entry) for entry in self._entries]
         return Transaction(
             self._events,
             self._said,

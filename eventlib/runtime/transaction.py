@@ -67,7 +67,7 @@ class Transaction(NamedTuple):
     events: list[Record]
     said: list[Event | None]
     changes: list[Record]
-    journal: Record
+    journal: list[Record]
     positions: Positions
     passed: Passed
     parks: bool
@@ -76,4 +76,4 @@ class Transaction(NamedTuple):
     @property
     def records(self) -> list[Record]:
         """Every record of the transaction, in the order in which it stands on the log."""
-        return [*self.events, *self.changes, self.journal]
+        return [*self.events, *self.changes, *self.journal]

@@ -30,6 +30,7 @@ from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.runtime.records import JournalEntry
 from eventlib.topic import Topic
 from services import shop
+from services.stock.events import DeliveryLine, DeliverySubmitted
 from tests.performance.sagas import InstantCarrier, InstantGateway, order, run_orders, stock_up
 
 ASKS = Topic("asks", partitions=2)
@@ -192,6 +193,23 @@ async def test_services_that_hand_on_say_the_same_as_services_that_read(tmp_path
             return said, states
 
     assert await run(f"sqlite:///{tmp_path}/log.db") == await run("memory://")
+
+
+async def test_what_a_journal_entry_has_heard_was_said_in_earlier_ones(tmp_path: Path) -> None:
+    async with open_log(f"sqlite:///{tmp_path}/log.db", shop) as log:
+        async with Runtime(log, ports={"gateway": InstantGateway(), "carrier": InstantCarrier()}) as runtime:
+            line = DeliveryLine(sku="SKU-0", quantity=5)
+            await log.publish(DeliverySubmitted(delivery_id="D", lines=(line,)))
+            await runtime.idle()
+            await log.publish_many([order(0)])
+            await runtime.idle()
+        heard = list[str]()
+        for partition in range(shop.service("stock").partitions):
+            for record in await log.port.read("stock.journal", partition, 0, 1_000):
+                entry = log.codec.decode(JournalEntry, record.value or b"")
+                heard += [step.topic for step in entry.steps if step.kind == "run" and entry.said][:1]
+    # Stock asks a shelf, the shelf answers, and stock joins the answers: an entry each, though all is one commit.
+    assert sorted(heard) == ["dispatches", "orders", "stock.deliveries", "stock.lines", "stock.requests"]
 
 
 async def test_when_it_cannot_be_committed_nobody_has_done_anything(tmp_path: Path) -> None:
