@@ -14,6 +14,7 @@ import pytest
 
 from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of, wait_for
 from tests.saga.laws import History, check_answers, check_laws, read_file
+from tests.saga.pasts import check_pasts
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 FAULTS: dict[str, dict[str, float]] = {
@@ -107,6 +108,7 @@ def _run(directory: Path, chaos: Chaos) -> None:
     again = shop.replay()
     assert again["decisions"] > 0
     assert (again["differences"], again["unknown"]) == (0, []), again["first"]
+    assert check_pasts(shop.url, random.sample(sorted(wanted.orders), 20)) > 20
     _was_tried(history, chaos, fleet)
 
 
