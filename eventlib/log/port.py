@@ -5,7 +5,7 @@ gaps). Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contra
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -124,7 +124,13 @@ class Reader(ABC):
 
 
 class Membership(ABC):
-    """One process's part in running a service: which of its partitions it owns."""
+    """One process's part in running a service: which of its partitions it owns.
+
+    `progress` says the next input of each of its tasks' partitions, for a log whose tools show how far tasks lag; who
+    runs them may set it. Nothing goes by it.
+    """
+
+    progress: Callable[[], Mapping[TopicPartition, int]] | None = None
 
     @abstractmethod
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from time import monotonic
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import OwnershipLost, Retryable
-from eventlib.log.port import Claim, Reader
+from eventlib.log.port import Claim, Reader, TopicPartition
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.host import Host
 from eventlib.runtime.relay import Relay
@@ -44,6 +44,13 @@ class TaskLoop:
     def transactions(self) -> int:
         """How many transactions were committed here."""
         return 0 if self._worker is None else self._worker.transactions
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The next offset of each input that was not handled yet."""
+        if self._worker is None:
+            return {}
+        return {(topic, self.claim.partition): at for topic, at in self._worker.task.positions.next.items()}
 
     def stop(self) -> None:
         """Ask the loop to end after the transaction at hand."""

@@ -13,7 +13,7 @@ from typing import Self
 from eventlib.choreography import Choreography
 from eventlib.errors import OwnershipLost, Retryable, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Claim
+from eventlib.log.port import Claim, TopicPartition
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.host import Host, RuntimeConfig
@@ -122,6 +122,7 @@ class Runtime:
 
     async def _serve(self, service: Service) -> None:
         membership = await self._log.port.join(service.name, service.partitions)
+        membership.progress = lambda: self._progress(service)
         slots = asyncio.Semaphore(self._host.config.concurrent_effects)
         running: dict[int, tuple[Claim, asyncio.Task[None]]] = {}
         try:
@@ -136,6 +137,10 @@ class Runtime:
         finally:
             await asyncio.gather(*(self._end(service, p, task) for p, (_, task) in running.items()))
             await membership.leave()
+
+    def _progress(self, service: Service) -> Mapping[TopicPartition, int]:
+        loops = [loop for (name, _), loop in self._loops.items() if name == service.name]
+        return {place: offset for loop in loops for place, offset in loop.positions.items()}
 
     def _begin(self, service: Service, claim: Claim, slots: asyncio.Semaphore) -> tuple[Claim, asyncio.Task[None]]:
         loop = TaskLoop(service, claim, self._host, slots, self._relay)

@@ -8,6 +8,8 @@ from secrets import token_hex
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.group import MemberAssignment
 
 from eventlib.broker import Cluster as BrokerCluster
 from eventlib.errors import OwnershipLost
@@ -107,6 +109,33 @@ async def test_a_writer_that_was_ended_loses_all_its_claims_and_takes_them_back(
         await log.append([record("a", b"2", partition=partition)], claim)
     assert [r.value for r in await log.read("a", 0, 0, 10)] == [b"1", b"2"]
     assert await log.read("b", 0, 0, 10) == []
+    await member.leave()
+
+
+async def test_kafkas_own_tools_see_who_has_what_and_how_far_it_is(
+    log: Log, broker: BrokerCluster, cluster: Cluster
+) -> None:
+    member = await log.join("s", 2)
+    await until_owns(member, {}, {0, 1})
+    positions = {("a", 0): 5, ("a", 1): 7}
+    member.progress = lambda: positions
+    group, topic = f"{cluster.options.prefix}eventlib.s", f"{cluster.options.prefix}a"
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    await admin.start()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            found: dict[tuple[str, int], int] = {}
+            while found != {(topic, 0): 5, (topic, 1): 7}:
+                await asyncio.sleep(0.1)
+                offsets = await admin.list_consumer_group_offsets(group)
+                found = {(place.topic, place.partition): at.offset for place, at in offsets.items()}
+        (described,) = await admin.describe_consumer_groups([group])
+        ((_, _, state, kind, assignor, members, *_),) = described.groups
+        assert (state, kind, assignor, len(members)) == ("Stable", "consumer", "eventlib-tasks", 1)
+        given = MemberAssignment.decode(members[0][4]).assignment
+        assert given == [(f"{cluster.options.prefix}s.changelog", [0, 1])]
+    finally:
+        await admin.close()
     await member.leave()
 
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -19,11 +20,13 @@ from eventlib.errors import EventlibError, LogUnavailable, WiringError
 from eventlib.log.kafka.assignment import Member, assign
 from eventlib.log.kafka.cluster import GROUP, Cluster
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure, name_of
+from eventlib.log.port import TopicPartition
 
 _KIND = "consumer"  # so that Kafka's own tools can show the group
 _ASSIGNOR = "eventlib-tasks"
 _VERSION = 0
 _NOBODY = ""
+_KEPT = -1  # as long as the brokers keep such notes
 _BEATS = 6
 """How often a member is heard of within the time after which it is given up."""
 
@@ -41,10 +44,10 @@ class _Rebalance(Exception):
 class GroupMember:
     """One process in the group `<application>.<service>`.
 
-    The group is asked who should run what; nothing is committed with it, and safety does not rest on it. A member
-    goes on with its tasks while they are shared out anew, and then gives up those that others have got.
+    The group is asked who should run what; safety does not rest on it, and the offsets committed with it are for
+    onlookers. A member goes on with its tasks while they are shared out anew, and gives up those that others got.
     `assigned` are the tasks that it should run, and `living` the processes that are members; `on_change` is called when
-    the tasks have changed. `runs` says which tasks it has.
+    the tasks have changed. `runs` says which tasks it has, `progress` the next offsets of their inputs.
     """
 
     def __init__(self, cluster: Cluster, service: str, tasks: int, process: str) -> None:
@@ -52,6 +55,7 @@ class GroupMember:
         self.living: frozenset[str] = frozenset()
         self.confirmed_at = float("-inf")
         self.runs: Callable[[], Iterable[int]] = tuple
+        self.progress: Callable[[], Mapping[TopicPartition, int]] = dict
         self.on_change: Callable[[], None] = lambda: None
         self.on_expelled: Callable[[], None] = lambda: None
         self._cluster = cluster
@@ -66,6 +70,7 @@ class GroupMember:
         )
         self._member_id = _NOBODY
         self._generation = -1
+        self._reported = dict[TopicPartition, int]()
 
     async def run(self) -> None:
         """Be a member until cancelled. Raises: LogDenied, WiringError."""
@@ -143,12 +148,29 @@ class GroupMember:
         while True:
             await asyncio.sleep(pause_s)
             await self._heartbeat()
+            await self._report()
 
     async def _heartbeat(self) -> None:
         asked_at = asyncio.get_running_loop().time()
         answer = await self._send(HeartbeatRequest(self._name, self._generation, self._member_id))
         self._refuse(answer.error_code, "being heard of")
         self.confirmed_at = asked_at
+
+    async def _report(self) -> None:
+        """Say how far the tasks have come, for those who show how far they lag; nobody goes on from there."""
+        news = {place: at for place, at in self.progress().items() if self._reported.get(place) != at}
+        if not news:
+            return
+        by_topic = dict[str, list[tuple[int, int, str]]]()
+        for (topic, partition), offset in news.items():
+            by_topic.setdefault(self._cluster.physical(topic), []).append((partition, offset, ""))
+        message = OffsetCommitRequest(self._name, self._generation, self._member_id, _KEPT, [*by_topic.items()])
+        answer = await self._send(message)
+        codes = {code for _, partitions in answer.topics for _, code in partitions}
+        for code in codes & {*_GONE, Code.REBALANCE_IN_PROGRESS}:
+            self._refuse(code, "saying how far it is")
+        if codes == {Code.NONE}:
+            self._reported |= news
 
     async def _send(self, message: Any) -> Any:
         node = await self._cluster.coordinator(GROUP, self._name)

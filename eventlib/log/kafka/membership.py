@@ -35,6 +35,7 @@ class KafkaMembership(Membership):
         self._error: EventlibError | None = None
         self._group = GroupMember(owners.cluster, service, partitions, owners.process)
         self._group.runs = lambda: self._owned
+        self._group.progress = lambda: {} if self.progress is None else self.progress()
         self._group.on_change = self._due.set
         self._group.on_expelled = self._expelled
         self._tasks = [
