@@ -12,7 +12,7 @@ from eventlib.doctor.disk import examine_room, network_file_system
 from eventlib.errors import EventlibError
 from eventlib.log.processes import is_dead
 from eventlib.log.sqlite_errors import explained, is_busy
-from eventlib.log.sqlite_schema import check_version, connect, refuse_cut_off
+from eventlib.log.sqlite_schema import check_version, connect, refuse_cut_off, retired
 
 _LOCK_PATIENCE_S = 3.0
 _CHECK_PATIENCE_S = 60.0
@@ -34,13 +34,14 @@ def examine_file(path: Path) -> list[Diagnosis]:
             return [*found, _examine_place(path)]
         with closing(connect(path)) as connection:
             check_version(connection, path)
-            checks: tuple[Callable[[sqlite3.Connection, Path], Diagnosis], ...] = (
+            checks: tuple[Callable[[sqlite3.Connection, Path], Diagnosis | None], ...] = (
+                _examine_retirement,
                 _examine_journal,
                 _examine_pages,
                 _examine_lock,
                 _examine_owners,
             )
-            found += [check(connection, path) for check in checks]
+            found += [each for check in checks if (each := check(connection, path)) is not None]
     except sqlite3.Error as trouble:
         found.append(_told(explained(trouble, path)))
     except EventlibError as trouble:
@@ -76,6 +77,15 @@ def _examine_room(path: Path) -> Diagnosis | None:
             "file", f"{path} or its directory cannot be written by this user", "give this user write access to both"
         )
     return examine_room("file", path.parent)
+
+
+def _examine_retirement(connection: sqlite3.Connection, path: Path) -> Diagnosis | None:
+    reason = retired(connection)
+    if reason is None:
+        return None
+    undo = "DROP TRIGGER retired; DELETE FROM meta WHERE name = 'retired'"
+    remedy = f'use that one; if nothing has run on it, sqlite3 {path} "{undo}" takes the move back'
+    return error("file", f"it takes nothing more: {reason}", remedy)
 
 
 def _examine_journal(connection: sqlite3.Connection, path: Path) -> Diagnosis:

@@ -14,6 +14,7 @@ from eventlib.log.sqlite_append import Appender
 from eventlib.log.sqlite_errors import is_busy
 from eventlib.log.sqlite_file import LogFile
 from eventlib.log.sqlite_owners import Owners
+from eventlib.log.sqlite_schema import retire, retired
 from eventlib.log.sqlite_state import SqliteOptions, row_of
 from eventlib.log.sqlite_upkeep import Upkeep
 from eventlib.topic import Topic
@@ -90,6 +91,18 @@ class SqliteLog(Log):
 
         await self._file.write(act)
         self._file.learn_topics()
+
+    async def retire(self, reason: str) -> None:
+        """Refuse every further append with LogReadOnly and a reason, whoever makes it and whenever it was opened.
+
+        What is there can still be read. Raises: LogReadOnly, LogUnavailable.
+        """
+        await self._file.write(lambda connection: retire(connection, reason))
+
+    async def retired(self) -> str | None:
+        """Return why it takes no more records, None when it does."""
+        await self._file.refresh()
+        return retired(self._file.open_connection())
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """See `Log.delete_topics`."""

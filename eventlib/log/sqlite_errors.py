@@ -51,6 +51,8 @@ def explained(error: sqlite3.Error, path: Path, what: str = "log") -> EventlibEr
             f"no space is left for the {what} {path} ({error}): nothing of this was written, and what was written before "
             f"is safe; make room on its disk, and the {what} goes on"
         )
+    if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER:  # its only trigger is that of a log that was retired
+        return LogReadOnly(f"the {what} {path} takes nothing more: {error}")
     if is_damaged(error):
         return damaged(path, str(error), what)
     if primary in _FORBIDDEN:

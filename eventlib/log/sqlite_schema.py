@@ -17,6 +17,7 @@ from eventlib.times import now_ms
 OFFSET_BITS = 40
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x65766C67  # "evlg"
+_RETIRED = "retired"
 _HEADER_BYTES = 100
 
 _TABLES = f"""
@@ -51,6 +52,23 @@ CREATE VIEW log AS
     FROM partitions p CROSS JOIN records r
         ON r.position >= p.number << {OFFSET_BITS} AND r.position < (p.number + 1) << {OFFSET_BITS};
 """  # noqa: S608  constants of this file only
+
+
+def retire(connection: sqlite3.Connection, reason: str) -> None:
+    """Let the file refuse every further record, also from processes that have it open, and tell them a reason.
+
+    Raises: sqlite3.Error.
+    """
+    quoted = reason.replace("'", "''")
+    refuse = f"SELECT RAISE(ABORT, '{quoted}')"
+    connection.execute(f"CREATE TRIGGER IF NOT EXISTS {_RETIRED} BEFORE INSERT ON records BEGIN {refuse}; END")
+    connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_RETIRED, reason))
+
+
+def retired(connection: sqlite3.Connection) -> str | None:
+    """Return the reason why a log takes no more records, None when it does. Raises: sqlite3.Error."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_RETIRED,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def refuse_cut_off(path: Path) -> None:

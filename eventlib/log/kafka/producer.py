@@ -85,6 +85,17 @@ class Producer:
         await self._end(committed=True)
         return offsets
 
+    async def pass_over(self, place: TopicPartition, offsets: int) -> None:
+        """Use up so many offsets of a partition, at least one, for nothing that anybody could read.
+
+        An aborted transaction does that: its records are seen by nobody, and its end is no record. It is under way
+        when this returns; the partition's end says when it is done. Raises: as `commit`.
+        """
+        nothing = Record(*place, -1, 0, None, None)
+        await self._announce({place})
+        await self._write(self._batches([nothing] * (offsets - 1)), self._cluster.options.transaction_timeout_s)
+        await self._end(committed=False)
+
     def _batches(self, records: Sequence[Record]) -> list[Batch]:
         compression = _COMPRESSION[self._cluster.options.compression]
         producing = Producing(self._id, self._epoch, self._transactional_id is not None, compression)

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 
-from eventlib.errors import TopicMismatch, WiringError
+from eventlib.errors import LogUnavailable, TopicMismatch, WiringError
 from eventlib.log.kafka.appends import Appends
 from eventlib.log.kafka.cluster import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure, name_of
@@ -28,7 +29,13 @@ _OWN = "_eventlib."
 OWNERS = Topic(f"{_OWN}owners", partitions=1, compacted=True)
 """Who has taken which partition of which service, newest last: a claim's epoch is its offset there."""
 
-_DECLARATIONS = Topic(f"{_OWN}topics", partitions=1, compacted=True)
+INCOMING = Topic(f"{_OWN}incoming", partitions=1)
+"""There as long as the log is a copy that is not whole yet."""
+
+DECLARATIONS = Topic(f"{_OWN}topics", partitions=1, compacted=True)
+"""What Kafka has no setting for, by topic."""
+
+_KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _TOPIC = 2  # among the kinds of resources
 _SET = 0
 _MOST_REPLICAS = 3
@@ -39,6 +46,7 @@ class Topics:
 
     def __init__(self, cluster: Cluster, looks: Looks, appends: Appends) -> None:
         self.known: Mapping[str, Topic] = {}
+        self.receives = False
         self._cluster = cluster
         self._looks = looks
         self._appends = appends
@@ -62,6 +70,8 @@ class Topics:
         """See `Log.create_topics`. Raises: TopicMismatch also for a topic that has its times from the brokers."""
         declared = [*topics]
         await self.load()
+        if INCOMING.name in self._cluster.topics and not self.receives:
+            raise LogUnavailable("this log is a copy that is not whole yet: have `eventlib copy` finish it")
         await self._refuse_mismatches(declared)
         missing = [topic for topic in declared if topic.name not in self._cluster.topics]
         if missing:
@@ -77,7 +87,7 @@ class Topics:
     async def delete(self, names: Iterable[str]) -> None:
         """See `Log.delete_topics`."""
         await self.load()
-        there = [name for name in names if name in self.known]
+        there = [name for name in names if name in self._cluster.topics]
         if not there:
             return
         options = self._cluster.options
@@ -87,9 +97,13 @@ class Topics:
         await self._cluster.persist(lambda: self._look_for_none(there), options.append_timeout_s)
         await self.load()
 
+    async def create_keeping_all(self, topics: Sequence[Topic]) -> None:
+        """Create topics that lose nothing for now: neither retention nor compaction, until `create` sets them."""
+        await self._create(topics, _KEEPS_ALL)
+
     async def create_own(self) -> None:
         """Create the topics that this log keeps for itself, where they are missing."""
-        missing = [topic for topic in (OWNERS, _DECLARATIONS) if topic.name not in self._cluster.topics]
+        missing = [topic for topic in (OWNERS, DECLARATIONS) if topic.name not in self._cluster.topics]
         if missing:
             await self._create(missing)
 
@@ -117,13 +131,13 @@ class Topics:
                 raise failure(code, f"looking at the settings of topic {name}")
         return found
 
-    async def _create(self, topics: Sequence[Topic]) -> None:
+    async def _create(self, topics: Sequence[Topic], but: Mapping[str, str] = MappingProxyType({})) -> None:
         options = self._cluster.options
         replicas = options.replication_factor or min(_MOST_REPLICAS, len(self._cluster.brokers))
         requests: list[Any] = [
             (self._cluster.physical(topic.name), topic.partitions, replicas, [], [*configs.items()])
             for topic in topics
-            for configs in [creation_configs(topic, replicas, options)]
+            for configs in [{**creation_configs(topic, replicas, options), **but}]
         ]
         message = CreateTopicsRequest(requests, int(options.request_timeout_s * 1000), validate_only=False)
         await self._cluster.persist(lambda: self._create_once(message), options.append_timeout_s)
@@ -183,15 +197,15 @@ class Topics:
             content = {"partitioner": topic.partitioner, "latest": topic.latest}
             if self._declared.get(topic.name) != content:
                 value = json.dumps(content).encode()
-                records.append(Record(_DECLARATIONS.name, 0, -1, now_ms(), topic.name.encode(), value))
+                records.append(Record(DECLARATIONS.name, 0, -1, now_ms(), topic.name.encode(), value))
         if records:
             await self.create_own()
             await self._appends.append(records)
 
     async def _read_declarations(self) -> None:
-        if _DECLARATIONS.name not in self._cluster.topics:
+        if DECLARATIONS.name not in self._cluster.topics:
             return
-        while records := await self._looks.read((_DECLARATIONS.name, 0), self._read_to, 1_000):
+        while records := await self._looks.read((DECLARATIONS.name, 0), self._read_to, 1_000):
             for record in records:
                 self._declared[(record.key or b"").decode()] = json.loads(record.value or b"{}")
             self._read_to = records[-1].offset + 1

@@ -1,0 +1,91 @@
+"""`eventlib copy`: a shop moves to Kafka."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from eventlib.cli import output
+from eventlib.copying.copying import Copying
+from eventlib.copying.report import PartitionReport, Report
+from eventlib.copying.source import held
+from eventlib.errors import WiringError
+
+
+def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool, as_json: bool) -> None:
+    """Copy a log, compare, retire the source unless it stays, and print what was copied."""
+    if not target.startswith("kafka://"):
+        raise WiringError(f"--to {target}: a copy is made to Kafka, kafka://host:port/[?prefix=NAME.]")
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=as_json or not sys.stderr.isatty(),
+    )
+    with bars:
+        retire_with = None if source_stays else f"it has moved to {target}"
+        report = asyncio.run(_copy(source, target, retire_with, from_scratch, bars))
+    if as_json:
+        output.print_json([{"from": source, "to": target, **_as_json(report)}])
+    else:
+        _print(source, target, report)
+
+
+async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bars: Progress) -> Report:
+    try:
+        from eventlib.log.kafka.incoming import Incoming
+    except ModuleNotFoundError as error:
+        raise WiringError(f"a kafka log needs the package {error.name}: install eventlib-sagas[kafka]") from error
+    tasks = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what)
+        bars.update(tasks[what], completed=done, total=total)
+
+    async with held(source) as log:
+        topics = list((await log.topics()).values())
+        incoming = await Incoming.open(target)
+        try:
+            if from_scratch:
+                await incoming.discard(topics)
+            return await Copying(log, incoming, topics, show).run(retire_with)
+        finally:
+            await incoming.close()
+
+
+def _print(source: str, target: str, report: Report) -> None:
+    shown = output.table("topic", "partitions", "records", right=["partitions", "records"], whole=["topic"])
+    for topic, partitions in _by_topic(report):
+        shown.add_row(topic, str(len(partitions)), f"{sum(each.records for each in partitions):,}")
+    console = output.terminal()
+    if report.partitions:
+        console.print(shown)
+        total = sum(each.records for each in report.partitions)
+        print(f"\n{total:,} records are the same on both sides.")
+    else:
+        print("The copy was whole already, and is open for use now.")
+    stays = "takes nothing more" if report.source_retired else "is as it was: let no service run on it beside the copy"
+    print(f"{source} {stays}.\nGo on with: eventlib run --log '{target}'")
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    topics = [
+        {
+            "topic": topic,
+            "records": sum(each.records for each in partitions),
+            "ends": [each.end for each in partitions],
+            "hashes": [each.hash for each in partitions],
+        }
+        for topic, partitions in _by_topic(report)
+    ]
+    return {"source_retired": report.source_retired, "topics": topics}
+
+
+def _by_topic(report: Report) -> list[tuple[str, Sequence[PartitionReport]]]:
+    return [(topic, list(found)) for topic, found in groupby(report.partitions, key=lambda each: each.topic)]

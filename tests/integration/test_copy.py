@@ -1,0 +1,303 @@
+"""`eventlib copy`: what has moved to Kafka is what was in the file, at the same offsets, whatever interrupts it."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from eventlib.broker import Cluster
+from eventlib.codec.schemas import SCHEMAS
+from eventlib.copying.copying import Copying
+from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
+from eventlib.log.kafka.incoming import Incoming
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.kafka.producer import Producer
+from eventlib.log.kafka.topics import INCOMING, Topics
+from eventlib.log.port import Log, Record
+from eventlib.log.sqlite import SqliteLog
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+from tests.saga.shop_runs import EVENTLIB
+
+LONG_AGO_MS = 1_200_000_000_000
+TOPICS = [
+    Topic("facts", partitions=3),
+    Topic("newest", partitions=2, compacted=True),
+    Topic("brief", partitions=2, retention=timedelta(hours=1)),
+    Topic("twice", partitions=1, latest=True),
+    Topic("twice.latest", partitions=1, compacted=True),
+    Topic("till.changelog", partitions=3, compacted=True, max_event_bytes=8_000_000),
+    Topic("till.journal", partitions=3, max_event_bytes=8_000_000),
+    Topic("untouched", partitions=2),
+    SCHEMAS,
+]
+DENSE = {"till.changelog", "twice.latest", SCHEMAS.name}
+
+
+@pytest.fixture
+def target(broker: Cluster) -> str:
+    return f"{broker.url}/?prefix={token_hex(4)}."
+
+
+@pytest.fixture
+async def source(tmp_path: Path) -> AsyncIterator[SqliteLog]:
+    log = await SqliteLog.open(tmp_path / "till.db")
+    await fill(log)
+    yield log
+    await log.close()
+
+
+@pytest.fixture
+async def incoming(target: str) -> AsyncIterator[Incoming]:
+    opened = await Incoming.open(target)
+    yield opened
+    await opened.close()
+
+
+async def fill(log: SqliteLog) -> None:
+    """Put on a log whatever a log can hold: records of every form, and gaps before, between and after them."""
+    await log.create_topics(TOPICS)
+    full = Record(
+        "facts", 0, -1, now_ms(), b"k", b"v", "id", "Type", "till/desk", "subj\u00e9ct", 7, "corr", "cause", "00-ab"
+    )
+    await log.append(
+        [full, full._replace(headers=(("task", b'{"a": 1}'), ("x", b"\xff\x00"))), full._replace(partition=1)]
+    )
+    plain = Record("facts", 0, -1, LONG_AGO_MS, None, None)
+    await log.append([plain, plain._replace(value=b""), plain._replace(key=b"", value=b"\x00" * 100)])
+    await log.append([Record("facts", 2, -1, now_ms() + i, b"%d" % i, os.urandom(i % 700)) for i in range(5_000)])
+    for each in (400, 3, 1):  # newest of each key, so that what was before leaves gaps
+        await log.append([Record("newest", i % 2, -1, now_ms(), b"k%d" % (i % each), b"%d" % i) for i in range(700)])
+    await log.append([Record("brief", 0, -1, LONG_AGO_MS, b"old", b"old") for _ in range(1_500)])
+    await log.append([Record("brief", 1, -1, LONG_AGO_MS, b"old", b"old") for _ in range(2)])
+    await log.append([Record("brief", 0, -1, now_ms(), b"new", b"new")])
+    states = [Record("till.changelog", i % 3, -1, now_ms(), b"s%d" % (i % 50), b"%d" % i) for i in range(2_000)]
+    await log.append([*states, Record("till.changelog", 1, -1, now_ms(), b"huge", os.urandom(5_000_000))])
+    await log.append(
+        [Record("twice", 0, -1, now_ms(), b"k", b"1"), Record("twice.latest", 0, -1, now_ms(), b"k", b"1")]
+    )
+    await log.append([Record(SCHEMAS.name, 0, -1, now_ms(), b"schema", b"{}")])
+    await log.compact()
+    await log.append([Record("till.changelog", 0, -1, now_ms(), b"s0", None)])
+    assert await log.start("brief", 0) == 1_500
+    assert await log.start("brief", 1) == await log.end("brief", 1) == 2
+
+
+def copy(source: SqliteLog, target: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return eventlib("copy", "--from", source.url, "--to", target, "--json", *options)
+
+
+def eventlib(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([EVENTLIB, *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+def killed_copy(source: SqliteLog, target: str, after_s: float) -> bool:
+    """Begin a copy, and kill it after so many seconds; False when it was over before."""
+    command = [EVENTLIB, "copy", "--from", source.url, "--to", target]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as copying:
+        try:
+            copying.wait(timeout=after_s)
+        except subprocess.TimeoutExpired:
+            copying.send_signal(signal.SIGKILL)
+            return True
+    return False
+
+
+async def everything(log: Log, topic: Topic, partition: int) -> list[Record]:
+    found = list[Record]()
+    while records := await log.read(topic.name, partition, found[-1].offset + 1 if found else 0, 10_000):
+        found += records
+    return found
+
+
+async def check_same(source: SqliteLog, target: str) -> None:
+    copied = await KafkaLog.open(target)
+    try:
+        assert await copied.topics() == await source.topics()
+        for topic in TOPICS:
+            for partition in range(topic.partitions):
+                here, there = [await everything(log, topic, partition) for log in (source, copied)]
+                if topic.name in DENSE:
+                    here = [record._replace(offset=offset) for offset, record in enumerate(here)]
+                else:
+                    assert await copied.end(topic.name, partition) == await source.end(topic.name, partition)
+                    assert await copied.start(topic.name, partition) == await source.start(topic.name, partition)
+                assert there == here, f"{topic.name}/{partition}"
+    finally:
+        await copied.close()
+
+
+async def test_every_kind_of_record_and_gap_arrives_as_it_was(source: SqliteLog, target: str) -> None:
+    done = copy(source, target)
+    assert done.returncode == 0, done.stderr
+    await check_same(source, target)
+    said = json.loads(done.stdout)
+    assert said["source_retired"] is True
+    assert {each["topic"]: each["records"] for each in said["topics"]} == {
+        topic.name: sum([len(await everything(source, topic, p)) for p in range(topic.partitions)]) for topic in TOPICS
+    }
+
+
+async def test_what_has_moved_takes_nothing_more_and_the_copy_does(source: SqliteLog, target: str) -> None:
+    assert copy(source, target).returncode == 0
+    with pytest.raises(LogReadOnly, match=r"till.db takes nothing more: it has moved to kafka://"):
+        await source.append([Record("facts", 0, -1, now_ms(), b"k", b"v")])
+    end = await source.end("facts", 0)
+    copied = await KafkaLog.open(target)
+    try:
+        assert await copied.append([Record("facts", 0, -1, now_ms(), b"k", b"v")]) == [end]
+        claim = await copied.seize("till", 1)
+        journal = Record("till.journal", 1, -1, now_ms(), None, b"step")
+        assert await copied.append([journal], claim) == [await source.end("till.journal", 1)]
+    finally:
+        await copied.close()
+    refused = copy(source, target + "other.")
+    assert (refused.returncode, "takes nothing more, since it has moved to" in refused.stderr) == (1, True)
+    diagnosed = eventlib("doctor", "--log", source.url, "--json")
+    assert "it has moved to" in diagnosed.stdout
+
+
+async def test_killed_again_and_again_it_goes_on_where_it_was(source: SqliteLog, target: str) -> None:
+    seed = 20_261
+    chance = random.Random(seed)
+    kills = sum(killed_copy(source, target, chance.uniform(0.6, 3.0)) for _ in range(6))
+    print(f"seed {seed}: {kills} kills came in time")
+    done = copy(source, target)
+    assert done.returncode == 0 or "has been used as a log already" in done.stderr, done.stderr
+    assert kills >= 2, "too few kills came in time: nothing was tried"
+    await check_same(source, target)
+
+
+class Cut(Exception):
+    pass
+
+
+def cut_in_a_gap(broken: pytest.MonkeyPatch) -> None:
+    """The offsets of a gap are written, and the transaction that they are in stays open."""
+    end = Producer._end  # noqa: SLF001  there is no other way to be between the two
+
+    async def fall(producer: Producer, *, committed: bool) -> None:
+        if not committed:
+            raise Cut
+        await end(producer, committed=committed)
+
+    broken.setattr(Producer, "_end", fall)
+
+
+def cut_between_writes(broken: pytest.MonkeyPatch) -> None:
+    put, writes = Incoming.put, 0
+
+    async def fall(incoming: Incoming, records: Sequence[Record]) -> None:
+        nonlocal writes
+        writes += 1
+        if writes > 6:
+            raise Cut
+        await put(incoming, records)
+
+    broken.setattr(Incoming, "put", fall)
+
+
+def cut_before_it_is_open(broken: pytest.MonkeyPatch) -> None:
+    """Everything is there and compared, and compaction may begin, but nobody may use it yet."""
+    delete = Topics.delete
+
+    async def fall(topics: Topics, names: Iterable[str]) -> None:
+        if [*names] == [INCOMING.name]:
+            raise Cut
+        await delete(topics, names)
+
+    broken.setattr(Topics, "delete", fall)
+
+
+@pytest.mark.parametrize("cut", [cut_in_a_gap, cut_between_writes, cut_before_it_is_open])
+async def test_broken_off_at_its_most_delicate_moments(
+    source: SqliteLog,
+    target: str,
+    incoming: Incoming,
+    cut: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topics = list((await source.topics()).values())
+    copying = Copying(source, incoming, topics, lambda *_: None)
+    with monkeypatch.context() as broken:
+        cut(broken)
+        with pytest.raises(Cut):
+            await copying.run(None)
+    unfinished = await KafkaLog.open(target)
+    with pytest.raises(LogUnavailable, match="a copy that is not whole yet"):
+        await unfinished.create_topics(TOPICS)
+    await unfinished.close()
+    done = copy(source, target, "--source-stays")
+    assert done.returncode == 0, done.stderr
+    await check_same(source, target)
+
+
+class Publisher:
+    """Publishes something each time that everything was copied, and before it is compared."""
+
+    def __init__(self, source: SqliteLog, times: int) -> None:
+        self.left = [Record(("facts", "newest")[i % 2], 0, -1, now_ms(), b"late", b"%d" % i) for i in range(times)]
+        self._source = source
+        self._before = ""
+        self._appends = list["asyncio.Future[list[int]]"]()
+
+    def __call__(self, what: str, _done: int, _total: int) -> None:
+        if (self._before, what) == ("copying", "comparing") and self.left:
+            self._appends.append(asyncio.ensure_future(self._source.append([self.left.pop()])))
+        self._before = what
+
+
+async def test_what_others_publish_meanwhile_is_copied_too(source: SqliteLog, target: str, incoming: Incoming) -> None:
+    topics = list((await source.topics()).values())
+    without_a_pause, now_and_then = Publisher(source, 20), Publisher(source, 3)
+    with pytest.raises(LogUnavailable, match="without a pause"):
+        await Copying(source, incoming, topics, without_a_pause).run(None)
+    report = await Copying(source, incoming, topics, now_and_then).run(None)
+    assert (len(without_a_pause.left), now_and_then.left) == (15, [])
+    assert report.partitions
+    await check_same(source, target)
+
+
+async def test_records_of_somebody_else_are_found(source: SqliteLog, target: str, incoming: Incoming) -> None:
+    topics = list((await source.topics()).values())
+    await incoming.begin(topics, source.log_id)
+    await incoming.put([Record("facts", 0, 0, now_ms(), b"k", b"not the same")])
+    with pytest.raises(LogCorrupt, match="somebody else"):
+        await incoming.put([Record("facts", 0, 0, now_ms(), b"k", b"again")])
+    refused = copy(source, target)
+    assert (refused.returncode, "facts/0 is not the same" in refused.stderr) == (1, True)
+    assert copy(source, target, "--from-scratch").returncode == 0
+    await check_same(source, target)
+
+
+async def test_what_is_refused(source: SqliteLog, target: str, tmp_path: Path) -> None:
+    member = await source.join("till", 3)
+    try:
+        refused = await asyncio.to_thread(copy, source, target)  # it is heard of meanwhile, as one that runs is
+        assert "service till runs on sqlite:///" in refused.stderr
+    finally:
+        await member.leave()
+    other = await SqliteLog.open(tmp_path / "other.db")
+    await other.create_topics([Topic("facts", partitions=1)])
+    await other.close()
+    begun = await Incoming.open(target)
+    await begun.begin([Topic("facts", partitions=1)], "another")
+    await begun.close()
+    assert "unfinished copy of another log" in copy(source, target).stderr
+    used = await KafkaLog.open(target + "used.")
+    await used.create_topics([Topic("facts", partitions=3)])
+    await used.close()
+    for option in ((), ("--from-scratch",)):
+        assert "has been used as a log already" in copy(source, target + "used.", *option).stderr
+    for wrong in (["--from", "memory://", "--to", target], ["--from", source.url, "--to", "sqlite:///other.db"]):
+        refused = eventlib("copy", *wrong)
+        assert (refused.returncode, "a copy is made" in refused.stderr) == (1, True)
+    assert await source.append([Record("facts", 0, -1, now_ms(), b"k", b"v")])

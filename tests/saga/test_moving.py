@@ -1,0 +1,72 @@
+"""A shop moves to Kafka in the middle of its sagas: it is killed, copied, and goes on there; then the laws hold."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from secrets import token_hex
+
+from eventlib.broker import Cluster
+from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of
+from tests.saga.laws import History, check_laws, read_file
+from tests.saga.shop_runs import EVENTLIB, ROOT, ShopLog, order_file
+
+FAULTS = {
+    "gateway": {"decline": 0.05, "timeout": 0.05, "lost": 0.05, "duplicate": 0.05},
+    "carrier": {"undeliverable": 0.05, "timeout": 0.05, "lost": 0.05, "duplicate": 0.05},
+}
+STOCK_UNITS = 1_000
+
+
+def test_a_shop_moves_with_its_running_sagas(tmp_path: Path, broker: Cluster) -> None:
+    shop = ShopLog(tmp_path)
+    moved = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+    file, ledger = order_file(tmp_path, 200), tmp_path / "simulators.db"
+    outside = f"http://127.0.0.1:{free_port()}"
+    environment = {
+        "SHOP_GATEWAY_URL": f"{outside}/gateway",
+        "SHOP_CARRIER_URL": f"{outside}/carrier",
+        "EVENTLIB_STATE_DIR": str(tmp_path / "state"),
+    }
+    importing = (*SERVICES, "import", str(file), "--json", "--stock", str(STOCK_UNITS), "--rejects", str(shop.rejects))
+    with Fleet(shop, environment) as fleet:
+        port = outside.rpartition(":")[2]
+        fleet.start("simulators", *SERVICES, "simulators", "--port", port, "--ledger", str(ledger), "--seed", "3")
+        set_faults(outside, FAULTS)
+        fleet.start("placing", *importing, "--place-only")
+        fleet.result("placing")
+        fleet.start_services("here")
+        fleet.ready("here")
+        while ended(shop) < 20:
+            time.sleep(0.1)
+        fleet.kill("here")
+        stories = History(shop.tail()).stories
+        assert 20 <= ended(shop) < len(stories), "no saga was under way"
+
+        copied = eventlib("copy", "--from", shop.url, "--to", moved.url, "--json")
+        assert json.loads(copied)["source_retired"] is True
+        assert list(moved.tail()) == list(shop.tail())
+
+        fleet.shop = moved
+        fleet.start_services("there")
+        fleet.ready("there")
+        fleet.start("seeing-through", *importing)
+        summary = summary_of(fleet.result("seeing-through"))
+        fleet.stop("there", "simulators")
+    print(summary)
+    assert summary["placed"] == 0
+    history = History(moved.tail())
+    check_laws(read_file(file), history, ledger, STOCK_UNITS)
+    assert moved.parked() == []
+    replayed = moved.replay()
+    assert (replayed["differences"], replayed["unknown"]) == (0, [])
+
+
+def ended(shop: ShopLog) -> int:
+    return sum(
+        story.said["OrderCompleted"] + story.said["OrderCancelled"] for story in History(shop.tail()).stories.values()
+    )
+
+
+def eventlib(*arguments: str) -> str:
+    return subprocess.run([EVENTLIB, *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
