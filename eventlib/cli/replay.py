@@ -1,114 +1,90 @@
 """`eventlib replay`: today's code on old days."""
 
 import asyncio
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
-
-from eventlib.cli import output
-from eventlib.cli.differing import difference_lines
 from eventlib.cli.opened import refuse_missing
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
+from eventlib.cli.replay_output import print_gate, print_report
+from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
-from eventlib.replay import Part, Report, replay
+from eventlib.replay import Gate, Part, Report, replay
+from eventlib.replay.flights import Flights
 from eventlib.replay.parts import cores, in_parts
-from eventlib.replay.report import Difference, HandlerReport, merged
+from eventlib.replay.report import NOTHING_COMPARED, merged
+from eventlib.replay.strands import Standing, standing
 from eventlib.runtime import collect_garbage_seldom
 from eventlib.times import time_of
 
-_NAMED = 5
-"""How many orders of a handler are named."""
+T = TypeVar("T")
+
+_OBJECTS = 500_000
+"""More than a replay holds in its window: as long as that moves on there is nothing to collect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be compared: services (none: all), from when on, and how many differences are shown."""
+    """What is to be compared: services (none: all), from when on, and of how many sagas a difference is shown."""
 
     services: tuple[str, ...]
     since: str | None
     limit: int
 
 
-def print_replay(place: Place, wanted: Wanted, *, as_json: bool) -> int:
+def replay_all(place: Place, wanted: Wanted, *, as_json: bool) -> int:
     """Print what today's code would have done otherwise, and return the exit code: 1 if anything."""
-    report = _replayed(place, wanted)
-    if as_json:
-        output.print_json([_json(report)])
-    else:
-        _print(report)
+    report = _Replayer(place, wanted).report()
+    print_report(report, as_json=as_json)
     return 0 if report.same else 1
 
 
-def _replayed(place: Place, wanted: Wanted) -> Report:
-    choreography = load_choreography(place.app)
-    refuse_missing(place.url)
-    since = None if wanted.since is None else time_of(wanted.since)
-    services = wanted.services or None
-    for name in wanted.services:
-        choreography.service(name)
-
-    async def opened(part: Part) -> Report:
-        async with open_log(place.url, choreography, read_only=True) as log:
-            return await replay(log, services=services, since=since, limit=wanted.limit, part=part)
-
-    collect_garbage_seldom()
-    return merged(in_parts(lambda part: asyncio.run(opened(part)), cores()), wanted.limit)
+def replay_in_flight(place: Place, wanted: Wanted, *, as_json: bool) -> int:
+    """Print what today's code would do to the sagas in flight, and return the exit code: 1 if it cannot take over."""
+    found = _Replayer(place, wanted).gate()
+    print_gate(found, as_json=as_json)
+    return 0 if found.is_open else 1
 
 
-def _json(report: Report) -> dict[str, object]:
-    return {
-        "events": report.events,
-        "transactions": report.transactions,
-        "decisions": report.decisions,
-        "differences": report.differences,
-        "orders": report.stories,
-        "handlers": [asdict(handler) for handler in report.handlers],
-        "first": [{**asdict(each), "at": output.iso_ms(each.at_ms)} for each in report.first],
-        "unknown": report.unknown,
-        "notes": report.notes,
-    }
+class _Replayer:
+    """Replays a log in several processes; each opens it for itself."""
 
+    def __init__(self, place: Place, wanted: Wanted) -> None:
+        self._choreography = load_choreography(place.app)
+        refuse_missing(place.url)
+        self._url = place.url
+        self._since = None if wanted.since is None else time_of(wanted.since)
+        self._services = [self._choreography.service(name).name for name in wanted.services] or None
+        self._limit = wanted.limit
+        collect_garbage_seldom(growth=_OBJECTS)
 
-def _print(report: Report) -> None:
-    console = output.terminal()
-    for note in report.notes:
-        console.print(Text(f"Note: {note}.", style="yellow"))
-    scope = f"{report.decisions:,} decisions on {report.events:,} events"
-    if report.same:
-        console.print(f"Nothing differs: {scope} are what they were.")
-        return
-    if report.differences:
-        console.print(Text(f"{report.differences:,} of {scope} differ.", style="bold"))
-        console.print()
-        _print_handlers(console, report.differing)
-    for difference in report.first:
-        console.print()
-        _print_difference(console, difference)
-    if report.unknown:
-        console.print()
-        console.print(Text(f"{len(report.unknown):,} events that no journal knows of:", style="bold"))
-        for each in report.unknown[:_NAMED]:
-            console.print(Text(f"  {output.printable(each)}"))
+    def report(self, sagas: Collection[str] | None = None) -> Report:
+        """Return what differs, of some sagas or of all."""
 
+        def work(part: Part) -> Report:
+            return self._opened(
+                lambda log: replay(
+                    log, services=self._services, since=self._since, sagas=sagas, limit=self._limit, part=part
+                )
+            )
 
-def _print_handlers(console: Console, handlers: tuple[HandlerReport, ...]) -> None:
-    table = output.table("handler", "decisions", "differ", "orders", "such as", right=("decisions", "differ", "orders"))
-    for handler in handlers:
-        such_as = ", ".join(handler.stories[:_NAMED]) + (", …" if len(handler.stories) > _NAMED else "")
-        counts = (handler.decisions, handler.differences, len(handler.stories))
-        table.add_row(Text(handler.handler), *(f"{count:,}" for count in counts), Text(output.printable(such_as)))
-    console.print(table)
+        return merged(in_parts(work, cores()), self._limit)
 
+    def gate(self) -> Gate:
+        """Return how the sagas in flight stand, and what differs for them."""
 
-def _print_difference(console: Console, difference: Difference) -> None:
-    given = difference.input
-    what = f"on {given.type} {given.id[:8]}…" if given.topic else f"when {given.type} passed"
-    head = Text.assemble((difference.story, "bold"), f"  {difference.handler} ", (what, "dim"))
-    head.append(f", {output.iso_ms(difference.at_ms)}", style="dim")
-    console.print(head)
-    for sign, line in difference_lines(difference):
-        style = {"-": "red", "+": "green"}.get(sign, "")
-        console.print(Padding(Text(f"{sign} {output.printable(line)}", style=style), (0, 0, 0, 2), expand=False))
+        async def look(log: EventLog) -> tuple[Flights, Standing]:
+            flights = Flights(log)
+            return flights, await standing(log, flights)
+
+        flights, found = self._opened(look)
+        return Gate(found, self.report(flights.keys) if flights.keys else NOTHING_COMPARED)
+
+    def _opened(self, look: Callable[[EventLog], Awaitable[T]]) -> T:
+        async def opened() -> T:
+            async with open_log(self._url, self._choreography, read_only=True) as log:
+                return await look(log)
+
+        return asyncio.run(opened())

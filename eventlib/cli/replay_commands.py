@@ -25,8 +25,12 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
             show_default=False,
         ),
     ] = None,
+    in_flight: Annotated[
+        bool,
+        typer.Option("--in-flight", metavar="", help="Only what has not ended: the gate before a deployment."),
+    ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="Of how many orders a difference is shown in full.")
+        int, typer.Option("--limit", metavar="N", min=0, help="Of how many sagas a difference is shown in full.")
     ] = 10,
     key: Annotated[
         str | None,
@@ -91,8 +95,12 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     Each recorded input is decided again, in the recorded order, and what
     today's code says is compared with what was said: types, fields, keys,
     order. Nothing differs: exit code 0. Else 1, with the handlers and the
-    orders. The past stays as it was: what follows from an input is what
+    sagas. The past stays as it was: what follows from an input is what
     was recorded, so one change counts once. No effect is run.
+
+    --in-flight compares only the sagas that have not ended, and lists those
+    that today's code would strand: their state cannot be read, or nothing
+    is left that moves them.
 
     With --break-at it makes one call again, and stops in the debugger at the
     handler's first line, with the state and the event of that moment as the
@@ -101,6 +109,7 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     [dim]Examples:[/dim]
       eventlib replay
       eventlib replay --service stock --since 2026-01-31
+      eventlib replay --in-flight
       eventlib replay --json | jq '.handlers[] | select(.differences > 0)'
       eventlib replay --key 536365 --break-at 6dd20bf1
     """
@@ -111,7 +120,8 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         return
     if key is not None or break_at is not None or decider is not None:
         raise typer.BadParameter("--key and --break-at go together, perhaps with --decider", param_hint="--break-at")
-    from eventlib.cli.replay import Wanted, print_replay
+    from eventlib.cli.replay import Wanted, replay_all, replay_in_flight
 
-    wanted = Wanted(tuple(service or ()), since, limit)
-    raise typer.Exit(print_replay(Place.of(context, app, log), wanted, as_json=as_json))
+    place, wanted = Place.of(context, app, log), Wanted(tuple(service or ()), since, limit)
+    run = replay_in_flight if in_flight else replay_all
+    raise typer.Exit(run(place, wanted, as_json=as_json))

@@ -22,7 +22,7 @@ from eventlib.replay.setting import Setting, after
 from eventlib.replay.strip import Item, Taker
 from eventlib.replay.window import SaidBy
 from eventlib.runtime.causes import cause_of_input
-from eventlib.runtime.entry import Entry, Memory
+from eventlib.runtime.entry import NO_MEMORY, Entry, Memory
 from eventlib.runtime.parking import original_of
 from eventlib.runtime.past import mark_of
 from eventlib.runtime.records import JournalEntry, Step
@@ -30,7 +30,10 @@ from eventlib.service import Service
 
 
 class Plan(NamedTuple):
-    """What one decider does with one type of event, looked up once; `handler` is `service/decider.handler`."""
+    """What one decider does with one type of event, looked up once; `handler` is `service/decider.handler`.
+
+    An event is plain when it is ours and no request: then its own id and saga are those of its cause.
+    """
 
     decider: Decider[Any]
     entries: KeptEntries
@@ -38,6 +41,7 @@ class Plan(NamedTuple):
     handler: str
     wants_meta: bool
     is_request: bool
+    is_plain: bool
     has_deadlines: bool
 
 
@@ -63,17 +67,18 @@ class Again:
         self._at_ms = 0
         self._code_differs = False
         self._judges = False
-        self._stories = setting.asked.stories
+        self._sagas = setting.asked.sagas
 
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
-        source = f"{self.service.speaks_as}/{decider.name}"
+        source, contract = f"{self.service.speaks_as}/{decider.name}", contract_of(event_type)
         return Plan(
             decider,
             self._setting.entries[decider.name],
             source,
             f"{source}.{decider.handlers[event_type].name}",
             decider.wants_meta(event_type),
-            contract_of(event_type).request,
+            contract.request,
+            not contract.request and contract.foreign is None,
             decider.has_deadlines,
         )
 
@@ -97,7 +102,8 @@ class Again:
                 case "release" if step.topic:
                     await self._release(step, refused.get(step.decider))
                 case "answer":  # from outside, as it was; its decider takes it as an input, later
-                    self._claimed(f"{self.service.speaks_as}/{step.decider}", step.key, step.request, step.request)
+                    source = f"{self.service.speaks_as}/{step.decider}"
+                    self._claimed((source, step.key, step.request), step.request, step.decider)
                 case "reset" if step.topic in self._takers:
                     self._takers[step.topic].go_to(step.last)
                 case "stall" | "release" | "skip" | "reset":
@@ -179,28 +185,25 @@ class Again:
 
     def _decide(self, plan: Plan, record: Record, event: Event | UndecodableRecord, *, waited: bool = False) -> None:
         """Decide on one input again; `waited` tells that it was parked, so that no deadline could pass before it."""
-        decider, entries, key = plan.decider, plan.entries, key_text(record)
-        entry = entries.get(key)
-        cause_id, correlation_id = self._cause(plan, record, entry)
-        judged = self._judges and (self._stories is None or correlation_id in self._stories)
+        decider, key = plan.decider, key_text(record)
+        entry = plan.entries.get(key)
+        if plan.is_plain:  # the same as a cause has, for nearly all there is
+            cause_id = record.id or record.event_id
+            saga = record.correlation_id or cause_id
+        else:
+            about = entry if plan.is_request else None
+            cause = cause_of_input(record, about, foreign=record.topic in self._foreign)
+            cause_id, saga = cause.id, cause.correlation_id
+        judged = self._judges and (self._sagas is None or saga in self._sagas)
         if plan.has_deadlines and self._code_differs and not waited:
             entry = self._deadlines.fallen_due(decider, key, entry, record.timestamp_ms, judged=judged)
-        state, now, failure = entry.state, _NOTHING, None
-        meta = record.meta() if plan.wants_meta else _NO_META
-        try:
-            if isinstance(event, UndecodableRecord):
-                raise event  # noqa: TRY301  a call more is felt here
-            state = decider.evolved(decider.initial if state is None else state, event, meta)
-            if judged:
-                now = decider.answer(decider.initial if state is None else state, event, meta)
-        except Exception as error:  # noqa: BLE001  whatever today's code raises is a difference
-            failure = error
-        then = self._claimed(plan.source, key, record.event_id, cause_id)
+        state, now, failure = _today(plan, entry.state, record, event, answers=judged)
+        then = self._claimed((plan.source, key, record.event_id), cause_id, decider.name) if self._said else _NOTHING
         if then:
             try:
                 state = after(decider, state, then)
-            except Exception as error:  # noqa: BLE001  as above
-                failure = error
+            except Exception as error:  # noqa: BLE001  whatever today's code raises is a difference
+                failure = error.with_traceback(None)
         if judged:
             self._decisions[plan.handler] += 1
             if failure is not None or ((now or then) and not same(now, then)):
@@ -208,42 +211,53 @@ class Again:
                 self._setting.differs(decision, failure)
         if then or plan.is_request or state is not entry.state:
             last = then[-1][0] if then else None
-            changed_by, story = (record.event_id, correlation_id) if last is None else (last.id, last.correlation_id)
-            memory = _HAS_ANSWERED if plan.is_request and not entry.memory.passed else entry.memory
-            entries.put(key, Entry(state, 0, changed_by, story, None, memory))
+            if last is None:
+                changed_by: str | None = record.event_id
+            else:
+                changed_by, saga = last.id, last.correlation_id or saga
+            memory = _HAS_ANSWERED if plan.is_request and entry.memory is NO_MEMORY else entry.memory
+            plan.entries.put(key, Entry(state, 0, changed_by, saga, None, memory))
 
-    def _cause(self, plan: Plan, record: Record, entry: Entry) -> tuple[str, str]:
-        """Return what the ids of all that is said about an input derive from, and the story that it belongs to."""
-        if plan.is_request or record.topic in self._foreign:
-            about = entry if plan.is_request else None
-            cause = cause_of_input(record, about, foreign=record.topic in self._foreign)
-            return cause.id, cause.correlation_id
-        event_id = record.event_id  # the same, for nearly all there is
-        return event_id, record.correlation_id or event_id
-
-    def _claimed(self, source: str, key: str, caused_by: str | None, cause_id: str) -> Sequence[Item]:
+    def _claimed(self, by: SaidBy, cause_id: str, decider: str) -> Sequence[Item]:
         """Take what was said about a cause out of what the service said: by its ids, which derive from the cause."""
-        name = source, key, caused_by
-        said = self._said.get(name)
+        said = self._said.get(by)
         if said is None:
             return _NOTHING
-        decider = source.partition("/")[2]
+        key = by[1] or ""
         if len(said) == 1 and said[0][0].id == derived_id(cause_id, decider, key, 0):
-            return self._said.pop(name)
+            del self._said[by]
+            return said
         left = {record.event_id: (record, event) for record, event in said}
         found = list[Item]()
         while (item := left.pop(derived_id(cause_id, decider, key, len(found)), None)) is not None:
             found.append(item)
         if left:
-            self._said[name] = [*left.values()]
+            self._said[by] = [*left.values()]
         else:
-            del self._said[name]
+            del self._said[by]
         return found
 
     def _claimed_deadline(self, passing: Passing) -> Sequence[Item]:
         source, key = f"{self.service.speaks_as}/{passing.decider}", passing.key
-        causes = [caused_by for name, subject, caused_by in self._said if (name, subject) == (source, key)]
-        return next((found for by in causes if (found := self._claimed(source, key, by, passing.id))), _NOTHING)
+        all_of_key = [by for by in self._said if by[:2] == (source, key)]
+        return next((found for by in all_of_key if (found := self._claimed(by, passing.id, passing.decider))), _NOTHING)
+
+
+def _today(
+    plan: Plan, state: Any, record: Record, event: Event | UndecodableRecord, *, answers: bool
+) -> tuple[Any, Sequence[Event], Exception | None]:
+    """Return the state after an input, what today's code says in answer if wanted, and what it raises."""
+    decider, now, failure = plan.decider, _NOTHING, None
+    meta = record.meta() if plan.wants_meta else _NO_META
+    try:
+        if isinstance(event, UndecodableRecord):
+            raise event  # noqa: TRY301  a call more is felt here
+        state = decider.evolved(decider.initial if state is None else state, event, meta)
+        if answers:
+            now = decider.answer(decider.initial if state is None else state, event, meta)
+    except Exception as error:  # noqa: BLE001  whatever today's code raises is a difference
+        failure = error.with_traceback(None)  # which would hold on to this frame, and the frame to it
+    return state, now, failure
 
 
 _NOTHING: Sequence[Any] = ()

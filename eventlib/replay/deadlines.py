@@ -59,7 +59,7 @@ class Deadlines:
         try:
             state = after(decider, entry.state, then)
         except Exception as error:  # noqa: BLE001  whatever today's code raises is a difference
-            state, failure = entry.state, error
+            state, failure = entry.state, error.with_traceback(None)
         if judges and self._setting.asked.about(cause.correlation_id):
             if due_ms == passing.due_ms:
                 now, failed = self._said(decider, passing, entry)
@@ -98,7 +98,7 @@ class Deadlines:
         try:
             return decider.answer_deadline(passing.name, entry.state, meta), None
         except Exception as error:  # noqa: BLE001  as above
-            return (), error
+            return (), error.with_traceback(None)
 
     def _differs(self, passing: Passing, then: Sequence[Item], *, kind: Kind, why: str) -> None:
         self._setting.judge(self._decision(passing, then, (), kind=kind, why=why), None)

@@ -14,14 +14,14 @@ from eventlib.replay.strip import Item
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which decisions are compared: those since a time (ms), and of some stories (correlation ids) only; None: all."""
+    """Which decisions are compared: those since a time (ms), and of some sagas (correlation ids) only; None: all."""
 
     since_ms: int = 0
-    stories: frozenset[str] | None = None
+    sagas: frozenset[str] | None = None
 
     def about(self, correlation_id: str | None) -> bool:
-        """Tell whether a decision of this story is compared."""
-        return self.stories is None or correlation_id in self.stories
+        """Tell whether a decision of this saga is compared."""
+        return self.sagas is None or correlation_id in self.sagas
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def _place(event_type: type[Event]) -> tuple[str, str | None]:
 
 
 class Describer:
-    """Makes differences readable: events as their fields, and orders by name.
+    """Makes differences readable: events as their fields, and sagas by name.
 
-    An order is known by the key field of the events that end a story.
+    An saga is known by the key field of the events that end a saga.
     """
 
     def __init__(self, choreography: Choreography) -> None:
@@ -80,7 +80,7 @@ class Describer:
             decision.handler,
             decision.kind or kind,
             decision.key,
-            self._story(facts) or decision.key,
+            self._saga(facts) or decision.key,
             decision.at_ms,
             decision.input,
             tuple(told(event, record) for record, event in decision.then),
@@ -88,7 +88,7 @@ class Describer:
             decision.why,
         )
 
-    def _story(self, facts: Iterable[Mapping[str, object]]) -> str:
+    def _saga(self, facts: Iterable[Mapping[str, object]]) -> str:
         for each in facts:
             for name in self._fields:
                 if each.get(name):

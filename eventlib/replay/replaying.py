@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 from typing import Any
@@ -26,7 +26,7 @@ from eventlib.service import Service
 from eventlib.times import to_ms
 
 FIRST = 10
-"""Of how many orders the first difference is kept in full, unless somebody wants more."""
+"""Of how many sagas the first difference is kept in full, unless somebody wants more."""
 
 _NO_EVENTS = re.compile(r"^_|\.said\.|\.(changelog|journal|parked|control|latest)$")
 """Topics that hold no events, copies of them, or those of a run beside a service."""
@@ -164,9 +164,9 @@ class Replay:
         known = set[Moment]()
         for task in self._tasks.values():
             async for _, entry in TaskJournal(self._log, task.service, task.partition).entries():
-                known.add(Moment(task.service.name, entry.at_ms))
+                known.add((task.service.name, entry.at_ms))
         for r in self._unknown.values():
-            if Moment((r.source or "").partition("/")[0], r.timestamp_ms) not in known:
+            if ((r.source or "").partition("/")[0], r.timestamp_ms) not in known:
                 self._tally.unknown.append(f"{r.type} {r.event_id} ({r.topic}/{r.partition}/{r.offset})")
 
     def _note_unread(self) -> None:
@@ -203,18 +203,19 @@ async def replay(
     *,
     services: Sequence[str] | None = None,
     since: datetime | None = None,
+    sagas: Collection[str] | None = None,
     limit: int = FIRST,
     part: Part = WHOLE,
 ) -> Report:
     """Run today's code over the recorded inputs in the recorded order, and compare what it says with what was said.
 
-    `services` names those to replay (default: all); only decisions taken `since` a time (UTC) are compared, what was
-    before makes the states. `limit` is of how many orders the first difference is kept in full. `part` replays a part of
-    the tasks only. No effect is run: their answers are the recorded ones.
-    Guarantee: changes nothing on the log; memory is bounded, however long the log is; the code that has written the
-    log differs in nothing.
+    `services` names those to replay (default: all). Only decisions taken `since` a time (UTC) are compared, and only
+    those of `sagas` (correlation ids) if any are given: all others make the states. Of `limit` sagas the first difference
+    is kept in full. `part` replays a part of the tasks only. No effect is run: their answers are the recorded ones.
+    Guarantee: changes nothing on the log, and services may run meanwhile; memory is bounded, however long the log is;
+    the code that has written the log differs in nothing.
     Raises: WiringError for an unknown service; ContractError when the past is no longer whole.
     """
     chosen = log.choreography.services if services is None else tuple(map(log.choreography.service, services))
-    asked = Asked(0 if since is None else to_ms(since))
+    asked = Asked(0 if since is None else to_ms(since), None if sagas is None else frozenset(sagas))
     return await Replay(log, chosen, asked, part, limit).run()

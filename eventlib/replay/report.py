@@ -1,4 +1,4 @@
-"""What a replay has found: how much was compared, which handlers differ, and for which orders; the first ones in full."""
+"""What a replay has found: how much was compared, which handlers differ, and for which sagas; the first ones in full."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -42,14 +42,14 @@ class Input:
 class Difference:
     """One decision that today's code would take otherwise.
 
-    `handler` is `service/decider.handler`. `story` is the order that it is about, where the events name it, else the
-    decider's key. `then` was said, `now` would be. `why` is a sentence where the two do not tell.
+    `handler` is `service/decider.handler`. `saga` is the key under which the saga ends (an order's id), where the events
+    name it, else the decider's key. `then` was said, `now` would be. `why` is a sentence where the two do not tell.
     """
 
     handler: str
     kind: Kind
     key: str
-    story: str
+    saga: str
     at_ms: int
     input: Input
     then: Sequence[Telling]
@@ -59,20 +59,20 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class HandlerReport:
-    """One handler: how many of its decisions were compared, how many differ, and which orders these are about."""
+    """One handler: how many of its decisions were compared, how many differ, and which sagas these are about."""
 
     handler: str
     decisions: int
     differences: int
-    stories: tuple[str, ...]
+    sagas: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a replay has found. `first` has the first difference of each of the first orders.
+    """What a replay has found. `first` has the first difference of each of the first sagas.
 
     `unknown` are events that a service has said and its journal does not know of: something wrote in its name. `notes`
-    are sentences about what could not be compared.
+    are sentences about what could not be compared. `silent` are the sagas for which nothing is said where something was.
     """
 
     events: int
@@ -82,6 +82,7 @@ class Report:
     first: tuple[Difference, ...]
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
     @property
     def differences(self) -> int:
@@ -95,9 +96,9 @@ class Report:
         return tuple(sorted(found, key=lambda handler: (-handler.differences, handler.handler)))
 
     @property
-    def stories(self) -> tuple[str, ...]:
-        """The orders that would go otherwise."""
-        return tuple(sorted({story for handler in self.handlers for story in handler.stories}))
+    def sagas(self) -> tuple[str, ...]:
+        """The sagas that would go otherwise."""
+        return tuple(sorted({saga for handler in self.handlers for saga in handler.sagas}))
 
     @property
     def same(self) -> bool:
@@ -105,35 +106,41 @@ class Report:
         return not self.differences and not self.unknown
 
 
+NOTHING_COMPARED = Report(0, 0, 0, (), ())
+
+
 class Tally:
     """Counts decisions and differences while a log is replayed, and keeps the first ones.
 
-    Up to `MOST_STORIES` orders are listed for each handler; differences are counted all.
+    Up to `MOST_SAGAS` sagas are listed for each handler; differences are counted all.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._differences = Counter[str]()
-        self._stories: dict[str, set[str]] = {}
+        self._sagas: dict[str, set[str]] = {}
         self._first: dict[str, Difference] = {}
         self.decisions = Counter[str]()
         self.transactions = 0
         self.unknown: list[str] = []
         self.notes: dict[str, None] = {}
+        self._silent = set[str]()
 
     def add(self, difference: Difference) -> None:
         """Count a difference."""
         self._differences[difference.handler] += 1
-        stories = self._stories.setdefault(difference.handler, set())
-        if len(stories) < MOST_STORIES:
-            stories.add(difference.story)
-        if difference.story not in self._first and len(self._first) < self._limit:
-            self._first[difference.story] = difference
+        sagas = self._sagas.setdefault(difference.handler, set())
+        if len(sagas) < MOST_SAGAS:
+            sagas.add(difference.saga)
+        if difference.kind in _SILENT and len(self._silent) < MOST_SAGAS:
+            self._silent.add(difference.saga)
+        if difference.saga not in self._first and len(self._first) < self._limit:
+            self._first[difference.saga] = difference
 
     def report(self, events: int) -> Report:
         """Return what was found."""
         handlers = [
-            HandlerReport(name, self.decisions[name], self._differences[name], _sorted(self._stories.get(name, ())))
+            HandlerReport(name, self.decisions[name], self._differences[name], _sorted(self._sagas.get(name, ())))
             for name in sorted(self.decisions.keys() | self._differences.keys())
         ]
         return Report(
@@ -144,6 +151,7 @@ class Tally:
             tuple(self._first.values()),
             tuple(self.unknown),
             tuple(self.notes),
+            _sorted(self._silent),
         )
 
 
@@ -162,6 +170,7 @@ def merged(reports: Sequence[Report], limit: int) -> Report:
         first,
         tuple(each for report in reports for each in report.unknown),
         tuple(dict.fromkeys(each for report in reports for each in report.notes)),
+        _sorted(saga for report in reports for saga in report.silent),
     )
 
 
@@ -171,12 +180,15 @@ def _joined(name: str, reports: Iterable[Report]) -> HandlerReport:
         name,
         sum(handler.decisions for handler in found),
         sum(handler.differences for handler in found),
-        _sorted(story for handler in found for story in handler.stories),
+        _sorted(saga for handler in found for saga in handler.sagas),
     )
 
 
-def _sorted(stories: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(stories)))
+def _sorted(sagas: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(sagas)))
 
 
-MOST_STORIES = 100_000
+MOST_SAGAS = 100_000
+
+_SILENT: set[Kind] = {"silent", "raises", "unhandled", "unreadable"}
+"""The kinds of differences in which nothing is said."""

@@ -5,7 +5,6 @@ An event is wanted by the tasks that take it as an input, and where its service 
 
 from collections.abc import Iterable, Mapping
 from itertools import compress
-from typing import NamedTuple
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord
@@ -24,14 +23,14 @@ _LEAST, _MOST = 50, 2_000
 _KEPT = 60_000
 """How many inputs wait in memory for tasks that are behind; these read again what was dropped."""
 
+_SAYERS = 50_000
+"""Of how many deciders' keys it is remembered whether they are in this part."""
+
 _FOR_EVER = 1 << 62
 
 
-class Moment(NamedTuple):
-    """A service at a time (ms)."""
-
-    service: str
-    at_ms: int
+Moment = tuple[str, int]
+"""A service, and a time (ms)."""
 
 
 SaidBy = tuple[str | None, str | None, str | None]
@@ -61,9 +60,8 @@ class Window:
     def __init__(self, log: EventLog, part: Part, services: Iterable[Service]) -> None:
         self._log = log
         self._part = part
-        self._by_name = {service.name: service for service in services}
-        self._services: dict[str | None, Service | None] = {}  # by the source of what they say
-        self._homes = {name: service.inputs[0] for name, service in self._by_name.items()}
+        self._services = {service.speaks_as: service for service in services}
+        self._sayers: dict[tuple[str | None, str | None], str | None] = {}
         self._foreign = log.foreigners.topics
         self._said: dict[Moment, Said] = {}
         self._strips: dict[TopicPartition, Strip] = {}
@@ -120,7 +118,7 @@ class Window:
         if at_ms >= self._horizon_ms:
             await self._advance(at_ms)
         for service, count in said.items():
-            moment = Moment(service, at_ms)
+            moment = service, at_ms
             while (read := self._said.get(moment, _NOTHING).read) < count:
                 if not await self._read_all():
                     raise ContractError(
@@ -130,16 +128,16 @@ class Window:
 
     def said(self, service: str, at_ms: int) -> dict[SaidBy, list[Item]]:
         """Return what a service said at a time and nobody has claimed yet; claim it by taking it out."""
-        return self._said.get(Moment(service, at_ms), _NOTHING).items
+        return self._said.get((service, at_ms), _NOTHING).items
 
     def unclaimed(self, service: str, at_ms: int) -> list[Item]:
         """Forget what a service said at a time, and return what nobody has claimed of it."""
-        said = self._said.pop(Moment(service, at_ms), _NOTHING).items
+        said = self._said.pop((service, at_ms), _NOTHING).items
         return [item for items in said.values() for item in items]
 
     def unknown(self, at_ms: int) -> list[Item]:
         """Forget what was said before a time that no journal knows of, and return it."""
-        old = [moment for moment in self._said if moment.at_ms < at_ms]
+        old = [moment for moment in self._said if moment[1] < at_ms]
         return [item for moment in old for item in self.unclaimed(*moment)]
 
     async def _advance(self, at_ms: int) -> None:
@@ -166,34 +164,48 @@ class Window:
         wanted = [sayer is not None or strip.is_input(r) for r, sayer in zip(records, sayers, strict=True)]
         items = await self.decoded([*compress(records, wanted)])
         for item, sayer in zip(items, compress(sayers, wanted), strict=True):
-            record = item[0]
             if sayer is not None:
-                said = self._said.setdefault(Moment(sayer, record.timestamp_ms), Said())
-                said.read += 1
-                said.items.setdefault((record.source, record.subject, record.causation_id), []).append(item)
-            if strip.is_input(record):
-                strip.items.append(item)
-                self._kept += 1
+                self._note(sayer, item)
+        inputs = [item for item in items if strip.is_input(item[0])]
+        strip.items += inputs
+        self._kept += len(inputs)
         strip.next = records[-1].offset + 1
         strip.newest_ms = max(strip.newest_ms, *(record.timestamp_ms for record in records))
         while self._kept > _KEPT:
             longest = max(self._strips.values(), key=lambda each: len(each.items))
             self._kept -= longest.drop((len(longest.items) + 1) // 2)
 
+    def _note(self, sayer: str, item: Item) -> None:
+        record = item[0]
+        moment = sayer, record.timestamp_ms
+        said = self._said.get(moment)
+        if said is None:
+            said = self._said[moment] = Said()
+        said.read += 1
+        by = record.source, record.subject, record.causation_id
+        items = said.items.get(by)
+        if items is None:
+            said.items[by] = [item]
+        else:
+            items.append(item)
+
     def _sayer(self, record: Record) -> str | None:
         """Return the service that said an event, when one of its tasks is in this part."""
-        source = record.source
+        name = record.source, record.subject
         try:
-            service = self._services[source]
+            return self._sayers[name]
         except KeyError:
-            service = self._services[source] = self._by_name.get((source or "").partition("/")[0])
+            if len(self._sayers) > _SAYERS:
+                self._sayers.clear()
+            sayer = self._sayers[name] = self._found_sayer(*name)
+            return sayer
+
+    def _found_sayer(self, source: str | None, subject: str | None) -> str | None:
+        service = self._services.get((source or "").partition("/")[0])
         if service is None:
             return None
-        if self._part.count > 1:
-            home = self._homes[service.name].partition_of((record.subject or "").encode())
-            if not self._part.has(service, home):
-                return None
-        return service.name
+        home = service.inputs[0].partition_of((subject or "").encode())
+        return service.name if self._part.has(service, home) else None
 
     async def decoded(self, records: list[Record]) -> list[Item]:
         """Return records as their deciders see them, each with its event, or why there is none."""

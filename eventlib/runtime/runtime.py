@@ -181,15 +181,15 @@ class Runtime:
             self._failure.set_exception(error)
 
 
-def collect_garbage_seldom() -> None:
+def collect_garbage_seldom(growth: int = 50_000) -> None:
     """Spare a process that runs services most of Python's cycle collections: about a tenth of its time here.
 
     For programs to call once, after their imports; it concerns the whole process. What services make dies by
-    reference count, so the collector finds next to nothing.
+    reference count, so the collector finds next to nothing. It looks when there are `growth` objects more.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 50, 1_000)
+    gc.set_threshold(growth, 50, 1_000)
 
 
 _IDLE_LOOK_S = 0.02

@@ -48,7 +48,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[RunningShop]:
         yield running
 
 
-async def stories(shop: RunningShop, said: Callable[[Record, Event], bool]) -> set[str]:
+async def sagas(shop: RunningShop, said: Callable[[Record, Event], bool]) -> set[str]:
     """Return the orders about which something was said."""
     return {str(event.order_id) for record, event in await shop.records() if said(record, event)}  # type: ignore[attr-defined]  # they all have one
 
@@ -56,7 +56,7 @@ async def stories(shop: RunningShop, said: Callable[[Record, Event], bool]) -> s
 async def caused_by(shop: RunningShop, cause: type[Event], source: str) -> set[str]:
     """Return the orders for which a decider said something in answer to a type of event."""
     causes = {record.event_id for record, event in await shop.records() if isinstance(event, cause)}
-    return await stories(shop, lambda record, _: record.source == source and record.causation_id in causes)
+    return await sagas(shop, lambda record, _: record.source == source and record.causation_id in causes)
 
 
 def plant(
@@ -76,7 +76,7 @@ def unhandle(monkeypatch: pytest.MonkeyPatch, decider: Decider[Any], event: type
 
 def named(report: Report) -> dict[str, set[str]]:
     """Return the orders that differ, by handler."""
-    return {handler.handler: set(handler.stories) for handler in report.differing}
+    return {handler.handler: set(handler.sagas) for handler in report.differing}
 
 
 async def test_the_code_that_made_the_log_differs_in_nothing(shop: RunningShop) -> None:
@@ -95,7 +95,7 @@ async def test_what_says_nothing_any_more_is_named_with_its_orders(
     def silent(*_: object) -> list[Event]:
         return []
 
-    charged = await stories(shop, lambda _, event: isinstance(event, ChargeRequested))
+    charged = await sagas(shop, lambda _, event: isinstance(event, ChargeRequested))
     plant(monkeypatch, payments, StockReserved, silent)
     report = await replay(shop.log)
     assert named(report) == {"payment/payment.silent": charged}
@@ -132,7 +132,7 @@ async def test_a_handler_that_raises_or_says_more_is_named(shop: RunningShop, mo
     plant(monkeypatch, reservations, OrderPlaced, ask_wrongly)
     report = await replay(shop.log)
     assert named(report) == {"stock/reservation.ask_wrongly": {"4", "5"}}
-    kinds = {each.story: (each.kind, each.why, len(each.then), len(each.now)) for each in report.first}
+    kinds = {each.saga: (each.kind, each.why, len(each.then), len(each.now)) for each in report.first}
     assert kinds == {"4": ("raises", "KeyError: 'a bug'", 1, 0), "5": ("other", "", 1, 2)}
 
 
@@ -144,7 +144,7 @@ async def test_another_order_of_the_same_events_is_a_difference(
     def ship_backwards(reservation: Any, dispatched: OrderDispatched) -> Sequence[Event]:
         return ship(reservation, dispatched)[::-1]
 
-    dispatched = await stories(shop, lambda _, event: isinstance(event, OrderDispatched))
+    dispatched = await sagas(shop, lambda _, event: isinstance(event, OrderDispatched))
     plant(monkeypatch, reservations, OrderDispatched, ship_backwards)
     assert named(await replay(shop.log)) == {"stock/reservation.ship_backwards": dispatched}
 
@@ -186,7 +186,7 @@ async def test_a_deadline_that_would_have_passed_is_named(shop: RunningShop, mon
     assert deadline.handler is not None
     (handler,) = report.differing
     assert handler.handler == f"order/order.{deadline.handler.name}"
-    assert handler.differences == len(handler.stories) > len(MANY) / 2
+    assert handler.differences == len(handler.sagas) > len(MANY) / 2
     assert {each.kind for each in report.first} == {"overdue"}
 
 
@@ -198,10 +198,10 @@ async def test_a_new_handler_for_an_old_event_is_named(shop: RunningShop, monkey
 
     handle(monkeypatch, payments, StockShipped, Handler(waive, (PaymentWaived,), wants_meta=False))
     report = await replay(shop.log)
-    shipped = await stories(shop, lambda _, event: isinstance(event, StockShipped))
+    shipped = await sagas(shop, lambda _, event: isinstance(event, StockShipped))
     (handler,) = report.differing
     assert handler.handler == "payment/payment.waive"
-    assert set() < set(handler.stories) <= shipped
+    assert set() < set(handler.sagas) <= shipped
     assert {each.kind for each in report.first} == {"talks"}
 
 
@@ -220,7 +220,7 @@ async def test_since_a_time_only_what_came_then_is_compared(shop: RunningShop, m
     times = {str(e.order_id): r.timestamp_ms for r, e in await shop.records() if isinstance(e, ChargeRequested)}
     middle = sorted(times.values())[len(times) // 2]
     report = await replay(shop.log, since=from_ms(middle))
-    assert named(report) == {"payment/payment.silent": {story for story, at in times.items() if at >= middle}}
+    assert named(report) == {"payment/payment.silent": {saga for saga, at in times.items() if at >= middle}}
     assert 0 < report.decisions < (await replay(shop.log)).decisions
 
 
@@ -237,7 +237,7 @@ async def test_parts_make_the_whole(shop: RunningShop, monkeypatch: pytest.Monke
 
 
 def _short(difference: Difference) -> tuple[str, ...]:
-    return difference.handler, difference.story, difference.input.id
+    return difference.handler, difference.saga, difference.input.id
 
 
 async def test_memory_that_is_too_small_is_made_up_for(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,119 @@
+"""What a replay has found, as a person reads it and as JSON."""
+
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.differing import difference_lines
+from eventlib.replay import Gate, Report
+from eventlib.replay.report import Difference, HandlerReport
+from eventlib.replay.strands import Standing
+
+_NAMED = 5
+"""How many sagas of a handler are named."""
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print what today's code would have done otherwise."""
+    if as_json:
+        output.print_json([_json(report)])
+        return
+    console = output.terminal()
+    _print_notes(console, report)
+    scope = f"{report.decisions:,} decisions on {report.events:,} events"
+    if report.same:
+        console.print(f"Nothing differs: {scope} are what they were.")
+    elif report.differences:
+        console.print(Text(f"{report.differences:,} of {scope} differ.", style="bold"))
+    _print_differences(console, report)
+
+
+def print_gate(found: Gate, *, as_json: bool) -> None:
+    """Print what today's code would do to the sagas in flight."""
+    if as_json:
+        output.print_json([{**asdict(found.standing), **_json(found.report)}])
+        return
+    console, standing, report = output.terminal(), found.standing, found.report
+    _print_notes(console, report)
+    if not standing.in_flight and found.is_open:
+        console.print("No saga is in flight, and today's code can read every state.")
+        return
+    scope = f"{report.decisions:,} decisions about {standing.in_flight:,} sagas in flight"
+    if found.is_open:
+        console.print(f"Today's code can take over: {scope} are what they were, and each goes on.")
+        return
+    counts = f"{len(standing.stranded):,} would be stranded, {len(report.sagas):,} go otherwise"
+    console.print(Text(f"{standing.in_flight:,} sagas are in flight: {counts}.", style="bold"))
+    _print_standing(console, standing)
+    _print_differences(console, report)
+
+
+def _print_standing(console: Console, standing: Standing) -> None:
+    rows = [(each.saga, each.why) for each in standing.stranded]
+    rows += [
+        (f"{each.decider} {each.key}", f"today's code cannot read the state: {each.why}")
+        for each in standing.unreadable
+    ]
+    if rows:
+        console.print()
+        table = output.table("saga", "why it would be stranded", whole=["saga"])
+        for name, why in rows:
+            table.add_row(Text(output.printable(name), style="bold"), Text(output.printable(why)))
+        console.print(table)
+
+
+def _print_differences(console: Console, report: Report) -> None:
+    if report.differences:
+        console.print()
+        _print_handlers(console, report.differing)
+    for difference in report.first:
+        console.print()
+        _print_difference(console, difference)
+    if report.unknown:
+        console.print()
+        console.print(Text(f"{len(report.unknown):,} events that no journal knows of:", style="bold"))
+        for each in report.unknown[:_NAMED]:
+            console.print(Text(f"  {output.printable(each)}"))
+
+
+def _print_notes(console: Console, report: Report) -> None:
+    for note in report.notes:
+        console.print(Text(f"Note: {note}.", style="yellow"))
+
+
+def _print_handlers(console: Console, handlers: tuple[HandlerReport, ...]) -> None:
+    table = output.table("handler", "decisions", "differ", "sagas", "such as", right=("decisions", "differ", "sagas"))
+    for handler in handlers:
+        such_as = ", ".join(handler.sagas[:_NAMED]) + (", …" if len(handler.sagas) > _NAMED else "")
+        counts = (handler.decisions, handler.differences, len(handler.sagas))
+        table.add_row(Text(handler.handler), *(f"{count:,}" for count in counts), Text(output.printable(such_as)))
+    console.print(table)
+
+
+def _print_difference(console: Console, difference: Difference) -> None:
+    given = difference.input
+    what = f"on {given.type} {given.id[:8]}…" if given.topic else f"when {given.type} had passed"
+    head = Text.assemble((output.printable(difference.saga), "bold"), f"  {difference.handler} ")
+    head.append(f"{what}, {output.iso_ms(difference.at_ms)}", style="dim")
+    console.print(head)
+    for sign, line in difference_lines(difference):
+        style = {"-": "red", "+": "green"}.get(sign, "")
+        console.print(Padding(Text(f"{sign} {output.printable(line)}", style=style), (0, 0, 0, 2), expand=False))
+
+
+def _json(report: Report) -> dict[str, object]:
+    return {
+        "events": report.events,
+        "transactions": report.transactions,
+        "decisions": report.decisions,
+        "differences": report.differences,
+        "sagas": report.sagas,
+        "silent": report.silent,
+        "handlers": [asdict(handler) for handler in report.handlers],
+        "first": [{**asdict(each), "at": output.iso_ms(each.at_ms)} for each in report.first],
+        "unknown": report.unknown,
+        "notes": report.notes,
+    }
