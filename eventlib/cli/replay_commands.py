@@ -75,7 +75,9 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = "pdb",
     port: Annotated[
         int,
-        typer.Option("--port", metavar="PORT", help="Where debugpy waits.", rich_help_panel=_DEBUGGER),
+        typer.Option(
+            "--port", metavar="PORT", min=1, max=65_535, help="Where debugpy waits.", rich_help_panel=_DEBUGGER
+        ),
     ] = 5678,
     stdin: Annotated[
         bool,
