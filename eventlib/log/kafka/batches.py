@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
@@ -23,7 +24,6 @@ _FIELDS = {
     "ce_causationid": 12,
     "traceparent": 13,
 }
-_NAMES = tuple(_FIELDS)
 _SEQUENCE, _HEADERS = 10, 14
 _VERSION = ("ce_specversion", b"1.0")
 
@@ -102,11 +102,30 @@ def _batch(
 
 def headers_of(record: Record) -> list[tuple[str, bytes]]:
     """Return a record's attributes and headers as Kafka's headers."""
-    found = [_VERSION] if record.id is not None or record.type is not None else []
-    for name, value in zip(_NAMES, record[6:_HEADERS], strict=True):
-        if value is not None:
-            found.append((name, str(value).encode()))
-    return [*found, *record.headers] if record.headers else found
+    event_id, kind, source, subject, sequence, correlation_id, causation_id, traceparent, headers = record[6:]
+    found = [] if event_id is None and kind is None else [_VERSION]
+    if event_id is not None:
+        found.append(("ce_id", event_id.encode()))
+    if kind is not None:
+        found.append(_repeated("ce_type", kind))
+    if source is not None:
+        found.append(_repeated("ce_source", source))
+    if subject is not None:
+        found.append(("ce_subject", subject.encode()))
+    if sequence is not None:
+        found.append(("ce_sequence", b"%d" % sequence))
+    if correlation_id is not None:
+        found.append(("ce_correlationid", correlation_id.encode()))
+    if causation_id is not None:
+        found.append(("ce_causationid", causation_id.encode()))
+    if traceparent is not None:
+        found.append(("traceparent", traceparent.encode()))
+    return [*found, *headers] if headers else found
+
+
+@lru_cache(maxsize=1_024)  # there are as many as there are types of events and deciders
+def _repeated(name: str, value: str) -> tuple[str, bytes]:
+    return name, value.encode()
 
 
 def record_of(place: TopicPartition, raw: Any) -> Record:
