@@ -65,28 +65,31 @@ async def _ended(log: EventLog, orders: int) -> None:
 
 async def steadily(url: str, broker: Cluster, rate: int, seconds: int) -> dict[str, float]:
     """Place `rate` orders a second, each for itself, and see from another connection how long each takes."""
-    async with open_log(url, shop) as log, open_log(url, shop) as outside:
-        async with Runtime(log, ports=_PORTS, stores=MemoryStores()) as runtime:
-            await stock_up(log)
-            await runtime.idle()
-            seen = asyncio.create_task(_latencies(outside, rate * seconds))
-            await asyncio.sleep(0)
-            began, cpu, broker_cpu = time.perf_counter(), cpu_s(), broker_cpu_s(broker)
-            publishing = set[asyncio.Task[Any]]()
-            for n in range(rate * seconds):
-                await asyncio.sleep(max(0.0, began + n / rate - time.perf_counter()))
-                publishing.add(asyncio.create_task(outside.publish_many([order(n)])))
-            latencies = await seen
-            took = time.perf_counter() - began
-            await asyncio.gather(*publishing)
-            found = quantiles(latencies[len(latencies) // 3 :], n=100)  # the first third warms up
-            return {
-                "rate": rate,
-                "p50_ms": round(found[49]),
-                "p99_ms": round(found[98]),
-                "cores": round((cpu_s() - cpu) / took, 2),
-                "broker_cores": round((broker_cpu_s(broker) - broker_cpu) / took, 2),
-            }
+    async with (
+        open_log(url, shop) as log,
+        open_log(url, shop) as outside,
+        Runtime(log, ports=_PORTS, stores=MemoryStores()) as runtime,
+    ):
+        await stock_up(log)
+        await runtime.idle()
+        seen = asyncio.create_task(_latencies(outside, rate * seconds))
+        await asyncio.sleep(0)
+        began, cpu, broker_cpu = time.perf_counter(), cpu_s(), broker_cpu_s(broker)
+        publishing = set[asyncio.Task[Any]]()
+        for n in range(rate * seconds):
+            await asyncio.sleep(max(0.0, began + n / rate - time.perf_counter()))
+            publishing.add(asyncio.create_task(outside.publish_many([order(n)])))
+        latencies = await seen
+        took = time.perf_counter() - began
+        await asyncio.gather(*publishing)
+        found = quantiles(latencies[len(latencies) // 3 :], n=100)  # the first third warms up
+        return {
+            "rate": rate,
+            "p50_ms": round(found[49]),
+            "p99_ms": round(found[98]),
+            "cores": round((cpu_s() - cpu) / took, 2),
+            "broker_cores": round((broker_cpu_s(broker) - broker_cpu) / took, 2),
+        }
 
 
 async def _latencies(log: EventLog, orders: int) -> list[float]:

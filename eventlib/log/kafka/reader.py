@@ -16,7 +16,7 @@ from eventlib.log.port import Reader, Record, TopicPartition
 _BUDGET_BYTES = 32_000_000
 _LEAST_BYTES, _MOST_BYTES = 16_000, 500_000
 _PAUSE_S = 0.1
-_TAILS = 8
+_TAILS = 4
 """How many requests wait at a broker at most. At each append a broker looks through all that a request waits for."""
 
 

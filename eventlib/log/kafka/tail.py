@@ -12,6 +12,11 @@ from eventlib.log.port import TopicPartition
 _WAIT_MS = 200
 """How long a broker may wait for something new; a partition that is followed from now on waits as long at most."""
 
+_BREATH_S = 0.003
+_BREATH_A_PARTITION_S = 0.000_02
+"""How long it rests after something came, so that more comes at once: a broker looks at all partitions of a request,
+for each request, and again at each append while it waits."""
+
 _NEW = (0, 0)
 _LAST_EPOCH = 2**31 - 1
 _MOST_BYTES = 500_000
@@ -72,7 +77,8 @@ class Tail:
     async def _run(self) -> None:
         try:
             while self._followed:
-                await self._turn()
+                if await self._turn():
+                    await asyncio.sleep(_BREATH_S + _BREATH_A_PARTITION_S * len(self._followed))
         except Transient:
             for place in [*self._followed]:
                 self._let_go(place)
@@ -80,7 +86,8 @@ class Tail:
             self._following = None
             self._session, self._known = _NEW, {}
 
-    async def _turn(self) -> None:
+    async def _turn(self) -> bool:
+        """Ask once, and hand on what comes; False when nothing did."""
         asked = {place: followed.offset for place, followed in self._followed.items()}
         is_new = self._session[1] == 0
         changed = [
@@ -92,10 +99,12 @@ class Tail:
         message = fetch_request(self._cluster, changed, self._session, gone, _WAIT_MS)
         answer = await self._cluster.send(self._node, message, self._lane)
         if not self._goes_on(answer):
-            return
+            return False
         self._known = asked
-        for each in fetched(self._cluster, answer, asked):
+        found = fetched(self._cluster, answer, asked)
+        for each in found:
             self._take(each)
+        return bool(found)
 
     def _goes_on(self, answer: Any) -> bool:
         if answer.error_code in {Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH}:
