@@ -6,7 +6,8 @@ come to rest; a test, a metric and a batch job that groups events by key check t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Generic, TypeVar, overload
 
 from eventlib import signatures
@@ -46,9 +47,7 @@ class Fold(Generic[S]):
 
     def concerns(self, event: Event) -> str | None:
         """Return the key that an event tells of, or None when it tells of none."""
-        if self.key not in type(event).model_fields:
-            return None
-        key = getattr(event, self.key)
+        key = getattr(event, self.key, None)
         return None if key is None else str(key)
 
     def after(self, state: S, event: Event, meta: Meta) -> S:
@@ -105,8 +104,13 @@ class Breach:
     known: tuple[object, ...]
 
     def __str__(self) -> str:
-        known = "; ".join(map(repr, self.known))
-        return f"{self.law.name}: {self.law.sentence} Not so for {self.law.key} {self.key}: {known}"
+        return f"{self.law.name}: {self.law.sentence} Not so for {self.law.key} {self.key}: {self.what_was_known}"
+
+    @property
+    def what_was_known(self) -> str:
+        """What its sources had: of each, only what is not as it was in the beginning."""
+        pairs = zip(self.known, self.law.sources, strict=True)
+        return "; ".join(_shown(known, source.initial) for known, source in pairs)
 
 
 @overload
@@ -203,6 +207,16 @@ class Watch:
                 known.pop(key, None)
         return found
 
+    def forked(self) -> "Watch":
+        """Return one that has seen the same, and goes on by itself."""
+        made = copy(self)
+        made._known = {source: dict(known) for source, known in self._known.items()}  # noqa: SLF001  of its own class
+        return made
+
+    def known(self) -> str:
+        """Return what was seen as text, equal for watches that will judge alike."""
+        return repr([(source, sorted(known.items())) for source, known in self._known.items() if known])
+
     def __len__(self) -> int:
         """Count the values that are kept."""
         return sum(map(len, self._known.values()))
@@ -220,6 +234,14 @@ class Watch:
         places = [told[s] if isinstance(s, Outside) else self._known[s] for s in at_rest.sources]
         known = tuple(place.get(key, s.initial) for place, s in zip(places, at_rest.sources, strict=True))
         return _check(at_rest, key, known)
+
+
+def _shown(known: Any, initial: object) -> str:
+    if not is_dataclass(known) or type(known).__str__ is not object.__str__:
+        return str(known)
+    told = {field.name: getattr(known, field.name) for field in fields(known)}
+    shown = [f"{name}={value!r}" for name, value in told.items() if value != getattr(initial, name)]
+    return f"{type(known).__name__}({', '.join(shown)})"
 
 
 def _check(each: Law, key: str, known: tuple[object, ...]) -> Sequence[Breach]:

@@ -17,7 +17,7 @@ from eventlib.topic import Topic
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class _Partition:
+class Partition:
     """The records that are left of one partition, in offset order."""
 
     def __init__(self) -> None:
@@ -25,10 +25,18 @@ class _Partition:
         self.end = 0
         self.clean_to = 0
 
+    def forked(self) -> "Partition":
+        """Return a partition of its own with the same records."""
+        made = Partition()
+        made.records, made.end, made.clean_to = self.records.copy(), self.end, self.clean_to
+        return made
+
     def index(self, offset: int) -> int:
+        """Return where the first record from an offset on stands among those that are left."""
         return bisect_left(self.records, offset, key=lambda record: record.offset)
 
     def compact(self, now: int) -> None:
+        """Keep the newest record of each key, and tombstones that are not old enough to go."""
         newest = {record.key: record.offset for record in self.records}
         oldest_tombstone = now - TOMBSTONES_KEPT // _MILLISECOND
         self.records = [
@@ -47,6 +55,7 @@ class _Partition:
         self.clean_to = self.end
 
     def retain(self, topic: Topic, now: int) -> None:
+        """Drop what is older, or more, than its topic keeps."""
         drop = 0
         if topic.retention is not None:
             oldest = now - topic.retention // _MILLISECOND
@@ -76,7 +85,7 @@ class MemoryLog(Log):
         self.waiting = Waiting()
         self._clock = clock
         self._topics = dict[str, Topic]()
-        self._partitions = dict[TopicPartition, _Partition]()
+        self._partitions = dict[TopicPartition, Partition]()
         self._owners = MemoryOwners()
         self._closed = False
 
@@ -89,7 +98,7 @@ class MemoryLog(Log):
         for topic in declared:
             self._topics[topic.name] = topic
             for partition in range(topic.partitions):
-                self._partitions.setdefault((topic.name, partition), _Partition())
+                self._partitions.setdefault((topic.name, partition), Partition())
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """See `Log.delete_topics`."""
@@ -178,7 +187,7 @@ class MemoryLog(Log):
         self._closed = True
         self.waiting.look_all()
 
-    def _partition(self, topic: str, partition: int) -> _Partition:
+    def _partition(self, topic: str, partition: int) -> Partition:
         self._check_open()
         known(self._topics, topic, partition)
         return self._partitions[topic, partition]

@@ -17,6 +17,12 @@ class MemoryOwners:
         self._seized = set[tuple[str, int]]()
         self._members = dict[str, list["_MemoryMembership"]]()
 
+    def forked(self) -> "MemoryOwners":
+        """Return the claims as they are, for a log that goes its own way from here; it has no members."""
+        made = MemoryOwners()
+        made._epochs = self._epochs.copy()
+        return made
+
     def check(self, claim: Claim) -> None:
         """Refuse an append with a claim that is not the newest. Raises: OwnershipLost."""
         newest = self._epochs.get((claim.service, claim.partition), 0)
@@ -25,7 +31,7 @@ class MemoryOwners:
 
     def seize(self, service: str, partition: int) -> Claim:
         """See `Log.seize`."""
-        claim = self._claim(service, partition)
+        claim = self.claim(service, partition)
         for member in self._members.get(service, []):
             member.lose(partition)
         self._seized.add((service, partition))
@@ -44,11 +50,12 @@ class MemoryOwners:
         if member in self._members[member.service]:
             self._members[member.service].remove(member)
             for partition in [*member.claims]:
-                self._claim(member.service, partition)  # nobody's, but it ends the claim given back
+                self.claim(member.service, partition)  # nobody's, but it ends the claim given back
                 member.lose(partition)
             self._assign(member.service)
 
-    def _claim(self, service: str, partition: int) -> Claim:
+    def claim(self, service: str, partition: int) -> Claim:
+        """Return a new claim on a partition, which ends those before it."""
         epoch = self._epochs.get((service, partition), 0) + 1
         self._epochs[service, partition] = epoch
         return Claim(service, partition, epoch)
@@ -64,7 +71,7 @@ class MemoryOwners:
             for partition in range(member.partitions):
                 if partition not in owned and (service, partition) not in self._seized:
                     owned.add(partition)
-                    member.win(self._claim(service, partition))
+                    member.win(self.claim(service, partition))
 
 
 class _MemoryMembership(Membership):

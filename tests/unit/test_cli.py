@@ -44,7 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EVENTLIB_LOG", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    monkeypatch.delitem(sys.modules, "faulty", raising=False)  # that of another test
     (tmp_path / "faulty.py").write_text(APP)
     (tmp_path / "pyproject.toml").write_text('[tool.eventlib]\napp = "faulty:app"\n')
     return tmp_path

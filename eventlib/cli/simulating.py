@@ -1,0 +1,168 @@
+"""`eventlib simulate`: schedules are played, and one that breaks a law is shown and saved."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.lifelines import print_diagram
+from eventlib.cli.project import load_choreography, load_simulation
+from eventlib.errors import ContractError, WiringError
+from eventlib.simulate.choices import Recorded
+from eventlib.simulate.diagram import arrows, mermaid
+from eventlib.simulate.exhaustive import explore
+from eventlib.simulate.files import load, save_failure
+from eventlib.simulate.scenario import Scenario
+from eventlib.simulate.search import Case, Failure, Searched, play_again, search
+from eventlib.simulate.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants simulated, and how it is shown."""
+
+    app: str | None
+    scenario: str | None
+    diagram: Literal["text", "mermaid", "none"]
+    as_json: bool
+
+
+def print_searched(wish: Wish, schedules: int, orders: int, seed: int, save: Path | None) -> int:
+    """Play schedules, print what came of it, and return the exit code: 1 when a law is broken."""
+    case = _case(wish)
+    searched = _searched(case, schedules, orders, seed, show=not wish.as_json)
+    failure = searched.failure
+    path: Path | None = None
+    if failure is not None:
+        path = save or Path("var/simulate") / f"{failure.breach.law.name}.json"
+        save_failure(path, case.stage.declared.name, case.stage.code_version, failure)
+    if wish.as_json:
+        output.print_json([_json(searched, orders, seed, path)])
+        return int(failure is not None)
+    console = output.terminal()
+    _print_counts(console, searched, len(case.stage.declared.laws))
+    if failure is not None and path is not None:
+        _print_failure(console, failure, wish)
+        console.print(f"\nSaved as {path}. To see it again: eventlib simulate --replay {path}")
+    return int(failure is not None)
+
+
+def print_replayed(wish: Wish, path: Path) -> int:
+    """Play a saved schedule again, print what came of it, and return the exit code: 1 when a law is broken."""
+    saved = load(path)
+    case = _case(wish)
+    if saved.application != case.stage.declared.name:
+        raise ContractError(f"{path} is a schedule of {saved.application}, and this is {case.stage.declared.name}")
+    choices = Recorded(saved.choices)
+    failure = play_again(case, saved.orders, choices)
+    if wish.as_json:
+        found = None if failure is None else _failure_json(failure)
+        output.print_json([{"file": str(path), "differs": choices.differs or None, "failure": found}])
+        return int(failure is not None)
+    console = output.terminal()
+    if choices.differs:
+        changed = saved.code != case.stage.code_version
+        why = "the code has changed since" if changed else "the scenario or the simulator has changed since"
+        console.print(
+            f"Not quite the schedule that was saved, {why}: {choices.differs}; from there on nothing goes wrong."
+        )
+    if failure is None:
+        console.print(f"No law is broken any more. It was {saved.law}.")
+        return 0
+    _print_failure(console, failure, wish)
+    return 1
+
+
+def print_explored(wish: Wish) -> int:
+    """Explore the small case, print how much there was, and return the exit code: 1 when a law is broken."""
+    case = _case(wish)
+    began = perf_counter()
+    found = explore(case.stage, case.scenario())
+    seconds = perf_counter() - began
+    if wish.as_json:
+        failure = None if found.breach is None else {"law": found.breach.law.name, "key": found.breach.key}
+        counts = {"moments": found.moments, "steps": found.steps, "ends": found.ends, "seconds": round(seconds, 3)}
+        output.print_json([{**counts, "failure": failure, "story": list(found.story)}])
+        return int(found.breach is not None)
+    console = output.terminal()
+    what = "No law is broken" if found.breach is None else "A law is broken"
+    console.print(
+        f"{what}: {found.moments:,} moments, {found.steps:,} steps between them, {found.ends:,} ends, "
+        f"{len(case.stage.declared.laws)} laws, {seconds:.1f} s."
+    )
+    for number, step in enumerate(found.story, start=1):
+        console.print(Text(f"  {number:>3}  {step}"))
+    if found.breach is not None:
+        console.print(Text.assemble(("✗ ", "bold red"), str(found.breach)))
+    return int(found.breach is not None)
+
+
+def _case(wish: Wish) -> Case:
+    choreography, scenario = load_choreography(wish.app), load_simulation(wish.scenario)
+    if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
+        raise WiringError(f"{scenario!r} is no class of scenarios: derive one from eventlib.simulate.scenario.Scenario")
+    return Case(Stage(choreography), scenario)
+
+
+def _searched(case: Case, schedules: int, orders: int, seed: int, *, show: bool) -> Searched:
+    if not show:
+        return search(case, schedules, orders, seed, lambda _played, _shrinks: None)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("schedules", total=schedules)
+
+        def played(count: int, shrinks: bool) -> None:
+            progress.update(bar, completed=min(count, schedules), description="shrinking" if shrinks else "schedules")
+
+        return search(case, schedules, orders, seed, played)
+
+
+def _print_counts(console: Console, searched: Searched, laws: int) -> None:
+    rate = searched.schedules / searched.seconds if searched.seconds else 0
+    what = "No law is broken" if searched.failure is None else "A law is broken"
+    console.print(
+        f"{what}: {searched.schedules:,} schedules, {searched.steps:,} steps, {laws} laws and those of any log, "
+        f"{searched.seconds:.1f} s, {rate:,.0f} schedules/s."
+    )
+
+
+def _print_failure(console: Console, failure: Failure, wish: Wish) -> None:
+    breach = failure.breach
+    drawn = arrows(failure.story)
+    console.print()
+    if wish.diagram == "mermaid":
+        print(mermaid(drawn, f"{breach.law.name}: {breach.law.sentence}"))
+        return
+    if wish.diagram == "text":
+        print_diagram(console, drawn)
+    console.print(Text.assemble(("✗ ", "bold red"), (breach.law.name, "bold red"), f"  {breach.law.sentence}"))
+    console.print(Text(f"  not so for {breach.law.key} {breach.key}: {breach.what_was_known}"))
+
+
+def _json(searched: Searched, orders: int, seed: int, path: Path | None) -> dict[str, object]:
+    failure = searched.failure
+    return {
+        "seed": seed,
+        "orders": orders,
+        "schedules": searched.schedules,
+        "steps": searched.steps,
+        "seconds": round(searched.seconds, 3),
+        "file": None if path is None else str(path),
+        "failure": None if failure is None else _failure_json(failure),
+    }
+
+
+def _failure_json(failure: Failure) -> dict[str, object]:
+    breach = failure.breach
+    return {
+        "law": breach.law.name,
+        "sentence": breach.law.sentence,
+        "key": breach.key,
+        "known": breach.what_was_known,
+        "story": [asdict(line) for line in failure.story],
+    }

@@ -1,0 +1,66 @@
+"""The agenda: what can happen next, the oldest first, and what comes later."""
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+
+class Move(NamedTuple):
+    """Something that can happen next: `kind` says what, to `whom`, about `what`."""
+
+    kind: str
+    whom: Any = None
+    what: Any = None
+
+
+class Agenda:
+    """Holds each move once; what is ready goes first come, first served.
+
+    Time is counted in steps. What is put off comes when its step has come, or earlier when nothing else is left.
+    """
+
+    def __init__(self) -> None:
+        self.step = 0
+        self._ready = deque[Move]()
+        self._later: list[tuple[int, int, Move]] = []
+        self._held = set[Move]()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, move: Move, after: int = 0) -> bool:
+        """Take a move in, ready after so many steps; False when it is there already."""
+        if move in self._held:
+            return False
+        self._held.add(move)
+        if after:
+            self._count += 1
+            heappush(self._later, (self.step + after, self._count, move))
+        else:
+            self._ready.append(move)
+        return True
+
+    def ready(self) -> int:
+        """Return how many moves are ready for the next step; 0 when there is none at all."""
+        self.step += 1
+        while self._later and (self._later[0][0] <= self.step or not self._ready):
+            self._ready.append(heappop(self._later)[2])
+        return len(self._ready)
+
+    def take(self, which: int = 0) -> Move:
+        """Take a ready move off, by its place in the row."""
+        move = self._ready[which]
+        del self._ready[which]
+        self._held.remove(move)
+        return move
+
+    def waiting(self, kind: str) -> list[Move]:
+        """Return the moves of a kind in the order in which they would come."""
+        later = [move for _, _, move in sorted(self._later)]
+        return [move for move in (*self._ready, *later) if move.kind == kind]
+
+    def hurry(self) -> None:
+        """Make everything ready that was put off."""
+        while self._later:
+            self._ready.append(heappop(self._later)[2])

@@ -1,0 +1,66 @@
+"""Every order of things in a small case of the shop keeps its laws, and a bug that few orders show is found."""
+
+import pytest
+
+from eventlib.decider import Handler
+from eventlib.errors import WiringError
+from eventlib.event import Event
+from eventlib.simulate.exhaustive import explore
+from eventlib.simulate.scenario import SmallCase
+from eventlib.simulate.stage import Stage
+from services import shop
+from services.payment.decider import payments
+from services.payment.events import ChargeUncertain
+from services.simulation.scenario import ShopScenario
+
+
+class OutOfStock(ShopScenario):
+    def small_case(self) -> SmallCase:
+        return super().small_case()._replace(before=())
+
+
+class NotCancelled(ShopScenario):
+    def small_case(self) -> SmallCase:
+        before, (order, _) = super().small_case()
+        return SmallCase(before, [order])
+
+
+def test_an_order_that_is_cancelled_while_it_is_out_of_stock() -> None:
+    explored = explore(Stage(shop), OutOfStock())
+    assert explored.breach is None
+    assert (explored.moments, explored.steps, explored.ends) == (531, 1_382, 7)
+
+
+def test_an_order_whose_charge_and_booking_go_every_way() -> None:
+    explored = explore(Stage(shop), NotCancelled())
+    assert explored.breach is None
+    assert explored.ends == 8
+    assert explored.moments > 50_000
+
+
+@pytest.mark.slow
+def test_an_order_that_is_cancelled_at_every_moment() -> None:
+    explored = explore(Stage(shop), ShopScenario())
+    assert explored.breach is None
+    assert explored.ends == 66
+    assert explored.moments > 600_000
+
+
+def test_a_forgotten_void_is_found_with_the_steps_that_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = payments.handlers[ChargeUncertain]
+    forgetful = Handler(lambda *_: [], handler.says, handler.wants_meta)
+    handlers: dict[type[Event], Handler] = {**payments.handlers, ChargeUncertain: forgetful}
+    monkeypatch.setattr(payments, "handlers", handlers)
+    explored = explore(Stage(shop), NotCancelled())
+    assert explored.breach is not None
+    assert explored.breach.law.name in {"orders_come_to_an_end", "the_gateway_agrees"}
+    assert "ChargeRequested is given up" in explored.story
+
+
+def test_a_scenario_without_a_small_case_is_told_so() -> None:
+    class Empty(ShopScenario):
+        def small_case(self) -> SmallCase:
+            return SmallCase()
+
+    with pytest.raises(WiringError, match="Empty has no small case"):
+        explore(Stage(shop), Empty())
