@@ -13,6 +13,7 @@ BESIDE_THE_VALUE = 65_536
 
 TIMESTAMP_TYPE = "message.timestamp.type"
 DECLARED_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes")
+COMPACTION_KEYS = ("delete.retention.ms", "min.compaction.lag.ms")
 
 _MILLISECOND = timedelta(milliseconds=1)
 _WEEK = timedelta(days=7)

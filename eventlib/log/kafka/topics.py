@@ -14,6 +14,7 @@ from eventlib.log.kafka.failures import Code, Transient, failure, name_of
 from eventlib.log.kafka.looking import Looks
 from eventlib.log.kafka.requests import Exactly, IncrementalAlterConfigsRequest0
 from eventlib.log.kafka.topic_configs import (
+    COMPACTION_KEYS,
     DECLARED_KEYS,
     TIMESTAMP_TYPE,
     creation_configs,
@@ -121,7 +122,9 @@ class Topics:
     async def _configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         if not names:
             return {}
-        asked = [(_TOPIC, self._cluster.physical(name), [*DECLARED_KEYS, TIMESTAMP_TYPE]) for name in names]
+        asked = [
+            (_TOPIC, self._cluster.physical(name), [*DECLARED_KEYS, *COMPACTION_KEYS, TIMESTAMP_TYPE]) for name in names
+        ]
         answer = await self._ask(DescribeConfigsRequest(asked))
         found = dict[str, dict[str, str]]()
         for code, _, _, name, entries in answer.resources:
@@ -177,19 +180,32 @@ class Topics:
                 raise Transient(f"topic {name} was created, and is not there yet", stale=False)
 
     async def _alter(self, topics: Sequence[Topic]) -> None:
-        there = await self._configs([topic.name for topic in topics])
-        changes = list[tuple[int, str, list[tuple[str, int, str]]]]()
-        for topic in topics:
-            wanted = declared_configs(topic, self._cluster.options)
-            differ = [(key, _SET, value) for key, value in wanted.items() if there[topic.name].get(key) != value]
-            if differ:
-                changes.append((_TOPIC, self._cluster.physical(topic.name), differ))
+        changes = [
+            (_TOPIC, self._cluster.physical(topic), [(key, _SET, value) for key, value in configs.items()])
+            for topic, configs in (await self._differences(topics)).items()
+        ]
         if not changes:
             return
         answer = await self._ask(Exactly(IncrementalAlterConfigsRequest0(changes, False)))
         for code, _, _, name in answer.resources:
             if code:
                 raise failure(code, f"changing the settings of topic {name}")
+        await self._cluster.persist(lambda: self._look_at(topics), self._cluster.options.append_timeout_s)
+
+    async def _look_at(self, topics: Sequence[Topic]) -> None:
+        for name in await self._differences(topics):
+            raise Transient(f"the settings of topic {name} were changed, and that is not known everywhere", stale=False)
+
+    async def _differences(self, topics: Sequence[Topic]) -> dict[str, dict[str, str]]:
+        """Return what is not set as declared, by topic."""
+        there = await self._configs([topic.name for topic in topics])
+        found = dict[str, dict[str, str]]()
+        for topic in topics:
+            wanted = declared_configs(topic, self._cluster.options)
+            differs = {key: value for key, value in wanted.items() if there[topic.name].get(key) != value}
+            if differs:
+                found[topic.name] = differs
+        return found
 
     async def _declare(self, topics: Sequence[Topic]) -> None:
         records = list[Record]()

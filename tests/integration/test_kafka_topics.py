@@ -1,0 +1,142 @@
+"""Topics on Kafka: with the settings of their declarations, beside those of others, and refused where they do not fit."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from secrets import token_hex
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from eventlib.broker import Cluster
+from eventlib.errors import ContractError, TopicMismatch, WiringError
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.kafka.options import parse_url
+from eventlib.log.port import Record
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+
+@pytest.fixture
+def url(broker: Cluster) -> str:
+    return f"{broker.url}/?prefix={token_hex(4)}."
+
+
+@pytest_asyncio.fixture
+async def log(url: str) -> AsyncIterator[KafkaLog]:
+    log = await KafkaLog.open(url)
+    yield log
+    await log.close()
+
+
+@pytest_asyncio.fixture
+async def admin(broker: Cluster) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    await admin.start()
+    yield admin
+    await admin.close()
+
+
+async def settings(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
+    (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+    return {key: value for key, value, *_ in answer.resources[0][4]}
+
+
+def physical(url: str, topic: str) -> str:
+    return parse_url(url)[1].prefix + topic
+
+
+async def test_a_topic_has_the_settings_that_follow_from_its_declaration(
+    log: KafkaLog, url: str, admin: AIOKafkaAdminClient
+) -> None:
+    await log.create_topics(
+        [
+            Topic("kept", partitions=3, max_event_bytes=5_000),
+            Topic("newest", compacted=True),
+            Topic("hour", retention=timedelta(hours=1)),
+        ]
+    )
+    kept, newest, hour = [await settings(admin, physical(url, name)) for name in ("kept", "newest", "hour")]
+    assert (kept["cleanup.policy"], kept["retention.ms"], kept["retention.bytes"]) == ("delete", "-1", "-1")
+    assert (kept["max.message.bytes"], kept["message.timestamp.type"]) == ("70536", "CreateTime")
+    assert (newest["cleanup.policy"], newest["delete.retention.ms"]) == ("compact", "86400000")
+    assert (newest["min.compaction.lag.ms"], newest["min.insync.replicas"]) == ("0", "1")
+    assert (hour["retention.ms"], hour["segment.ms"]) == ("3600000", "900000")
+
+
+async def test_a_changed_declaration_leaves_an_operators_settings_alone(
+    log: KafkaLog, url: str, admin: AIOKafkaAdminClient
+) -> None:
+    place = {"segment.bytes": "20000000", "retention.ms": "1000"}
+    await admin.create_topics([NewTopic(physical(url, "a"), 2, 1, topic_configs=place)])
+    await log.create_topics([Topic("a", partitions=2, retention=timedelta(days=7))])
+    found = await settings(admin, physical(url, "a"))
+    assert (found["segment.bytes"], found["retention.ms"]) == ("20000000", "604800000")
+    assert (await log.topics())["a"] == Topic("a", partitions=2, retention=timedelta(days=7))
+
+
+async def test_times_given_by_brokers_are_refused(log: KafkaLog, url: str, admin: AIOKafkaAdminClient) -> None:
+    configs = {"message.timestamp.type": "LogAppendTime"}
+    await admin.create_topics([NewTopic(physical(url, "a"), 2, 1, topic_configs=configs)])
+    with pytest.raises(TopicMismatch, match="CreateTime"):
+        await log.create_topics([Topic("a", partitions=2)])
+
+
+async def test_another_partition_count_of_somebody_elses_topic_is_refused(
+    log: KafkaLog, url: str, admin: AIOKafkaAdminClient
+) -> None:
+    await admin.create_topics([NewTopic(physical(url, "a"), 3, 1)])
+    with pytest.raises(TopicMismatch, match="3 partitions"):
+        await log.create_topics([Topic("a", partitions=2)])
+
+
+async def test_more_replicas_than_brokers_are_refused(url: str) -> None:
+    log = await KafkaLog.open(f"{url}&replication_factor=2")
+    try:
+        with pytest.raises(WiringError, match="EVENTLIB_KAFKA_REPLICATION_FACTOR"):
+            await log.create_topics([Topic("a")])
+    finally:
+        await log.close()
+
+
+async def test_two_processes_create_the_same_topics_at_once(log: KafkaLog, url: str) -> None:
+    other = await KafkaLog.open(url)
+    try:
+        declared = [Topic(f"t{n}", partitions=2, latest=n % 2 == 0) for n in range(5)]
+        await asyncio.gather(log.create_topics(declared), other.create_topics(declared))
+        for handle in (log, other):
+            assert {topic.name: topic for topic in declared} == await handle.topics()
+    finally:
+        await other.close()
+
+
+async def test_what_others_write_has_its_place_as_its_id(
+    log: KafkaLog, url: str, broker: Cluster, admin: AIOKafkaAdminClient
+) -> None:
+    await admin.create_topics([NewTopic(physical(url, "theirs"), 1, 1)])
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, compression_type="gzip") as stranger:
+        for n in range(3):
+            await stranger.send_and_wait(physical(url, "theirs"), b"%d" % n, headers=[("h", b"x")], timestamp_ms=n)
+    found = await log.read("theirs", 0, 0, 10)
+    assert [(r.event_id, r.value, r.type, r.timestamp_ms) for r in found] == [
+        (f"theirs/0/{n}", b"%d" % n, None, n) for n in range(3)
+    ]
+    assert found[0].headers == (("h", b"x"),)
+
+
+async def test_what_is_too_large_for_the_brokers_is_refused_alone(log: KafkaLog) -> None:
+    await log.create_topics([Topic("a", partitions=1, max_event_bytes=1_000)])
+    good = Record("a", 0, -1, now_ms(), b"k", b"x")
+    large = good._replace(headers=(("h", b"x" * 70_000),))
+    asked = [log.append([each]) for each in (good, large, good)]
+    first, refused, last = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(refused, ContractError)
+    assert (first, last) == ([0], [1])
+    claim = await log.seize("s", 0)
+    with pytest.raises(ContractError):
+        await log.append([good, large], claim)
+    await log.append([good], claim)
+    assert len(await log.read("a", 0, 0, 10)) == 3

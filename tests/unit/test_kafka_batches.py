@@ -1,0 +1,117 @@
+"""Records become batches and come back; what others have written, and what is damaged, is told apart."""
+
+import gzip
+from random import Random
+from struct import pack_into, unpack_from
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from eventlib.errors import LogCorrupt
+from eventlib.log.kafka.batches import Batch, Chunk, Producing, batches, next_sequence
+from eventlib.log.port import Record
+
+NOBODY = Producing(-1, -1, transactional=False, compression=0)
+PLACE = ("t", 0)
+
+
+def some_record(random: Random) -> Record:
+    def maybe(text: str) -> str | None:
+        return None if random.random() < 0.3 else text + "ü☃"[: random.randrange(3)]
+
+    return Record(
+        "t",
+        0,
+        -1,
+        random.randrange(2**42),
+        random.choice([None, b"", random.randbytes(20)]),
+        random.choice([None, b"", random.randbytes(random.randrange(300))]),
+        maybe("id"),
+        maybe("Type"),
+        maybe("service/decider"),
+        maybe("subject"),
+        random.choice([None, 0, -1, 2**53]),
+        maybe("correlation"),
+        maybe("causation"),
+        maybe("00-trace"),
+        tuple((f"h{n}", random.randbytes(n)) for n in range(random.randrange(3))),
+    )
+
+
+def placed(made: list[Batch]) -> bytes:
+    """Give batches their offsets, as a broker does."""
+    found, offset = bytearray(), 0
+    for batch in made:
+        data = bytearray(batch.data)
+        pack_into(">q", data, 0, offset)
+        offset += len(batch.indexes)
+        found += data
+    return bytes(found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("compression", [0, 1], ids=["plain", "gzip"])
+def test_records_come_back_as_they_were(seed: int, compression: int) -> None:
+    random = Random(seed)
+    records = [some_record(random) for _ in range(200)]
+    producing = NOBODY._replace(compression=compression)
+    made = [*batches(records, producing, {}, lambda _: 10_000)]
+    chunk = Chunk(PLACE, 0, placed(made), ())
+    assert chunk.records == [record._replace(offset=n) for n, record in enumerate(records)]
+    assert (chunk.next, chunk.is_empty) == (200, False)
+
+
+def test_batches_are_cut_and_numbered() -> None:
+    records = [Record("t", n % 2, -1, 1, b"k", b"x" * 100) for n in range(20)]
+    made = [*batches(records, NOBODY, {("t", 1): 2**31 - 3}, lambda _: 700)]
+    assert all(len(batch.data) <= 700 for batch in made)
+    for partition, first in ((0, 0), (1, 2**31 - 3)):
+        mine = [batch for batch in made if batch.place == ("t", partition)]
+        assert len(mine) > 1
+        assert [index for batch in mine for index in batch.indexes] == [*range(partition, 20, 2)]
+        sequence = first
+        for batch in mine:
+            assert (batch.sequence, unpack_from(">i", batch.data, 53)[0]) == (sequence, sequence)
+            sequence = next_sequence(sequence, len(batch.indexes))
+
+
+def test_one_record_makes_a_batch_however_large_it_is() -> None:
+    (batch,) = batches([Record("t", 0, -1, 1, None, b"x" * 5_000)], NOBODY, {}, lambda _: 700)
+    assert len(batch.data) > 5_000
+
+
+def test_headers_of_others_stay_headers() -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 10_000)
+    headers = [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"\xff\xfe"),
+        ("ce_sequence", b"seven"),
+        ("ce_source", None),
+        ("ce_time", b"2026-11-21T00:00:00Z"),
+        ("h", None),
+        ("ce_type", b"Known"),
+    ]
+    builder.append(0, 5, None, b"v", headers)
+    (record,) = Chunk(PLACE, 0, bytes(builder.build()), ()).records
+    assert (record.id, record.sequence, record.source, record.type) == (None, None, None, "Known")
+    assert record.headers == (
+        ("ce_id", b"\xff\xfe"),
+        ("ce_sequence", b"seven"),
+        ("ce_source", b""),
+        ("ce_time", b"2026-11-21T00:00:00Z"),
+        ("h", b""),
+    )
+
+
+def test_a_batch_whose_bytes_were_changed_is_damage() -> None:
+    (batch,) = batches([Record("t", 0, -1, 1, b"k", b"value")], NOBODY, {}, lambda _: 700)
+    with pytest.raises(LogCorrupt, match="t/0"):
+        Chunk(PLACE, 0, batch.data.replace(b"value", b"VALUE"), ())
+
+
+def test_a_batch_that_came_in_part_is_left_for_later() -> None:
+    records = [Record("t", 0, -1, 1, None, gzip.compress(b"x" * n)) for n in range(10)]
+    data = placed([*batches(records, NOBODY, {}, lambda _: 200)])
+    chunk = Chunk(PLACE, 0, data[:-1], ())
+    assert 0 < len(chunk.records) < 10
+    assert chunk.next == len(chunk.records)
