@@ -3,7 +3,8 @@
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -39,7 +40,6 @@ def session(
     `master` is local[*] unless given here or by spark-submit. Raises: BrokerFailed when there is no Java to run it.
     """
     home = Path(mkdtemp(prefix="analytics-"))
-    os.environ["JAVA_HOME"] = str(_java_home(find_java(), home))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log4j = home / "log4j2.properties"
@@ -58,7 +58,22 @@ def session(
     }
     for key, value in {**settings, **(config or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _java_for_spark(_java_home(find_java(), home)):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _java_for_spark(home: Path) -> Iterator[None]:
+    """Name a Java while Spark starts: whoever starts another one later means the machine's own."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
 
 
 def _java_home(java: Java, directory: Path) -> Path:
