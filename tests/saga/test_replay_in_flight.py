@@ -94,7 +94,8 @@ async def test_only_what_has_not_ended_is_compared(shop: RunningShop, monkeypatc
 async def test_a_pending_effect_that_is_gone_strands_its_order(
     shop: RunningShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(payments.effects, CHARGE_REQUESTED)
+    effects = {request: effect for request, effect in payments.effects.items() if request is not CHARGE_REQUESTED}
+    monkeypatch.setattr(payments, "effects", effects)
     why = "the effect for ChargeRequested is pending, and today's code has none"
     assert stranded(await gate(shop.log)) == dict.fromkeys(WAITING, why)
 
@@ -128,7 +129,8 @@ async def test_an_order_that_nothing_moves_any_more_is_stranded(
     monkeypatch.setattr(deadline, "due_at", lambda _: None)
     assert stranded(await gate(shop.log)) == {}, "its StockReserved waits for payment"
     for decider in (payments, orders):
-        monkeypatch.delitem(decider.handlers, STOCK_RESERVED)
+        handlers = {each: handler for each, handler in decider.handlers.items() if each is not STOCK_RESERVED}
+        monkeypatch.setattr(decider, "handlers", handlers)
     found = stranded(await gate(shop.log))
     assert found == {"6": "no effect is pending, no deadline is due, no input waits"}
 
