@@ -1,10 +1,13 @@
 """Spark jobs that replay the log: every event ever written as a DataFrame, whatever log it stands on.
 
-`session()` makes a Spark session, `log(spark, url)` the whole log, `events(spark, url, OrderPlaced)` one event's.
+`session()` makes a Spark session, `log(spark, url)` the whole log, `events(spark, url, OrderPlaced)` one event's, and
+`spans(url)` tells which offsets there are, for who wants only what is new.
 """
 
+from analytics.asking import spans
+from analytics.events import events
 from analytics.log import log
 from analytics.schema import SCHEMA
 from analytics.session import session
 
-__all__ = ["SCHEMA", "log", "session"]
+__all__ = ["SCHEMA", "events", "log", "session", "spans"]

@@ -1,33 +1,23 @@
 """The log as one DataFrame, in one form wherever it stands."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from typing import Unpack
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analytics.schema import SCHEMA
-from analytics.selection import Selection
+from analytics.selection import Only, Selection
 from eventlib.errors import WiringError
 
 
-def log(
-    spark: SparkSession,
-    url: str,
-    *,
-    topics: Sequence[str] = (),
-    types: Sequence[str] = (),
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> DataFrame:
+def log(spark: SparkSession, url: str, **only: Unpack[Only]) -> DataFrame:
     """Return the records of a log, with the columns of `SCHEMA`: all that was committed when this was called.
 
-    `topics` and `types` (all when empty), `since` and `until` (UTC, from and before) are answered by the source, which
-    reads no more than they ask for. Guarantee: the same rows however often it is evaluated, also while services write; those that
-    retention or compaction drop meanwhile may be missing.
+    What `only` says is answered by the source, which reads no more than that. Guarantee: the same rows however often it
+    is evaluated, also while services write; those that retention or compaction drop meanwhile may be missing.
     Raises: WiringError for a URL that is none; LogUnavailable when there is no log.
     """
-    selection = Selection(tuple(topics), tuple(types), since, until)
+    selection = Selection.of(**only)
     scheme = url.partition(":")[0]
     if scheme == "sqlite":
         from analytics.sqlite import read

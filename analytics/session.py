@@ -10,6 +10,7 @@ from tempfile import mkdtemp
 
 from pyspark.sql import SparkSession
 
+from analytics.connectors import connectors
 from eventlib.broker.java import Java, find_java
 
 _LOG4J = """
@@ -33,12 +34,19 @@ exec "{java}" "$@"
 
 
 def session(
-    name: str = "analytics", *, master: str | None = None, config: Mapping[str, str] | None = None, java: str = ""
+    name: str = "analytics",
+    *,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+    java: str = "",
+    fetch: bool = False,
 ) -> SparkSession:
     """Return a Spark session with UTC times and few shuffle partitions; `config` and `java` (options) go on top.
 
-    `master` is local[*] unless given here or by spark-submit. Raises: BrokerFailed when there is no Java to run it.
+    `master` is local[*] unless given here or by spark-submit. Connectors for Kafka and Avro that are on this machine are
+    used; `fetch` gets them once. Raises: BrokerFailed when there is no Java to run it, or when they cannot be fetched.
     """
+    found = find_java()
     home = Path(mkdtemp(prefix="analytics-"))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -50,6 +58,7 @@ def session(
     settings = {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {java}",
         "spark.driver.memory": "2g",
+        "spark.jars": ",".join(map(str, connectors(found, fetch=fetch))),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -57,8 +66,10 @@ def session(
         "spark.ui.showConsoleProgress": "false",
     }
     for key, value in {**settings, **(config or {})}.items():
+        if not value:
+            continue  # Spark would take it for a jar without a name
         builder = builder.config(key, value)
-    with _java_for_spark(_java_home(find_java(), home)):
+    with _java_for_spark(_java_home(found, home)):
         return builder.getOrCreate()
 
 

@@ -141,10 +141,10 @@ def _ranges(path: Path, selection: Selection) -> list[Range]:
     except sqlite3.Error as error:
         raise LogUnavailable(f"the log {path} cannot be read: {error}") from error
     return [
-        Range(number, topic, partition, first, min(first + _AT_ONCE, end))
+        Range(number, topic, partition, first, min(first + _AT_ONCE, span.stop))
         for number, topic, partition, end in rows
-        if not selection.topics or topic in selection.topics
-        for first in range(0, end, _AT_ONCE)
+        if (span := selection.span((topic, partition), 0, end)) is not None
+        for first in range(span.start, span.stop, _AT_ONCE)
     ]
 
 

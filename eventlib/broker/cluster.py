@@ -13,7 +13,7 @@ from typing import Self
 from eventlib.broker.archive import with_class_archive
 from eventlib.broker.certificate import make_certificate
 from eventlib.broker.config import HOST, ClusterConfig, certificate, key_store
-from eventlib.broker.jars import default_place, kafka_jars
+from eventlib.broker.jars import KAFKA
 from eventlib.broker.java import find_java
 from eventlib.broker.layout import Layout, choose_ports, forget
 from eventlib.broker.node import Node, PortTaken, Program
@@ -161,7 +161,9 @@ class Cluster:
         if not nodes:
             return
         java = find_java()
-        program = with_class_archive(Program(java, kafka_jars(java, default_place()), self.config.java_options))
+        program = with_class_archive(
+            Program(java, KAFKA.fetched(java, KAFKA.default_place()), self.config.java_options)
+        )
         if self.config.security.tls:
             make_certificate(java, key_store(self.directory), certificate(self.directory))
         try:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from eventlib.broker.cluster import Cluster
 from eventlib.broker.config import ClusterConfig
-from eventlib.broker.jars import default_place, kafka_version
+from eventlib.broker.jars import KAFKA
 from eventlib.broker.layout import alone_in
 from eventlib.broker.security import Sasl, Security
 from eventlib.cli import output
@@ -62,8 +62,8 @@ def start_cluster(directory: Path, wish: Wish, *, as_json: bool) -> None:
         if found is not None:
             _fit(found, wish)
         cluster = found or Cluster.create(directory, new)
-        if not default_place().is_dir():
-            _tell(f"Fetching Apache Kafka {kafka_version()} from Maven Central, once (44 MB) ...")
+        if not KAFKA.default_place().is_dir():
+            _tell(f"Fetching Apache Kafka {KAFKA.version} from Maven Central, once (44 MB) ...")
         cluster.start()
     if as_json:
         output.print_json([_status(cluster, directory)])
@@ -71,9 +71,7 @@ def start_cluster(directory: Path, wish: Wish, *, as_json: bool) -> None:
     print(cluster.url, flush=True)
     what = "runs already" if ran else "goes on from its data" if found else "runs"
     where = "" if directory == DEFAULT_DIRECTORY else f" --dir {directory}"
-    _tell(
-        f"Kafka {kafka_version()} {what}, in {directory}; `eventlib broker stop{where}` ends it and deletes its data."
-    )
+    _tell(f"Kafka {KAFKA.version} {what}, in {directory}; `eventlib broker stop{where}` ends it and deletes its data.")
     if cluster.environment():
         _tell("Clients need " + " ".join(f"{name}={value}" for name, value in cluster.environment().items()))
 
@@ -148,7 +146,7 @@ def _status(cluster: Cluster | None, directory: Path) -> dict[str, Any]:
         "directory": str(directory),
         "running": cluster.is_running,
         "url": cluster.url,
-        "kafka": kafka_version(),
+        "kafka": KAFKA.version,
         "cluster_id": cluster.cluster_id,
         "environment": cluster.environment(),
         "nodes": nodes,

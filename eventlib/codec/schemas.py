@@ -1,7 +1,7 @@
 """Schema ids, kept with the log: in a compacted topic on it, in the form in which a Confluent registry writes them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,11 @@ class Schemas:
         """Return a schema by id, as far as the log was read."""
         return self._texts.get(schema_id)
 
+    @property
+    def texts(self) -> Mapping[int, str]:
+        """The schemas by id, as far as the log was read."""
+        return self._texts
+
     def id_of(self, text: str) -> int:
         """Return the id of a registered schema."""
         return self._ids[text]
@@ -79,7 +84,7 @@ class Schemas:
             return
         while records := await self._log.read(SCHEMAS.name, 0, self._position, _READ_AT_ONCE):
             for record in records:
-                self._learn(record)
+                self.learn(record)
                 self._position = record.offset + 1
 
     async def _append(self, pairs: list[tuple[str, str]]) -> None:
@@ -105,7 +110,8 @@ class Schemas:
             made.append(Registered(subject, versions[subject], ids[text], text))
         return made
 
-    def _learn(self, record: Record) -> None:
+    def learn(self, record: Record) -> None:
+        """Take note of a record of the topic. Raises: UndecodableRecord for one that is not a schema's."""
         try:
             key = json.loads(record.key or b"null")
             value = json.loads(record.value) if record.value is not None else None

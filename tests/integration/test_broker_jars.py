@@ -9,7 +9,7 @@ import pytest
 
 from eventlib.broker.archive import with_class_archive
 from eventlib.broker.config import ClusterConfig
-from eventlib.broker.jars import IVY_SETTINGS_VARIABLE, default_place, kafka_jars, pinned_jars
+from eventlib.broker.jars import IVY_SETTINGS_VARIABLE, KAFKA
 from eventlib.broker.java import Java, find_java
 from eventlib.broker.node import Program
 from eventlib.errors import BrokerFailed
@@ -27,7 +27,7 @@ def java() -> Java:
 
 @pytest.fixture
 def repository(java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    there = shutil.copytree(kafka_jars(java, default_place()), tmp_path / "repository", copy_function=_link)
+    there = shutil.copytree(KAFKA.fetched(java, KAFKA.default_place()), tmp_path / "repository", copy_function=_link)
     _use(monkeypatch, tmp_path, DIRECTORY.format(there))
     return there
 
@@ -36,31 +36,31 @@ def test_what_was_fetched_once_is_there_without_a_network(
     java: Java, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "cache" / "kafka"
-    assert kafka_jars(java, place) == place
-    assert sorted(jar.name for jar in place.iterdir()) == sorted(jar.file for jar in pinned_jars())
+    assert KAFKA.fetched(java, place) == place
+    assert sorted(jar.name for jar in place.iterdir()) == sorted(jar.file for jar in KAFKA.pinned())
     assert [each.name for each in place.parent.iterdir()] == ["kafka"]
     _use(monkeypatch, tmp_path, NOBODY)
     shutil.rmtree(repository)
-    assert kafka_jars(java, place) == place
+    assert KAFKA.fetched(java, place) == place
 
 
 def test_damaged_jars_are_fetched_again(java: Java, repository: Path, tmp_path: Path) -> None:
     place = shutil.copytree(repository, tmp_path / "damaged", copy_function=_link)
-    victim = place / pinned_jars()[0].file
+    victim = place / KAFKA.pinned()[0].file
     victim.unlink()
     victim.write_bytes(b"half a jar")
-    (place / pinned_jars()[1].file).unlink()
-    kafka_jars(java, place)
+    (place / KAFKA.pinned()[1].file).unlink()
+    KAFKA.fetched(java, place)
     assert victim.read_bytes() == (repository / victim.name).read_bytes()
 
 
 def test_another_jar_under_a_pinned_name_is_refused(java: Java, repository: Path, tmp_path: Path) -> None:
-    victim = repository / pinned_jars()[2].file
+    victim = repository / KAFKA.pinned()[2].file
     original = victim.read_bytes()
     victim.unlink()
     victim.write_bytes(original + b"\0")
     with pytest.raises(BrokerFailed, match=rf"fetched as {victim.name} is not what this project has pinned"):
-        kafka_jars(java, tmp_path / "cache" / "kafka")
+        KAFKA.fetched(java, tmp_path / "cache" / "kafka")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -69,14 +69,14 @@ def test_a_repository_that_does_not_answer_is_told_with_what_to_do(
 ) -> None:
     _use(monkeypatch, tmp_path, NOBODY)
     with pytest.raises(BrokerFailed, match=r"could not be fetched .*EVENTLIB_IVY_SETTINGS"):
-        kafka_jars(java, tmp_path / "cache" / "kafka")
+        KAFKA.fetched(java, tmp_path / "cache" / "kafka")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_is_told(java: Java, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file", encoding="utf-8")
     with pytest.raises(BrokerFailed, match="XDG_CACHE_HOME"):
-        kafka_jars(java, tmp_path / "cache" / "kafka")
+        KAFKA.fetched(java, tmp_path / "cache" / "kafka")
 
 
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pyte
 def test_a_java_keeps_kafkas_classes_for_the_next_start(java: Java, tmp_path: Path) -> None:
     jars = tmp_path / "jars"
     shutil.copytree(
-        kafka_jars(java, default_place()), jars, copy_function=_link, ignore=shutil.ignore_patterns("*.jsa")
+        KAFKA.fetched(java, KAFKA.default_place()), jars, copy_function=_link, ignore=shutil.ignore_patterns("*.jsa")
     )
     plain = Program(java, jars, ClusterConfig().java_options)
     kept = with_class_archive(plain)

@@ -1,0 +1,160 @@
+"""What an event's fields are as columns: their Spark types, and their values as Arrow takes them."""
+
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from pyspark.sql import types as t
+
+from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
+from eventlib.errors import WiringError
+
+MOST_DIGITS = 38
+"""What a decimal of Spark's holds; one with more is text."""
+
+_PLAIN: dict[type, t.DataType] = {
+    str: t.StringType(),
+    int: t.LongType(),
+    float: t.DoubleType(),
+    bool: t.BooleanType(),
+    bytes: t.BinaryType(),
+    datetime: t.TimestampType(),
+    date: t.DateType(),
+    time: t.LongType(),  # Spark has no time of day: microseconds since midnight
+    UUID: t.StringType(),
+}
+
+Convert = Callable[[Any], Any]
+
+
+def struct_of(record: Record, above: tuple[Record, ...] = ()) -> t.StructType:
+    """Return a record's type. Raises: WiringError for one that contains itself, which no table can."""
+    if record in above:
+        raise WiringError(f"{record.name} contains itself, so it has no columns: read it as `analytics.log` gives it")
+    return t.StructType([t.StructField(each.name, _type_of(each.node, (*above, record))) for each in record.fields])
+
+
+def _type_of(node: Node, above: tuple[Record, ...]) -> t.DataType:  # noqa: PLR0911  one for each kind
+    match node:
+        case Plain(python=kind):
+            return _PLAIN[kind]
+        case Exact(precision=precision, scale=scale):
+            return t.DecimalType(precision, scale) if precision <= MOST_DIGITS else t.StringType()
+        case Choice(avro=avro):
+            return t.StringType() if avro == "string" else t.LongType()
+        case Symbols():
+            return t.StringType()
+        case Array(items=items):
+            return t.ArrayType(_type_of(items, above))
+        case StringMap(values=values):
+            return t.MapType(t.StringType(), _type_of(values, above))
+        case Record():
+            return struct_of(node, above)
+        case Union():
+            return _union_type(node, above)
+
+
+def _union_type(union: Union, above: tuple[Record, ...]) -> t.DataType:
+    if union.optional is not None:
+        return _type_of(union.optional, above)
+    return t.StructType([t.StructField(f"member{i}", _type_of(each, above)) for i, each in enumerate(_members(union))])
+
+
+def _members(union: Union) -> list[Node]:
+    """Return a union's branches as Spark numbers them."""
+    return [branch for branch in union.branches if branch != NULL]
+
+
+def values_of(record: Record) -> Convert:
+    """Return the function from an instance of a record's class to what Arrow takes for `struct_of`."""
+    fields = [(each.name, _value_of(each.node)) for each in record.fields]
+    return lambda made: {name: value(getattr(made, name)) for name, value in fields}
+
+
+def _value_of(node: Node) -> Convert:  # noqa: PLR0911  one for each kind
+    match node:
+        case Union():
+            return _union_value(node)
+        case Record():
+            return values_of(node)
+        case Array(items=items):
+            item = _value_of(items)
+            return lambda made: [item(each) for each in made]
+        case StringMap(values=values):
+            value = _value_of(values)
+            return lambda made: [(key, value(each)) for key, each in made.items()]
+        case Symbols(members=members):
+            symbols = {member: symbol for symbol, member in members.items()}
+            return symbols.__getitem__
+        case Exact(precision=precision, scale=scale):
+            return _digits(precision, scale)
+        case Plain(python=kind):
+            return _SINGLE.get(kind, _same)
+        case Choice():
+            return _same
+
+
+def _union_value(union: Union) -> Convert:
+    if union.optional is not None:
+        one = _value_of(union.optional)
+        return lambda made: None if made is None else one(made)
+    members = _members(union)
+    converts = [_value_of(each) for each in members]
+
+    def convert(made: Any) -> object:
+        if made is None:
+            return None
+        i = next(i for i, each in enumerate(members) if _fits(made, each))
+        return {f"member{i}": converts[i](made)}
+
+    return convert
+
+
+def _fits(made: object, node: Node) -> bool:
+    match node:
+        case Record(cls=cls) | Symbols(cls=cls):
+            return isinstance(made, cls)
+        case Plain(python=kind):
+            return type(made) is kind
+        case Exact():
+            return isinstance(made, Decimal)
+        case Choice(values=values):
+            return made in values
+        case Array():
+            return isinstance(made, list | tuple | set | frozenset)
+        case _:
+            return isinstance(made, dict)
+
+
+def _digits(precision: int, scale: int) -> Convert:
+    step = Decimal(1).scaleb(-scale)
+    return (lambda made: made.quantize(step)) if precision <= MOST_DIGITS else str
+
+
+def _same(made: object) -> object:
+    return made
+
+
+def _micros(made: time) -> int:
+    return ((made.hour * 60 + made.minute) * 60 + made.second) * 1_000_000 + made.microsecond
+
+
+_SINGLE: dict[type, Convert] = {time: _micros, UUID: str}
+
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node and all within it; a record has to be known not to contain itself."""
+    yield node
+    match node:
+        case Array(items=inner) | StringMap(values=inner):
+            yield from nodes_of(inner)
+        case Union(branches=branches):
+            for branch in branches:
+                yield from nodes_of(branch)
+        case Record(fields=fields):
+            for field in fields:
+                yield from nodes_of(field.node)
+        case _:
+            pass

@@ -1,0 +1,191 @@
+"""One event's records with its fields as columns, whatever versions of it have written them."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Unpack
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from analytics.asking import schemas
+from analytics.columns import struct_of, values_of
+from analytics.log import log
+from analytics.schema import SCHEMA
+from analytics.schemas import resolves_alike, schemas_among, writers_of
+from analytics.selection import Only
+from eventlib.codec.avro.derive import record_of
+from eventlib.codec.avro.read import reader_of
+from eventlib.codec.avro.types import NULL, Record, Union, schema_text
+from eventlib.codec.avro_codec import HEADER_BYTES, MAGIC
+from eventlib.errors import ContractError, WiringError
+from eventlib.event import Contract, Event, Foreign, contract_of
+
+_EVENT = "_event"
+
+
+def events(
+    spark: SparkSession,
+    source: str | DataFrame,
+    event: type[Event],
+    *,
+    strict: bool = True,
+    jvm: bool | None = None,
+    **only: Unpack[Only],
+) -> DataFrame:
+    """Return the records of one event on its topic: the columns of `SCHEMA`, then the event's fields in its newest schema.
+
+    `source` is a log's URL, or records as `analytics.log` gives them with the topic `_schemas` among them. A field
+    that is called as a column of `SCHEMA` is the column `event_<name>`. Records that cannot be read as the event make
+    a job fail, with the place of the first; not `strict`, they have NULL in all fields. `jvm` says where the bytes are
+    decoded: in the JVM, which takes what the class's validators would refuse, or by our codec in Python; not said, it
+    is the JVM where it has spark-avro and resolves the schemas as our codec does.
+    Raises: WiringError when a class has no columns, or the JVM is asked for what it cannot do; as `log` does.
+    """
+    contract, record = contract_of(event), record_of(event)
+    struct = struct_of(record)
+    records = _records(spark, source, contract, only)
+    if contract.foreign is not None:
+        return _spread(_in_python(records, struct, _Foreign(event, contract.foreign, strict=strict)), struct)
+    texts = schemas(source) if isinstance(source, str) else schemas_among(source)
+    writers = writers_of(record, texts)
+    able = _has_avro(spark) and all(resolves_alike(record, json.loads(text)) for text in writers.values())
+    if jvm and not able:
+        raise WiringError(f"{contract.type} cannot be decoded in the JVM here: leave jvm out, and our codec decodes it")
+    if able if jvm is None else jvm:
+        return _spread(_in_jvm(records, record, writers, strict=strict), struct)
+    return _spread(_in_python(records, struct, _Ours(event, writers, strict=strict)), struct)
+
+
+def _records(spark: SparkSession, source: str | DataFrame, contract: Contract, only: Only) -> DataFrame:
+    types = () if contract.foreign is not None else (contract.type,)
+    if isinstance(source, str):
+        here: Only = {**only, "topics": [contract.topic.name], "types": types}
+        return log(spark, source, **here)
+    if only:
+        raise WiringError(f"{', '.join(only)} narrow a log by its URL: filter the records themselves instead")
+    records = source.filter(f.col("topic") == contract.topic.name)
+    return records.filter(f.col("type").isin(*types)) if types else records
+
+
+def _has_avro(spark: SparkSession) -> bool:
+    try:
+        from_avro(f.lit(b""), '"null"')
+    except (TypeError, PySparkException):  # how a JVM package that is not there shows
+        return False
+    return spark is not None
+
+
+# --- in the JVM
+
+
+def _in_jvm(records: DataFrame, record: Record, writers: Mapping[int, str], *, strict: bool) -> DataFrame:
+    value = f.col("value")
+    required = next((each.name for each in record.fields if not _may_be_null(each.node)), None)
+    mode = "FAILFAST" if strict and required is None else "PERMISSIVE"
+    options = {"avroSchema": schema_text(record), "mode": mode}
+    event: Column = f.lit(None).cast(struct_of(record))
+    for number, text in writers.items():
+        decoded = from_avro(f.substring(value, HEADER_BYTES + 1, _ALL), text, options).cast(struct_of(record))
+        event = f.when(f.substring(value, 1, HEADER_BYTES) == f.lit(_header(number)), decoded).otherwise(event)
+    found = records.withColumn(_EVENT, event)
+    if not strict:
+        return found
+    damaged = f.col(_EVENT).isNull() if required is None else f.col(_EVENT)[required].isNull()
+    return found.withColumn(_EVENT, f.when(damaged, _complaint(record.name)).otherwise(f.col(_EVENT)))
+
+
+_ALL = 0x7FFFFFFF - HEADER_BYTES
+
+
+def _header(number: int) -> bytes:
+    return bytes([MAGIC]) + number.to_bytes(4, "big")
+
+
+def _may_be_null(node: object) -> bool:
+    return node == NULL or (isinstance(node, Union) and NULL in node.branches)
+
+
+def _complaint(name: str) -> Column:
+    place = [f.col("topic"), f.lit("/"), f.col("partition"), f.lit(" at "), f.col("offset")]
+    sentence = [f.lit(f"{name} cannot be read from the record "), *place, f.lit(f": {_REMEDY}")]
+    return f.raise_error(f.concat(*sentence))
+
+
+_REMEDY = "see `eventlib parked`, or read with strict=False, which gives its fields as NULL"
+
+
+# --- in Python
+
+
+class _Ours:
+    """Reads our own events' values; made anew in each of Spark's workers."""
+
+    def __init__(self, event: type[Event], writers: Mapping[int, str], *, strict: bool) -> None:
+        self.event = event
+        self.strict = strict
+        self._writers = {_header(number): text for number, text in writers.items()}
+        self._readers = dict[bytes, Callable[[bytes], Any]]()
+
+    def __call__(self, value: bytes, _key: str | None) -> Any:
+        """Return the event. Raises: ContractError."""
+        header = value[:HEADER_BYTES]
+        read = self._readers.get(header)
+        if read is None:
+            if header not in self._writers:
+                raise ContractError(f"no schema of it has written bytes that begin with {header.hex()}")
+            schema = json.loads(self._writers[header])
+            read = self._readers[header] = reader_of(record_of(self.event), schema, HEADER_BYTES)
+        return read(value)
+
+
+class _Foreign:
+    """Reads what others write."""
+
+    def __init__(self, event: type[Event], foreign: Foreign, *, strict: bool) -> None:
+        self.event = event
+        self.strict = strict
+        self._foreign = foreign
+
+    def __call__(self, value: bytes, key: str | None) -> Any:
+        """Return the event. Raises: ContractError."""
+        return self._foreign.decode(self.event, value, key)
+
+
+def _in_python(records: DataFrame, struct: t.StructType, read: _Ours | _Foreign) -> DataFrame:
+    schema = t.StructType([*SCHEMA.fields, t.StructField(_EVENT, struct)])
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        values = values_of(record_of(read.event))
+        kind = to_arrow_schema(schema).field(_EVENT).type
+        for batch in batches:
+            columns = [batch.column(name).to_pylist() for name in ("value", "key", "topic", "partition", "offset")]
+            made = [_read(read, values, row) for row in zip(*columns, strict=True)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(made, kind)], names=schema.names)
+
+    return records.select(*SCHEMA.names).mapInArrow(decode, schema)
+
+
+def _read(read: _Ours | _Foreign, values: Callable[[Any], Any], row: tuple[Any, ...]) -> Any:
+    value, key, *place = row
+    try:
+        if value is None:
+            raise ContractError("it has no value")  # noqa: TRY301  told as what cannot be decoded is
+        return values(read(value, key))
+    except ContractError as error:
+        if not read.strict:
+            return None
+        topic, partition, offset = place
+        name = read.event.__name__
+        raise ContractError(
+            f"{name} cannot be read from the record {topic}/{partition} at {offset} ({error}): {_REMEDY}"
+        ) from error
+
+
+def _spread(found: DataFrame, struct: t.StructType) -> DataFrame:
+    fields = [f.col(_EVENT)[name].alias(f"event_{name}" if name in SCHEMA.names else name) for name in struct.names]
+    return found.select(*SCHEMA.names, *fields)
