@@ -9,6 +9,7 @@ this: a writer that was not fenced owns what it owns, and commits for all its ta
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from secrets import token_hex
@@ -30,6 +31,7 @@ _LETS_GO_S = 8.0
 _HEARS_S = 2.0
 """How long somebody who is asked to let go has to hear of it."""
 
+_SAYS_S = 2.0
 _PAUSE_S = 0.03
 _LANES = 4
 
@@ -51,6 +53,7 @@ class Owners:
         self._writer: Writer | None = None
         self._count = 0
         self._starting = asyncio.Lock()
+        self._taking = defaultdict[Task, asyncio.Lock](asyncio.Lock)
         self._fencing = dict[str, asyncio.Task[None]]()
 
     def owner(self, claim: Claim) -> Owner:
@@ -82,8 +85,9 @@ class Owners:
         if self._owners.get(task) is owner:
             del self._owners[task]
             if not owner.writer.is_spent:
-                with suppress(EventlibError):  # else whoever comes next has to end it
-                    await self._appends.append([release_record(task, owner.claim.epoch)])
+                with suppress(EventlibError, TimeoutError):  # then whoever comes next has to end it
+                    async with asyncio.timeout(_SAYS_S):
+                        await self._appends.append([release_record(task, owner.claim.epoch)])
 
     async def let_go(self, task: Task, epoch: int) -> None:
         """Give a task back because somebody asks for it, if this process has it under that epoch."""
@@ -100,6 +104,10 @@ class Owners:
         await asyncio.gather(*(writer.close() for writer in writers))
 
     async def _take(self, task: Task, writer: Writer, wait: Callable[[Entry], Awaitable[bool]]) -> Owner:
+        async with self._taking[task]:  # the task's lock is against other processes: here, one waits for the other
+            return await self._take_alone(task, writer, wait)
+
+    async def _take_alone(self, task: Task, writer: Writer, wait: Callable[[Entry], Awaitable[bool]]) -> Owner:
         try:
             lock = await self._lock(task)
             before = self._owners.get(task)

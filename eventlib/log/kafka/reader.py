@@ -27,13 +27,24 @@ class Feed:
         self.cluster = cluster
         self.written = written
         self.looks = looks
-        self.readers = set[KafkaReader]()
+        self._readers = set[KafkaReader]()
+        self._slots = 0
         self._tails = dict[tuple[int, int], Tail]()
 
     def room(self) -> int:
         """Return how many bytes each partition of each reader may read ahead."""
-        slots = sum(len(reader.slots) for reader in self.readers)
-        return min(max(_BUDGET_BYTES // max(slots, 1), _LEAST_BYTES), _MOST_BYTES)
+        return min(max(_BUDGET_BYTES // max(self._slots, 1), _LEAST_BYTES), _MOST_BYTES)
+
+    def opened(self, reader: "KafkaReader") -> None:
+        """Take a reader into account."""
+        self._readers.add(reader)
+        self._slots += len(reader.slots)
+
+    def closed(self, reader: "KafkaReader") -> None:
+        """Leave a reader out of account."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+            self._slots -= len(reader.slots)
 
     def follow(self, slot: Slot) -> bool:
         """Let a slot that has caught up wait for more. Raises: Transient when nobody leads its partition."""
@@ -44,7 +55,7 @@ class Feed:
 
     async def close(self) -> None:
         """End every reader's waiting."""
-        for reader in [*self.readers]:
+        for reader in [*self._readers]:
             reader.fail(LogUnavailable("the log was closed by this process; open it again to use it"))
         await asyncio.gather(*(tail.close() for tail in self._tails.values()))
 
@@ -61,7 +72,7 @@ class KafkaReader(Reader):
         self._trouble: tuple[float, Exception] | None = None
         self._woken = False
         self._closed = False
-        feed.readers.add(self)
+        feed.opened(self)
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
         """See `Reader.poll`."""
@@ -113,7 +124,7 @@ class KafkaReader(Reader):
     async def close(self) -> None:
         """See `Reader.close`."""
         self._closed = True
-        self._feed.readers.discard(self)
+        self._feed.closed(self)
         for slot in self.slots.values():
             self._leave(slot)
         if self._catching_up is not None:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from eventlib.errors import EventlibError
 from eventlib.log.kafka.cluster import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.fetching import Fetched, Wanted, fetch_request, fetched
@@ -79,12 +80,13 @@ class Tail:
             while self._followed:
                 if await self._turn():
                     await asyncio.sleep(_BREATH_S + _BREATH_A_PARTITION_S * len(self._followed))
-        except Transient:
-            for place in [*self._followed]:
-                self._let_go(place)
+        except (Transient, EventlibError):
+            pass  # each of them asks for itself now, and meets what is wrong if it is its own
         finally:
             self._following = None
             self._session, self._known = _NEW, {}
+            for place in [*self._followed]:
+                self._let_go(place)
 
     async def _turn(self) -> bool:
         """Ask once, and hand on what comes; False when nothing did."""
