@@ -37,6 +37,7 @@ _REFUSED = (AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSasl
 _FIRST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.5
 _IDLE_MS = 9 * 60 * 1000  # brokers drop idle connections after ten minutes
+_LETTING_GO_S = 2.0
 
 
 class Broker(NamedTuple):
@@ -211,7 +212,7 @@ class Cluster:
             except (KafkaError, OSError, TimeoutError) as error:
                 errors.append(f"{host}:{port}: {error or 'no answer in time'}")
             finally:
-                connection.close()
+                await _let_go(connection)
         raise LogUnavailable(f"no Kafka broker can be reached: {'; '.join(errors)}")
 
     async def _connect(self, node: int, lane: str) -> AIOKafkaConnection:
@@ -220,9 +221,13 @@ class Cluster:
             if connection is not None and connection.connected():
                 return connection
             broker = self.brokers.get(node)
-            if self._closed or broker is None:
-                raise Transient(f"broker {node} is not in the cluster" if broker is None else "the log was closed")
-            connection = self._connections[node, lane] = await self._open(broker)
+            if broker is None:
+                raise Transient(f"broker {node} is not in the cluster")
+            connection = await self._open(broker)
+            if self._closed:
+                await _let_go(connection)
+                raise Transient("the log was closed")
+            self._connections[node, lane] = connection
             return connection
 
     async def _open(self, broker: Broker) -> AIOKafkaConnection:
@@ -246,8 +251,15 @@ class Cluster:
         self._closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()
-        closing = [connection.close() for connection in self._connections.values()]
-        await asyncio.gather(*(each for each in closing if each is not None))
+            await asyncio.wait([self._refreshing])
+        await asyncio.gather(*(_let_go(connection) for connection in self._connections.values()))
+
+
+async def _let_go(connection: AIOKafkaConnection) -> None:
+    """Close a connection, and wait until its socket is closed, but not for a broker that takes nothing more."""
+    closed = connection.close()
+    if closed is not None:
+        await asyncio.wait([closed], timeout=_LETTING_GO_S)
 
 
 def _place(connection: AIOKafkaConnection) -> str:

@@ -80,7 +80,7 @@ class Topics:
             await self._create(missing)
         changed = [topic for topic in declared if self.known.get(topic.name) != topic]
         await self._declare(changed)
-        await self._alter([topic for topic in changed if topic not in missing])
+        await self._alter(changed)  # also what was missing: somebody else may have created it first, in another way
         if changed:
             await self.load()
             await self._refuse_mismatches(declared)  # somebody else may have been quicker
@@ -202,7 +202,7 @@ class Topics:
         found = dict[str, dict[str, str]]()
         for topic in topics:
             wanted = declared_configs(topic, self._cluster.options)
-            differs = {key: value for key, value in wanted.items() if there[topic.name].get(key) != value}
+            differs = {key: value for key, value in wanted.items() if there.get(topic.name, {}).get(key) != value}
             if differs:
                 found[topic.name] = differs
         return found
