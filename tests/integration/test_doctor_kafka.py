@@ -1,5 +1,6 @@
 """`eventlib doctor` on real brokers: each fault is made for real, and found with what to do."""
 
+import asyncio
 import json
 import secrets
 import socket
@@ -152,6 +153,7 @@ async def test_topics_that_are_not_as_they_should_be(three_brokers: Cluster) -> 
         url = ",".join(f"127.0.0.1:{three_brokers.node(number).ports.client}" for number in (1, 3))
         found = await examine_here(f"kafka://{url}", shop, "var/state")  # one that has died is listed for some seconds
         while any(each.check == "listeners" and each.verdict != "ok" for each in found):
+            await asyncio.sleep(1)
             found = await examine_here(f"kafka://{url}", shop, "var/state")
     finally:
         three_brokers.restart(2)
