@@ -15,7 +15,8 @@ from eventlib.topic import Topic
 SCHEMAS = Topic("_schemas", partitions=1, compacted=True)
 
 _READ_AT_ONCE = 1_000
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
+_LONGEST_PAUSE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Schemas:
     async def register(self, wanted: Iterable[tuple[str, str]]) -> None:
         """Register (subject, schema text) pairs, all those that are new in one append.
 
-        Guarantee: reads only, when all are registered. Raises: OwnershipLost when others keep registering for half a
+        Guarantee: reads only, when all are registered. Raises: OwnershipLost when others keep registering for a
         minute; LogReadOnly, LogUnavailable and the like as `Log.append` does.
         """
         pairs = list(dict.fromkeys(wanted))
@@ -67,15 +68,17 @@ class Schemas:
             return
         if SCHEMAS.name not in await self._log.topics():
             await self._log.create_topics([SCHEMAS])
-        # A random pause, since each attempt ends the claims of the others.
+        # A random pause, since each attempt ends the claims of the others: one that grows until they fit side by side.
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(OwnershipLost),
-            wait=wait_random_exponential(multiplier=0.01, max=1.0),
+            wait=wait_random_exponential(multiplier=0.02, max=_LONGEST_PAUSE_S),
             stop=stop_after_delay(_PATIENCE_S),
             reraise=True,
         ):
             with attempt:
-                await self._append(pairs)
+                await self.refresh()
+                if self._missing(pairs):  # not every one of those who start together has to
+                    await self._append(pairs)
         await self.refresh()
 
     async def refresh(self) -> None:

@@ -89,6 +89,17 @@ async def test_an_owner_elsewhere_lets_go_when_it_is_asked_and_keeps_the_rest(lo
     await member.leave()
 
 
+async def test_who_seized_a_task_for_a_short_act_is_not_waited_for(log: Log, other: Log) -> None:
+    acts = 8
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for act in range(acts):
+        here = other if act % 2 else log
+        await here.append([record("a", b"%d" % act)], await here.seize("s", 0))
+    assert loop.time() - began < acts * 1.0, "it would be waited for two seconds each time"
+    assert [r.value for r in await log.read("a", 0, 0, 10)] == [b"%d" % act for act in range(acts)]
+
+
 async def test_a_writer_that_was_ended_loses_all_its_claims_and_takes_them_back(log: Log, cluster: Cluster) -> None:
     member = await log.join("s", 2)
     before = await until_owns(member, {}, {0, 1})

@@ -70,13 +70,13 @@ class Owners:
         """
         async with self._starting:
             if self._writer is None or self._writer.is_spent:
-                self._writer = await self._start_writer()
+                self._writer = await self._start_writer(seizes=False)
             writer = self._writer
         return await self._take(task, writer, lambda former: self._wait_for(former, task, living))
 
     async def seize(self, task: Task) -> Owner:
         """Take a task over from whoever has it, with a writer of its own. Raises: as `take` does."""
-        return await self._take(task, await self._start_writer(), lambda former: self._ask(former, task))
+        return await self._take(task, await self._start_writer(seizes=True), lambda former: self._ask(former, task))
 
     async def give_back(self, owner: Owner) -> None:
         """Let a claim count for nothing, once what is under way is written, and say so."""
@@ -118,10 +118,11 @@ class Owners:
             former = self._register.owner(task)
             if former is not None and not self._is_own(former) and not await wait(former):
                 await self._fence(former.writer or "")
-            (offset,) = await lock.commit([claim_record(task, writer.name, self.cluster.options.address)])
+            record = claim_record(task, writer.name, self.cluster.options.address, seized=writer.seizes)
+            (offset,) = await lock.commit([record])
         except Fenced as error:
             raise OwnershipLost(f"{task[0]}/{task[1]} was taken over by somebody else: {error}") from error
-        self._written.wrote([claim_record(task, "", "")], [offset])
+        self._written.wrote([record], [offset])
         owner = self._owners[task] = Owner(Claim(*task, offset + 1), writer, self.on_loss)
         if writer.is_spent:
             owner.lose(to_somebody=False)
@@ -139,7 +140,7 @@ class Owners:
 
     async def _ask(self, former: Entry, task: Task) -> bool:
         """Ask an owner to let go, if it can hear."""
-        if former.writer is not None and process_of(former.writer) != self.process:
+        if former.writer is not None and not former.is_seized and process_of(former.writer) != self.process:
             await self._appends.append([wish_record(task, former.epoch)])
         return await self._has_let_go(task, _HEARS_S)
 
@@ -150,7 +151,7 @@ class Owners:
             owner = self._register.owner(task)
             if owner is None or owner.writer is None:
                 return True
-            if loop.time() >= deadline or process_of(owner.writer) == self.process:
+            if loop.time() >= deadline or owner.is_seized or process_of(owner.writer) == self.process:
                 return False
             await asyncio.sleep(_PAUSE_S)
             await self._register.refresh()
@@ -162,10 +163,11 @@ class Owners:
         await lock.start()
         return lock
 
-    async def _start_writer(self) -> Writer:
+    async def _start_writer(self, *, seizes: bool) -> Writer:
         self._count += 1
         name = f"{self.process}.{self._count}"
         writer = Writer(self.cluster, self._largest, self._written, name, f"write {self._count % _LANES}")
+        writer.seizes = seizes
         writer.on_end = lambda to_somebody: self._ended(writer, to_somebody)
         await writer.start()
         return writer

@@ -23,11 +23,15 @@ _PAUSE_S = 0.003
 
 
 class Entry(NamedTuple):
-    """A task's newest owner: its epoch, its writer (None: it has let go), and where it can be reached."""
+    """A task's newest owner: its epoch, its writer (None: it has let go), and where it can be reached.
+
+    Who has seized it for a short act does not listen to those who ask for it.
+    """
 
     epoch: int
     writer: str | None
     address: str
+    is_seized: bool
 
 
 class Register:
@@ -71,14 +75,16 @@ class Register:
         task = task_of(key)
         known = self._entries.get(task)
         if "released" not in content:
-            self._entries[task] = Entry(record.offset + 1, content["writer"], content["address"])
+            self._entries[task] = Entry(
+                record.offset + 1, content["writer"], content["address"], content.get("seized", False)
+            )
         elif known is not None and known.epoch == content["released"]:
             self._entries[task] = known._replace(writer=None)
 
 
-def claim_record(task: Task, writer: str, address: str) -> Record:
+def claim_record(task: Task, writer: str, address: str, *, seized: bool) -> Record:
     """Return the record that makes a writer a task's owner; its offset, plus one, is the epoch."""
-    return _record(_key(task), {"writer": writer, "address": address})
+    return _record(_key(task), {"writer": writer, "address": address, "seized": seized})
 
 
 def release_record(task: Task, epoch: int) -> Record:

@@ -17,12 +17,14 @@ class Writer:
     """Commits appends, each group of them in one transaction: a transaction costs a broker much, a partition in it little.
 
     Two producers take turns, since a broker lets the next transaction of one wait until the former is all put away.
-    `on_end` is called when it is of no use any more, with whether somebody else has ended it.
+    `seizes` says that it is there for one short act. `on_end` is called when it is of no use any more, with whether
+    somebody else has ended it.
     """
 
     def __init__(self, cluster: Cluster, largest: Callable[[str], int], written: Written, name: str, lane: str) -> None:
         self.name = name
         self.is_spent = False
+        self.seizes = False
         self.on_end: Callable[[bool], None] = lambda _: None
         self._written = written
         self._producers = [Producer(cluster, lane, largest, turn) for turn in producer_names(name)]
