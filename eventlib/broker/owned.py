@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,8 +14,10 @@ _WATCHER_ENDS_S = 60
 
 
 @contextmanager
-def running_cluster(config: ClusterConfig | None = None) -> Iterator[Cluster]:
-    """Run a cluster in a temporary directory until the context is left.
+def running_cluster(
+    config: ClusterConfig | None = None, prepare: Callable[[Cluster], None] = lambda _: None
+) -> Iterator[Cluster]:
+    """Run a cluster in a temporary directory until the context is left; `prepare` may change its files before it starts.
 
     Guarantee: neither a process nor a file of it stays, also when this process is killed.
     Raises: BrokerFailed.
@@ -28,6 +30,7 @@ def running_cluster(config: ClusterConfig | None = None) -> Iterator[Cluster]:
     try:
         cluster = Cluster.create(directory, config)
         try:
+            prepare(cluster)
             cluster.start()
             yield cluster
         finally:

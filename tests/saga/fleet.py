@@ -16,7 +16,7 @@ import httpx
 from tests.saga.shop_runs import EVENTLIB, LONGEST_S, ROOT, ShopLog
 
 SERVICES = (sys.executable, "-m", "services")
-_STARTS_S = 30.0
+_STARTS_S = 90.0
 
 
 class Fleet:
@@ -46,6 +46,12 @@ class Fleet:
             self._running[name] = subprocess.Popen(
                 self._commands[name], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=diary, text=True
             )
+
+    def start_simulators(self, url: str, ledger: Path, faults: Mapping[str, Mapping[str, float]], seed: int) -> None:
+        """Start the outside world, which answers at a URL."""
+        where = ("--port", url.rpartition(":")[2], "--ledger", str(ledger), "--seed", str(seed))
+        self.start("simulators", *SERVICES, "simulators", *where)
+        set_faults(url, faults)
 
     def start_services(self, name: str, *options: str) -> None:
         """Start `eventlib run`."""
@@ -97,6 +103,17 @@ class Fleet:
 
     def _diary(self, name: str) -> Path:
         return self.shop.directory / f"{name}.stderr"
+
+
+def outside_at(url: str) -> dict[str, str]:
+    """Return what tells services where the simulators of the outside world are."""
+    return {"SHOP_GATEWAY_URL": f"{url}/gateway", "SHOP_CARRIER_URL": f"{url}/carrier"}
+
+
+def importing(shop: ShopLog, file: Path, stock_units: int, *options: str) -> tuple[str, ...]:
+    """Return the command that imports a file."""
+    common = ("--json", "--stock", str(stock_units), "--rejects", str(shop.rejects))
+    return (*SERVICES, "import", str(file), *common, *options)
 
 
 def free_port() -> int:

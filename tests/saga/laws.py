@@ -208,7 +208,7 @@ def _check_shelves(file: OrderFile, history: History, stock_units: int) -> None:
                 shipped[sku] += quantity
     for sku in file.skus:
         shelf = history.shelves[sku]
-        assert shelf.received == stock_units, f"{sku}: one delivery"
+        assert shelf.received == stock_units, f"{sku}: one delivery, not {shelf.received} units"
         on_hand = shelf.received
         for _, units in sorted(shelf.answers):
             on_hand -= units

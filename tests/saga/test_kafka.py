@@ -4,10 +4,14 @@ import time
 from pathlib import Path
 from secrets import token_hex
 
+import pytest
+
 from eventlib.broker import Cluster
-from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of
+from services import shop as the_shop
+from tests.saga.fleet import Fleet, free_port, importing, outside_at, summary_of
+from tests.saga.following import Endings
 from tests.saga.laws import History, check_laws, read_file
-from tests.saga.shop_runs import ShopLog, order_file
+from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 FAULTS = {
     "gateway": {"decline": 0.05, "timeout": 0.05, "lost": 0.05, "duplicate": 0.05},
@@ -21,27 +25,20 @@ def test_one_owner_is_killed_and_another_wakes_up_as_a_zombie(tmp_path: Path, br
     shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
     file, ledger = order_file(tmp_path, 200), tmp_path / "simulators.db"
     outside = f"http://127.0.0.1:{free_port()}"
-    environment = {
-        "SHOP_GATEWAY_URL": f"{outside}/gateway",
-        "SHOP_CARRIER_URL": f"{outside}/carrier",
-        "EVENTLIB_STATE_DIR": str(tmp_path / "state"),
-    }
-    importing = (*SERVICES, "import", str(file), "--json", "--stock", str(STOCK_UNITS), "--rejects", str(shop.rejects))
-    with Fleet(shop, environment) as fleet:
-        port = outside.rpartition(":")[2]
-        fleet.start("simulators", *SERVICES, "simulators", "--port", port, "--ledger", str(ledger), "--seed", "3")
-        set_faults(outside, FAULTS)
+    command = importing(shop, file, STOCK_UNITS)
+    with Fleet(shop, outside_at(outside) | {"EVENTLIB_STATE_DIR": str(tmp_path / "state")}) as fleet:
+        fleet.start_simulators(outside, ledger, FAULTS, seed=3)
         for name in ("one", "two"):
             fleet.start_services(name)
             fleet.ready(name)
-        fleet.start("placing", *importing, "--place-only")
+        fleet.start("placing", *command, "--place-only")
         fleet.result("placing")
         fleet.kill("one")
         fleet.pause("two")
         fleet.start("one")  # it has everything once the group has given up the other two
         time.sleep(SESSION_S + 2)
         fleet.go_on("two")
-        fleet.start("seeing-through", *importing)
+        fleet.start("seeing-through", *command)
         summary = summary_of(fleet.result("seeing-through"))
         fleet.stop("one", "two", "simulators")
     print(summary)
@@ -50,3 +47,36 @@ def test_one_owner_is_killed_and_another_wakes_up_as_a_zombie(tmp_path: Path, br
     assert shop.parked() == []
     said = {kind for story in history.stories.values() for kind in story.said}
     assert {"PaymentFailed", "DispatchFailed", "OrderCompleted"} <= said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL_ORDERS.exists(), reason="the real orders are not shipped with the project")
+def test_the_whole_real_file_with_two_processes_for_each_service(tmp_path: Path, broker: Cluster) -> None:
+    _through_two_processes_each(tmp_path, broker, REAL_ORDERS, longest_s=1_500)
+
+
+def _through_two_processes_each(directory: Path, broker: Cluster, file: Path, longest_s: float) -> None:
+    shop, ledger = ShopLog(directory, f"{broker.url}/?prefix={token_hex(4)}."), directory / "simulators.db"
+    outside, wanted = f"http://127.0.0.1:{free_port()}", read_file(file)
+    names = {f"{service.name}-{number}": service for service in the_shop.services for number in (1, 2)}
+    assert all(service.partitions == 8 for service in names.values())
+    with (
+        Fleet(shop, outside_at(outside) | {"EVENTLIB_STATE_DIR": str(directory / "state")}) as fleet,
+        Endings(shop.url) as endings,
+    ):
+        fleet.start_simulators(outside, ledger, FAULTS, seed=3)
+        for name, service in names.items():
+            fleet.start_services(name, "--service", service.name)
+        for name in names:
+            fleet.ready(name)
+        fleet.start("placing", *importing(shop, file, STOCK_UNITS), "--place-only")
+        taken_s = endings.wait(len(wanted.orders), len(wanted.skus), longest_s=longest_s)
+        summary = summary_of(fleet.result("placing"))
+        fleet.stop(*names, "simulators")
+    history = History(shop.tail())
+    print(f"{len(wanted.orders)} orders, {history.records} events in {taken_s:.1f} s; {summary}")
+    check_laws(wanted, history, ledger, STOCK_UNITS)
+    assert shop.parked() == []
+    again = shop.replay()
+    assert again["decisions"] > 0
+    assert (again["differences"], again["unknown"]) == (0, []), again["first"]
