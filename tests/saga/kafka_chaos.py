@@ -1,7 +1,8 @@
 """Faults under a shop on Kafka: its workers, the nodes of the cluster and the network, each with a seed of its own.
 
-Two threads, one for workers and their network and one for nodes, do what their schedules say, one fault after the other.
-A schedule is made from its seed alone; when a fault hits is up to the machine.
+Two threads, one for workers and their network and one for nodes, do what their schedules say, one fault after the other;
+after each of them, some order has to end before the next comes. A schedule is made from its seed alone; when a fault
+hits is up to the machine.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ NEAR = ("one", "two")
 FAR = "far"
 GUEST = "guest"
 SESSION_S = 6.0
+_LIVES_S = 120.0
 
 _ON_WORKERS = ("kill", "kill", "zombie", "zombie and kill", "hang", "leave", "guest", "guest killed", "cut", "cut")
 _ON_NODES = ("group coordinator restarts", "controller restarts", "leader killed", "coordinator killed", "leader hangs")
@@ -42,15 +44,20 @@ class Chaos:
 
 @dataclass
 class Attack:
-    """Hits a fleet and a cluster, and counts how often, and how often in vain: when no order was in flight any more."""
+    """Hits a fleet and a cluster, and counts how often, and how often in vain: when no order was in flight any more.
+
+    `longest_s` is how long the shop took at most to end an order again.
+    """
 
     fleet: Fleet
     cluster: Cluster
     network: Network
     seed: int
-    in_flight: Callable[[], int]
+    placed: Callable[[], int]
+    ended: Callable[[], int]
     hits: Counter[str] = field(default_factory=Counter)
     in_vain: int = 0
+    longest_s: float = 0.0
 
     def run(self, on_workers: int, on_nodes: int) -> None:
         """Do so many faults of each kind; every kind comes before one comes again."""
@@ -69,9 +76,23 @@ class Attack:
             due = due or random.sample(kinds, len(kinds))
             kind = due.pop()
             self.in_vain += not self.in_flight()
+            before = self.ended()
             hit(kind, random)
             self.hits[kind] += 1
             time.sleep(random.uniform(0.2, 1.5))
+            self._until_more_have_ended(before, kind)
+
+    def in_flight(self) -> int:
+        """Return how many orders are placed and have not ended."""
+        return self.placed() - self.ended()
+
+    def _until_more_have_ended(self, before: int, kind: str) -> None:
+        began = time.monotonic()
+        while self.ended() <= before and self.in_flight():
+            assert time.monotonic() < began + _LIVES_S, f"after {kind}, nothing ends any more"
+            time.sleep(0.05)
+        recovered_s = time.monotonic() - began
+        self.longest_s = max(self.longest_s, recovered_s)
 
     def _say(self, what: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} seed {self.seed}, {self.in_flight()} in flight: {what}", flush=True)
