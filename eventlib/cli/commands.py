@@ -45,7 +45,7 @@ def eventlib(context: typer.Context, app: AppOption = None, log: LogOption = Non
 
 
 @app.command(cls=Command, rich_help_panel="Run")
-def run(
+def run(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     service: Annotated[
         list[str] | None,
@@ -61,6 +61,17 @@ def run(
             "--http", metavar="PORT", help="Serve HTTP, too: a port of this machine, or HOST:PORT.", show_default=False
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            max=1_000,
+            help="In so many processes, started again when they die.",
+            show_default=False,
+        ),
+    ] = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -71,16 +82,22 @@ def run(
     commit. Processes may share a log: each partition of a service has one
     owner, and HTTP answers for all of them.
 
+    With --workers, this process supervises: it starts again what dies, after
+    pauses that grow, prints what all of them say, and one signal stops them
+    all. On Kafka they share the work; a log that is one file gives it to one
+    of them, and the next takes over from it.
+
     [dim]Examples:[/dim]
       eventlib run
       eventlib run --http 8000
       eventlib run --http 8001 --no-services
       eventlib run --service stock --service payment
+      eventlib run --service stock --workers 4 --log kafka://broker:9092/
       eventlib run --log sqlite:///var/other.db
     """
     from eventlib.cli.running import run_services
 
-    run_services(Place.of(context, app, log), service or [], http, no_services=no_services)
+    run_services(Place.of(context, app, log), service or [], http, no_services=no_services, workers=workers)
 
 
 app.command(cls=Command, rich_help_panel="Run")(publish)

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from eventlib.choreography import Choreography
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
+from eventlib.cli.workers import supervise, tell
 from eventlib.errors import WiringError
+from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
 from eventlib.runtime import Runtime, RuntimeConfig, collect_garbage_seldom
+from eventlib.runtime.runtime import prepare_own
 from eventlib.settings import runtime_config
 
 if TYPE_CHECKING:
@@ -29,16 +32,26 @@ class Running:
     http: str | None = None
 
 
-def run_services(place: Place, only: list[str], http: str | None = None, *, no_services: bool = False) -> None:
-    """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until something fails for good."""
+def run_services(
+    place: Place, only: list[str], http: str | None = None, *, no_services: bool = False, workers: int | None = None
+) -> None:
+    """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until something fails for good.
+
+    With `workers`, in so many processes, the first of which has the HTTP.
+    """
     choreography = load_choreography(place.app)
     named = [choreography.service(name).name for name in only]
     names = [] if no_services else named or [service.name for service in choreography.services]
     _refuse_misfits(choreography, names, http, named if no_services else [])
+    what = Running(list(dict.fromkeys(names)), http)
     config = runtime_config()
+    if workers is not None:
+        _refuse_workers(place, what)
+        asyncio.run(_supervise(choreography, what, place, workers))
+        return
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     collect_garbage_seldom()
-    asyncio.run(_serve(choreography, Running(list(dict.fromkeys(names)), http), place.url, config))
+    asyncio.run(_serve(choreography, what, place.url, config))
 
 
 def _refuse_misfits(choreography: Choreography, names: list[str], http: str | None, unwanted: list[str]) -> None:
@@ -59,13 +72,47 @@ def _refuse_misfits(choreography: Choreography, names: list[str], http: str | No
         )
 
 
+def _refuse_workers(place: Place, what: Running) -> None:
+    if place.url.startswith("memory:"):
+        raise WiringError(
+            f"{place.url} lives in one process, so there is nothing for --workers to share: name another log"
+        )
+    if not what.services:
+        raise WiringError("--workers run services, and with --no-services there are none: leave one out")
+
+
+async def _supervise(choreography: Choreography, what: Running, place: Place, workers: int) -> None:
+    stop = _stop_signal()
+    # Whatever is wrong with settings or the log is said here, once; and workers do not all create topics at a time.
+    async with AsyncExitStack() as stack:
+        _, log = await _open(stack, choreography, what, place.url)
+        await prepare_own(log, [choreography.service(name) for name in what.services])
+    if stop.done():
+        return
+    tell(f"Running {', '.join(what.services)} on {place.url} in {workers} processes; Ctrl-C stops.")
+    own = ["run", *(["--app", place.app] if place.app else []), "--log", place.url]
+    own += [option for name in what.services for option in ("--service", name)]
+    http = [] if what.http is None else ["--http", what.http]
+    command = [sys.executable, "-m", "eventlib.cli.supervised", *own]
+    await supervise([command + (http if number == 0 else []) for number in range(workers)], stop)
+    tell("Stopped.")
+
+
+async def _open(
+    stack: AsyncExitStack, choreography: Choreography, what: Running, url: str
+) -> tuple[dict[str, object], EventLog]:
+    """Open the outside world and the log."""
+    # The outside world first: a wrong setting of it should not leave a new log behind.
+    opens = choreography.ports if any(choreography.service(name).ports for name in what.services) else None
+    ports = {} if opens is None else await stack.enter_async_context(opens(url))
+    event_log = await stack.enter_async_context(open_log(url, choreography))
+    return dict(ports), event_log
+
+
 async def _serve(choreography: Choreography, what: Running, url: str, config: RuntimeConfig) -> None:
     async with AsyncExitStack() as stack:
         listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
-        # The outside world first: a wrong setting of it should not leave a new log behind.
-        opens = choreography.ports if any(choreography.service(name).ports for name in what.services) else None
-        ports = {} if opens is None else await stack.enter_async_context(opens(url))
-        event_log = await stack.enter_async_context(open_log(url, choreography))
+        ports, event_log = await _open(stack, choreography, what, url)
         stop = _stop_signal()
         watched: list[asyncio.Future[None]] = [stop]
         if what.services:
@@ -76,13 +123,13 @@ async def _serve(choreography: Choreography, what: Running, url: str, config: Ru
         if listening is not None and choreography.http is not None:
             watched.append(await stack.enter_async_context(listening.serve(choreography.http(event_log))))
         what_runs = ", ".join([*what.services, *([] if listening is None else [listening.url])])
-        _tell(f"Running {what_runs} on {url}; Ctrl-C stops.")
+        tell(f"Running {what_runs} on {url}; Ctrl-C stops.")
         await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         for each in watched:
             if each.done():
                 each.result()
-        _tell("Stopping: finishing what is at hand.")
-    _tell("Stopped.")
+        tell("Stopping: finishing what is at hand.")
+    tell("Stopped.")
 
 
 def _listening(place: str) -> "Listening":
@@ -104,8 +151,3 @@ def _stop_signal() -> asyncio.Future[None]:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped)
     return stop
-
-
-def _tell(sentence: str) -> None:
-    sys.stderr.write(sentence + "\n")
-    sys.stderr.flush()
