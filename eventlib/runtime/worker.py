@@ -157,7 +157,8 @@ class Worker:
 
     def follow(self, at_ms: int) -> bool:
         """Open a transaction for what others in this process are just saying; False when something is at hand."""
-        if not self.at_rest():
+        due = self.task.next_due_ms(at_ms)
+        if not self.at_rest() or (due is not None and due <= at_ms):
             return False
         self.task.open(Inputs(at_ms))
         return True
