@@ -75,8 +75,9 @@ async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[
                 )
             place = topic, partition
             end = await (log.port.end(*place) if to == "latest" else log.port.offset_at(*place, to_ms(to)))
-            if end > first:
-                found.append(Passage(topic, partition, first, end, await _keys(log, service, place, first, end)))
+            keys = await _keys(log, service, place, first, end)
+            if keys:  # where nothing is to be handled, there is nothing to go past
+                found.append(Passage(topic, partition, first, end, keys))
     return found
 
 
