@@ -20,7 +20,7 @@ E5 = TypeVar("E5", bound=Event)
 E6 = TypeVar("E6", bound=Event)
 R = TypeVar("R", bound=Event)
 F = TypeVar("F", bound=Callable[..., Any])
-SaidMeta = Callable[[int], Meta]
+SaidMeta = Callable[[Sequence[Event], int], Meta]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class Decider(Generic[S]):
     def decide(self, state: S, event: Event, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
         """Handle one input: return the state after it (None: the key is forgotten), and what is said.
 
-        `said_meta(ordinal)` gives the Meta of each event said; it is asked only when evolve wants it.
+        `said_meta(said, ordinal)` gives the Meta of each event said; it is asked only when evolve wants it.
         Raises: ContractError when the handler says an event that is not in its annotation.
         """
         evolved = self.evolved(state, event, meta)
@@ -290,7 +290,9 @@ class Decider(Generic[S]):
         for ordinal, event in enumerate(said):
             before = self.initial if state is None else state
             state = (
-                self._apply(before, event, said_meta(ordinal)) if self.evolve_wants_meta else self._apply(before, event)
+                self._apply(before, event, said_meta(said, ordinal))
+                if self.evolve_wants_meta
+                else self._apply(before, event)
             )
         return state
 

@@ -1,5 +1,6 @@
 """The commands that change a service's course on purpose: their names, their options and their help."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,6 +14,19 @@ ReasonOption = Annotated[
 OptionalReason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; kept on the log, with your name.", show_default=False)
 ]
+
+
+class Effects(StrEnum):
+    """What becomes of effects that only a rerun has asked for."""
+
+    RECORDED = "recorded"
+    RUN = "run"
+
+
+EffectsOption = Annotated[
+    Effects,
+    typer.Option("--effects", help="Whether effects that were never asked for run then, or are parked (recorded)."),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do it without asking.")]
 
 
@@ -23,7 +37,10 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="WHERE", help="latest, or a time (UTC) such as 2026-01-31T12:00:00Z.", show_default=False
+            "--to",
+            metavar="WHERE",
+            help="earliest, latest, or a time (UTC) such as 2026-01-31T12:00:00Z.",
+            show_default=False,
         ),
     ] = None,
     skip: Annotated[
@@ -34,6 +51,7 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
         list[str] | None,
         typer.Option("--topic", metavar="TOPIC", help="Move only here; may be repeated.", show_default=False),
     ] = None,
+    effects: EffectsOption = Effects.RECORDED,
     dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="Only show what it would do.")] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
@@ -45,12 +63,15 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     Whether the service runs or not: it is done at once, in one transaction for
     each task, and recorded with the reason.
 
-    Forwards, what is gone past is never handled. --skip leaves out one input
-    that is still to come, or one that is parked; those that wait behind it
-    are handled then.
+    Forwards, what is gone past is never handled. Backwards, the service does
+    again, by today's code, what it has done since: in the order in which it
+    did, without saying anything twice. It is a rerun that is switched at once;
+    see `eventlib rerun --help`. --skip leaves out one input that is still to
+    come, or one that is parked; those that wait behind it are handled then.
 
     [dim]Examples:[/dim]
       eventlib reset payment --to latest --reason "replayed by hand" --dry-run
+      eventlib reset payment --to earliest --reason "refunds were forgotten"
       eventlib reset stock --skip 3f2a… --reason "order 536365 was a test"
     """
     from eventlib.cli import person
@@ -64,7 +85,8 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
             raise typer.BadParameter("they go with --to, not with --skip", param_hint="--topic / --dry-run")
         print_skip(place, service, skip, why, as_json=as_json)
     elif to is not None:
-        print_reset(place, service, Wish(to, topic or [], why, dry_run, yes), as_json=as_json)
+        wish = Wish(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
+        print_reset(place, service, wish, as_json=as_json)
 
 
 def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -74,6 +96,10 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = None,
     into: Annotated[
         str | None, typer.Option("--into", metavar="NAME", help="Run it again, under this name.", show_default=False)
+    ] = None,
+    switch: Annotated[
+        str | None,
+        typer.Option("--switch", metavar="NAME", help="Make a rerun's states the service's.", show_default=False),
     ] = None,
     drop: Annotated[
         str | None, typer.Option("--drop", metavar="NAME", help="Throw a rerun away.", show_default=False)
@@ -86,9 +112,15 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
             "--until", metavar="TIME", help="Only what the service did up to a time (UTC).", show_default=False
         ),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Decide anew only from a time (UTC) on.", show_default=False),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", metavar="", help="Go on with what the service does, until Ctrl-C.")
     ] = False,
+    effects: EffectsOption = Effects.RECORDED,
+    yes: YesOption = False,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many differences are told in full.")] = 10,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -101,24 +133,32 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     rerun says goes to topics of its own. The service does not notice, and a
     rerun that was interrupted goes on where it was when it is run again.
 
+    --switch makes its states the service's, in one transaction for each task,
+    recorded with the reason. What only the rerun has said is said then; what
+    only the service has said cannot be unsaid.
+
     [dim]Examples:[/dim]
       eventlib rerun payment --into payment-2
+      eventlib rerun payment --switch payment-2 --reason "refunds were forgotten"
       eventlib rerun payment --drop payment-2
       eventlib rerun --list
     """
     from eventlib.cli import person, rerun
-    from eventlib.rerun.running import Wanted
+    from eventlib.rerun.known import Wanted
 
     place = Place.of(context, app, log)
-    if sum([into is not None, drop is not None, list_]) != 1:
-        raise typer.BadParameter("give one of them", param_hint="--into / --drop / --list")
+    if sum([into is not None, switch is not None, drop is not None, list_]) != 1:
+        raise typer.BadParameter("give one of them", param_hint="--into / --switch / --drop / --list")
     if list_:
         rerun.print_reruns(place, as_json=as_json)
         return
     if service is None:
         raise typer.BadParameter("say which service", param_hint="SERVICE")
     if into is not None:
-        wanted = Wanted(f"{person.user()}: {reason}".removesuffix(": "), rerun.until_ms(until), follow)
+        wanted = Wanted(f"{person.user()}: {reason}".removesuffix(": "), rerun.ms_of(since), rerun.ms_of(until), follow)
         rerun.print_rerun(place, service, into, wanted, limit=limit, as_json=as_json)
+    elif switch is not None:
+        consent = rerun.Consent(person.why(reason), effects is Effects.RUN, yes)
+        rerun.print_switch(place, service, switch, consent, limit=limit, as_json=as_json)
     elif drop is not None:
         rerun.drop_rerun(place, service, drop, as_json=as_json)

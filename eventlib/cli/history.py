@@ -163,6 +163,8 @@ def _what(step: HistoryStep[Any], types: Types) -> Text:  # noqa: PLR0911  one r
             return Text.assemble("answer to ", name)
         case "stalled":
             return Text.assemble("effect ", name, (f" is parked: {step.reason}", "red"))
+        case "switched":
+            return Text.assemble(("a rerun was taken over", "bold"), (f": {step.reason}", "yellow"))
         case "retried":
             return Text.assemble("effect ", name, " is tried again")
         case "parked" if step.deadline is not None:

@@ -31,7 +31,5 @@ def agree(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ContractError(
-            "nobody is there to agree to this: say --yes to do it, or --dry-run to see what it would do"
-        )
+        raise ContractError("nobody is there to agree to this: say --yes to do it")
     typer.confirm(question, abort=True, err=True)

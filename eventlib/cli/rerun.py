@@ -1,8 +1,7 @@
 """`eventlib rerun`: a service's past run again beside it, and what differs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -11,28 +10,23 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
-from eventlib.errors import ContractError
+from eventlib.cli.person import agree
 from eventlib.eventlog import EventLog
-from eventlib.inspection.tail import start_of
 from eventlib.replay.changes import ABSENT, Change
 from eventlib.rerun.difference import Difference, EventDifference, StateDifference, Waiting, difference
-from eventlib.rerun.known import KnownRerun, described, drop, reruns
-from eventlib.rerun.running import Wanted, run_again
+from eventlib.rerun.known import KnownRerun, Wanted, described, drop, name_of_reset, reruns
+from eventlib.rerun.running import rerunning
+from eventlib.rerun.switching import Switched, switch
 from eventlib.settings import runtime_config
 from eventlib.store.open import open_stores
-from eventlib.times import from_ms, to_ms
+from eventlib.times import from_ms, time_of, to_ms
 
 _SIGNS = {"missing": "-", "extra": "+", "other": "~"}
 
 
-def until_ms(text: str | None) -> int:
-    """Return the time up to which a rerun goes (ms); 0: to the service's end. Raises: ContractError."""
-    start = None if text is None else start_of(text)
-    if start is None:
-        return 0
-    if not isinstance(start, datetime):
-        raise ContractError(f"--until {text}: write a time (UTC) such as 2026-01-31T12:00:00Z")
-    return to_ms(start)
+def ms_of(text: str | None) -> int:
+    """Return a time in the service's past (ms); 0 for none. Raises: ContractError for what is no time."""
+    return 0 if text is None else to_ms(time_of(text))
 
 
 def print_rerun(place: Place, service: str, name: str, wanted: Wanted, *, limit: int, as_json: bool) -> None:
@@ -43,14 +37,14 @@ def print_rerun(place: Place, service: str, name: str, wanted: Wanted, *, limit:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("")
 
-        async def run(log: EventLog) -> Difference:
+        async def run(log: EventLog) -> tuple[Difference, bool]:
             old = log.choreography.service(service)
             told = lambda done, of: progress.update(bar, completed=done, total=of)  # noqa: E731  one line, used once
-            await run_again(log, stores, old, name, wanted, told)
-            return await difference(log, old, old.under(name), limit)
+            async with rerunning(log, stores, old, name, wanted, told) as again:
+                return await difference(again, limit), bool(again.followers)
 
         try:
-            found = look(place, run)
+            found, is_open = look(place, run)
         finally:
             stores.close()
     if as_json:
@@ -58,7 +52,100 @@ def print_rerun(place: Place, service: str, name: str, wanted: Wanted, *, limit:
         return
     _print(service, name, found, limit)
     print()
+    if not is_open:
+        print(f"{service} has taken over what {name} knows: that is compared no more.")
+        return
+    print(f"Make it the service's: eventlib rerun {service} --switch {name} --reason TEXT")
     print(f"Throw it away:         eventlib rerun {service} --drop {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What somebody says to a switch: why, whether effects run that only the rerun has asked for, and a yes before.
+
+    With `dry_run` it is only shown what would be.
+    """
+
+    why: str
+    runs_effects: bool = False
+    yes: bool = False
+    dry_run: bool = False
+
+
+def print_switch(place: Place, service: str, name: str, consent: Consent, *, limit: int, as_json: bool) -> None:
+    """Let a service take over a rerun's states, after showing what that means."""
+
+    async def switched(log: EventLog) -> Switched | None:
+        note = await described(log, log.choreography.service(service), name)
+        wanted = Wanted(consent.why, note.since_ms, note.until_ms)
+        return await _switched(log, service, name, wanted, consent, None if as_json else limit)
+
+    _print_switched(look(place, switched), service, name, consent, as_json=as_json)
+
+
+def print_way_back(place: Place, service: str, since_ms: int, consent: Consent, *, limit: int, as_json: bool) -> None:
+    """Let a service do again all that it has done since a time (ms; 0: ever), after showing what that means."""
+    name = ""
+
+    async def gone_back(log: EventLog) -> Switched | None:
+        nonlocal name
+        old = log.choreography.service(service)
+        name = await name_of_reset(log, old, since_ms)
+        wanted = Wanted(consent.why, since_ms)
+        done = await _switched(log, service, name, wanted, consent, None if as_json else limit)
+        if done is None:
+            await drop(log, old, name)
+        return done
+
+    _print_switched(look(place, gone_back), service, name, consent, as_json=as_json)
+
+
+async def _switched(
+    log: EventLog, service: str, name: str, wanted: Wanted, consent: Consent, shown: int | None
+) -> Switched | None:
+    """Switch, after showing so many differences in full; None when it was only to be shown."""
+    old = log.choreography.service(service)
+    stores = open_stores(log.port.url, runtime_config().state_dir)
+    try:
+        async with rerunning(log, stores, old, name, wanted) as again:
+            if shown is not None:
+                found = await difference(again, shown)
+                _print(service, name, found, shown)
+                _print_consequences(service, name, found, runs_effects=consent.runs_effects)
+            if consent.dry_run:
+                return None
+            agree(f"Shall {service} take over what {name} knows?", yes=consent.yes)
+            return await switch(again, consent.why, runs_effects=consent.runs_effects)
+    finally:
+        stores.close()
+
+
+def _print_switched(done: Switched | None, service: str, name: str, consent: Consent, *, as_json: bool) -> None:
+    if done is None:
+        print(f"Nothing was changed: this is what a reset of {service} would do.")
+        return
+    if as_json:
+        output.print_json([{"service": service, "rerun": name, **asdict(done), "why": consent.why}])
+        return
+    print(f"Done, and recorded, in {output.counted(done.tasks, 'task')}: {output.counted(done.states, 'key')} changed,")
+    print(f"{output.counted(done.said, 'event')} said now, {output.counted(done.unsaid, 'event')} could not be unsaid.")
+    if done.requested and not consent.runs_effects:
+        print(f"{output.counted(done.requested, 'effect')} not run yet: see `eventlib parked list`, and retry them.")
+    print(f"If {service} runs other code than this, start it anew now.")
+
+
+def _print_consequences(service: str, name: str, found: Difference, *, runs_effects: bool) -> None:
+    new = sum(each.extra for each in found.deciders)
+    old = sum(each.missing for each in found.deciders)
+    other = sum(each.other for each in found.deciders)
+    if new or other:
+        print(f"\nWhat only {name} says, {service} says then. ", end="")
+    if old or other:
+        print(f"What only {service} has said stays on the log: what others did about it is for you to make good.")
+    if found.requested:
+        count = output.counted(len(found.requested), "effect")
+        print(f"{count} that only {name} asks for {'run' if runs_effects else 'wait for you, parked'}.")
+    print()
 
 
 def print_reruns(place: Place, *, as_json: bool) -> None:
@@ -75,7 +162,8 @@ def print_reruns(place: Place, *, as_json: bool) -> None:
         "rerun", "of", "begun (UTC)", "code", "done", "status", "why", right=["done"], whole=["begun (UTC)"]
     )
     for each in found:
-        done = f"{each.handled / each.of:.0%}" if each.of else "-"
+        is_followed = each.of and each.switched < each.tasks
+        done = f"{each.handled / each.of:.0%}" if is_followed else "-"
         begun = output.readable(from_ms(each.note.begun_ms))
         cells = [each.name, each.note.service, begun, each.note.code_version, done, _status(each), each.note.why]
         shown.add_row(*map(Text, map(output.printable, cells)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 
 from rich.text import Text
 
@@ -10,15 +11,17 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.output import counted
 from eventlib.cli.person import agree
+from eventlib.cli.rerun import Consent, print_way_back
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.tail import start_of
+from eventlib.inspection.tail import Start, start_of
 from eventlib.rerun.positions import Later, Passage, move, passages, positions_of
 from eventlib.rerun.skips import skip
 from eventlib.service import Service
 from eventlib.times import to_ms
 
 _MOST_KEYS = 8
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Wish:
     why: str
     dry_run: bool
     yes: bool
+    runs_effects: bool
 
 
 def print_reset(place: Place, service_name: str, wish: Wish, *, as_json: bool) -> None:
@@ -38,13 +42,16 @@ def print_reset(place: Place, service_name: str, wish: Wish, *, as_json: bool) -
     if isinstance(start, int):
         raise ContractError(f"--to {wish.to}: offsets differ from task to task; write earliest, latest, or a time")
 
-    async def planned(log: EventLog) -> list[Passage]:
+    async def planned(log: EventLog) -> list[Passage] | None:
         service = log.choreography.service(service_name)
         if start == "earliest" or await _is_backwards(log, service, start):
-            raise _backwards(service, wish.to)
+            return None
         return await passages(log, service, start, wish.topics)
 
     plan = look(place, planned)
+    if plan is None:
+        _go_back(place, service_name, start, wish, as_json=as_json)
+        return
     if wish.dry_run or not plan:
         _print_passages(service_name, plan, wish, as_json=as_json, is_done=False)
         return
@@ -65,8 +72,15 @@ async def _is_backwards(log: EventLog, service: Service, start: Later) -> bool:
     return any(each.at_ms >= to_ms(start) for each in positions)
 
 
-def _backwards(service: Service, to: str) -> ContractError:
-    return ContractError(f"{service.name} has handled inputs after {to}: going back is not possible yet")
+def _go_back(place: Place, service: str, start: Start, wish: Wish, *, as_json: bool) -> None:
+    if wish.topics:
+        raise ContractError(
+            f"--topic {wish.topics[0]}: what {service} knows comes from all of its topics, so that it cannot go back in one "
+            "of them alone; leave --topic out"
+        )
+    since_ms = to_ms(start) if isinstance(start, datetime) else 0
+    consent = Consent(wish.why, wish.runs_effects, wish.yes, wish.dry_run)
+    print_way_back(place, service, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
 
 
 def _print_passages(service: str, plan: list[Passage], wish: Wish, *, as_json: bool, is_done: bool) -> None:

@@ -96,13 +96,25 @@ class Moved(NamedTuple):
     why: str
 
 
+class TookOver(NamedTuple):
+    """The task took over the states of a rerun of its service: all that it knows is what that knew; `why` says who and why.
+
+    `changelog` is the topic in which the rerun's states stand, in the task's partition.
+    """
+
+    changelog: str
+    why: str
+
+
 class Other(NamedTuple):
     """A step of a kind that this version does not know."""
 
     step: Step
 
 
-Act = Input | Released | DeadlinePassed | Answered | Stalled | EffectReleased | Begun | Skipped | Moved | Other
+Act = (
+    Input | Released | DeadlinePassed | Answered | Stalled | EffectReleased | Begun | Skipped | Moved | TookOver | Other
+)
 
 
 class Done(NamedTuple):

@@ -18,6 +18,7 @@ from eventlib.replay.deadlines import Deadlines, Passing
 from eventlib.replay.journal import with_refusals
 from eventlib.replay.judging import Decision, input_of, same
 from eventlib.replay.kept import KeptEntries
+from eventlib.replay.rerun_states import known_by_rerun
 from eventlib.replay.setting import Setting, after
 from eventlib.replay.strip import Item, Taker
 from eventlib.replay.window import SaidBy
@@ -104,15 +105,46 @@ class Again:
                 case "answer":  # from outside, as it was; its decider takes it as an input, later
                     source = f"{self.service.speaks_as}/{step.decider}"
                     self._claimed((source, step.key, step.request), step.request, step.decider)
-                case "reset" if step.topic in self._takers:
-                    self._takers[step.topic].go_to(step.last)
-                case "stall" | "release" | "skip" | "reset":
+                case "stall" | "release":
                     pass
                 case _:
-                    raise ContractError(
-                        f"the journal of {self.service.name} has a step of kind {step.kind!r}, which this version of "
-                        "eventlib does not know"
-                    )
+                    await self._acted(step)
+
+    async def _acted(self, step: Step) -> None:
+        """Do what people did to the task on purpose."""
+        match step.kind:
+            case "switch":
+                await self._take_over(step)
+            case "reset" if step.topic in self._takers:
+                self._takers[step.topic].go_to(step.last)
+            case "skip" | "reset":
+                pass
+            case _:
+                raise ContractError(
+                    f"the journal of {self.service.name} has a step of kind {step.kind!r}, which this version of "
+                    "eventlib does not know"
+                )
+
+    async def _take_over(self, step: Step) -> None:
+        """Take what a rerun knew for the task's own; what was said then is no decision of that moment."""
+        for by in [by for by in self._said if self._home(by[1] or "") == self.partition]:
+            del self._said[by]
+        deciders = {decider.name: decider for decider in self.service.deciders}
+        for name in deciders:
+            entries = self._setting.entries[name]
+            for key in [key for key, _ in entries.all() if self._home(key) == self.partition]:
+                entries.put(key, Entry())
+        self._parked.clear()
+        async for known in known_by_rerun(self._setting.log, (step.topic, self.partition), deciders):
+            if known.entry is not None:
+                self._setting.entries[known.decider].put(known.key, known.entry)
+            elif known.is_parked:
+                self._parked.add((known.decider, known.key))
+            else:
+                self._parked.discard((known.decider, known.key))
+
+    def _home(self, key: str) -> int:
+        return self.service.inputs[0].partition_of(key.encode())
 
     @property
     def unread(self) -> set[str]:

@@ -7,6 +7,7 @@ to what was, and no effect ever runs.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from eventlib.codec.port import UnknownSchema
 from eventlib.decider import FORGET, Decider
 from eventlib.errors import ContractError
 from eventlib.event import Event, Meta, contract_of
@@ -16,7 +17,7 @@ from eventlib.replay.acts import Act, Answered, Begun, DeadlinePassed, Done, Eff
 from eventlib.replay.said import Said
 from eventlib.replay.steps import HistoryStep, Kind, Recorded
 from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
-from eventlib.runtime.entry import Entry
+from eventlib.runtime.entry import Entry, entry_of
 from eventlib.runtime.past import mark_of
 from eventlib.runtime.saying import Speaker, Turn
 from eventlib.runtime.task import body_hash
@@ -33,6 +34,13 @@ class Taken(NamedTuple):
     input: Recorded
     refused: Refusal | None
     was_parked: bool
+
+
+class Replaced(NamedTuple):
+    """What a rerun knew of the key when its service took that over; None for nothing. `why` says who did it and why."""
+
+    record: Record | None
+    why: str
 
 
 class _Happened(NamedTuple):
@@ -54,6 +62,7 @@ class KeyFold:
         service = log.choreography.service_of(decider)
         topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
         self._decider = decider
+        self._codec = log.codec
         self._key = key
         self._said = said
         self._speaker = Speaker(decider, service.speaks_as, topics, log.codec)
@@ -64,7 +73,7 @@ class KeyFold:
         self._entry = _EMPTY
         self._requests: dict[str, Recorded] = {}
 
-    def step(self, done: Done, act: Act | Taken) -> HistoryStep[Any] | None:
+    def step(self, done: Done, act: Act | Taken | Replaced) -> HistoryStep[Any] | None:
         """Take the next thing that a transaction did; None when it is no step of this key."""
         happened = self._happened(done.at_ms, act)
         if happened is None:
@@ -88,7 +97,7 @@ class KeyFold:
             offset=done.offset,
         )
 
-    def _happened(self, at_ms: int, act: Act | Taken) -> _Happened | None:  # noqa: PLR0911  one return for each kind
+    def _happened(self, at_ms: int, act: Act | Taken | Replaced) -> _Happened | None:  # noqa: PLR0911  one return for each kind
         match act:
             case Begun(beginning=(topic, _, past_end)):
                 self._past[topic] = past_end
@@ -98,6 +107,8 @@ class KeyFold:
                 return _Happened(_REFUSED[kind], act.input, meta=act.input.meta, reason=reason)
             case Taken():
                 return self._handle(at_ms, act.input)
+            case Replaced():
+                return self._replace(at_ms, act)
             case DeadlinePassed():
                 return self._pass_deadline(at_ms, act)
             case Answered(request_id=request_id):
@@ -150,6 +161,20 @@ class KeyFold:
         said = self._said.in_turn(self._speaker.turn(self._key, entry.sequence, cause, at_ms))
         return _Happened("answered", self._requests.get(request_id), said, entry._replace(sequence=entry.sequence + 1))
 
+    def _replace(self, at_ms: int, replaced: Replaced) -> _Happened | None:
+        """Take over what a rerun knew; the events said under the key are counted on."""
+        said = self._said.at(at_ms)
+        try:
+            known = _EMPTY if replaced.record is None else entry_of(replaced.record, self._decider, self._codec)
+        except UnknownSchema as error:
+            raise ContractError(
+                f"what was known of {self._key!r} when a rerun was taken over is lost: {error}"
+            ) from error
+        entry = known._replace(sequence=self._entry.sequence + len(said))
+        if not said and entry == self._entry:
+            return None
+        return _Happened("switched", None, said, entry, reason=replaced.why)
+
     def _marked(self, record: Record) -> Record:
         """Return an input as its handler saw it: what stood there before the service's first start is marked."""
         is_past = record.offset < self._past.get(record.topic, 0)
@@ -158,7 +183,7 @@ class KeyFold:
     def _with_said(self, state: Any, said: Sequence[Recorded], turn: Turn) -> Any:
         for ordinal, each in enumerate(said):
             if each.event is not None:
-                state = self._evolved(state, each.event, turn.meta(ordinal))
+                state = self._evolved(state, each.event, turn.meta((), ordinal))
         return state
 
     def _evolved(self, state: Any, event: Event, meta: Meta) -> Any:

@@ -4,7 +4,8 @@ Reads with `read`, `start` and `end` alone, so that it works on every log, and f
 logs of any length.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from eventlib.codec.port import UnknownSchema
@@ -27,6 +28,7 @@ from eventlib.replay.acts import (
     Released,
     Skipped,
     Stalled,
+    TookOver,
 )
 from eventlib.runtime.parking import original_of
 from eventlib.runtime.past import Beginning
@@ -34,7 +36,7 @@ from eventlib.runtime.records import JournalEntry, Step
 from eventlib.service import Service
 
 _CHUNK = 2_000
-_OF_ALL_KEYS = {"begin", "reset"}
+_OF_ALL_KEYS = {"begin", "reset", "switch"}
 
 
 class Only(NamedTuple):
@@ -113,10 +115,10 @@ class TaskJournal:
         """Return a topic's records up to an offset that were not taken before."""
         return await self._inputs[topic].taken(last)
 
-    async def next_ms(self, topic: str) -> int | None:
-        """Return the time of the next input of a topic; None when there is no more, or it was not begun yet."""
+    async def next_ms(self, topic: str, counts: Callable[[Record], bool]) -> int | None:
+        """Return the time of the next input of a topic that counts; None: there is no more, or it was not begun yet."""
         found = self._inputs.get(topic)
-        return None if found is None else await found.next_ms()
+        return None if found is None else await found.next_ms(counts)
 
     async def acts(self, entry: JournalEntry) -> list[Act]:
         """Return what an entry's steps speak of. Entries have to be given in order, each once."""
@@ -153,6 +155,8 @@ class TaskJournal:
                 return Skipped(step.request, step.detail)
             case Step(kind="reset"):
                 return Moved(step.topic, step.first, step.last, step.detail)
+            case Step(kind="switch"):
+                return TookOver(step.topic, step.detail)
             case Step(kind="deadline"):
                 return DeadlinePassed(step.decider, step.key, step.detail, step.first, refused)
             case Step(kind="answer"):
@@ -203,13 +207,21 @@ class _InputTopic:
         self._next = max(self._next, last + 1)
         return found
 
-    async def next_ms(self) -> int | None:
-        """Return the time of the next record that was not taken; None when the topic has no more."""
+    async def next_ms(self, counts: Callable[[Record], bool]) -> int | None:
+        """Return the time of the next record that counts and was not taken; None when the topic has no more."""
         if not self._is_whole:
             await self._check()
-        if self._at == len(self._chunk):
-            self._chunk, self._at = await self._port.read(*self._place, self._next, _CHUNK), 0
-        return self._chunk[self._at].timestamp_ms if self._chunk else None
+        at = self._at
+        while True:
+            for record in islice(self._chunk, at, None):
+                if counts(record):
+                    return record.timestamp_ms
+            seen_to = self._chunk[-1].offset + 1 if self._chunk else 0
+            more = await self._port.read(*self._place, max(self._next, seen_to), _CHUNK)
+            if not more:
+                return None
+            self._chunk, self._at = [*self._chunk[self._at :], *more], 0
+            at = len(self._chunk) - len(more)
 
     def go_to(self, offset: int) -> None:
         """Go on at an offset, wherever it is."""

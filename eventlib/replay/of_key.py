@@ -6,13 +6,15 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import UndecodableRecord
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
+from eventlib.inspection.state import newest_of_key
 from eventlib.log.port import Record, key_text
-from eventlib.replay.acts import Act, Done, Input, Moved, Refusal, Released
-from eventlib.replay.folding import Taken
+from eventlib.replay.acts import Act, Begun, Done, Input, Moved, Refusal, Released, TookOver
+from eventlib.replay.folding import Replaced, Taken
 from eventlib.replay.journal import Only, TaskJournal
 from eventlib.replay.said import recorded
 from eventlib.replay.steps import Recorded
 from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.records import state_key
 from eventlib.service import Service
 
 _CHUNK = 2_000
@@ -25,20 +27,23 @@ class ActsOfKey:
         self._log = log
         self._partition = partition
         self._only = only
+        self._is_known = False
         self._journal = TaskJournal(log, service, partition, only)
         self._reader = InputReader(log, service)
         handled = [contract_of(event_type) for event_type in log.choreography.decider(only.decider).handlers]
         self._types = {contract.type for contract in handled}
         self._topics = {contract.topic.name for contract in handled}
 
-    async def __aiter__(self) -> AsyncIterator[tuple[Done, Sequence[Act | Taken]]]:
+    async def __aiter__(self) -> AsyncIterator[tuple[Done, Sequence[Act | Taken | Replaced]]]:
         """Yield each transaction that had to do with the key, with what it did."""
         async for done in self._journal:
             acts = [each for act in done.acts async for each in self._met(act)]
-            if acts:
+            # A rerun is taken over with all of its keys: for this one it is nothing, where nobody knows of it.
+            if any(not isinstance(act, Replaced) or act.record is not None or self._is_known for act in acts):
+                self._is_known |= not all(isinstance(act, Begun) for act in acts)
                 yield done, acts
 
-    async def _met(self, act: Act) -> AsyncIterator[Act | Taken]:
+    async def _met(self, act: Act) -> AsyncIterator[Act | Taken | Replaced]:
         match act:
             case Input(record, refused, journalled):
                 if journalled:
@@ -52,7 +57,12 @@ class ActsOfKey:
                 async for taken in self._taken(await self._gone_past(act), Refusal("drop", act.why)):
                     yield taken
             case _:
-                yield act
+                yield await self._replaced(act) if isinstance(act, TookOver) else act
+
+    async def _replaced(self, act: TookOver) -> Replaced:
+        key = state_key(self._only.decider, self._only.key)
+        known = await newest_of_key(self._log, act.changelog, self._partition, key)
+        return Replaced(None if known is None or known.value is None else known, act.why)
 
     async def _taken(self, records: Iterable[Record], refused: Refusal | None) -> AsyncIterator[Taken]:
         for record in records:

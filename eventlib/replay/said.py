@@ -25,11 +25,21 @@ class Said:
             self._by_id[said.id].append(said)
 
     def in_turn(self, turn: Turn) -> list[Recorded]:
-        """Take what was said in one turn, in order; each is taken once, since a fact that came twice said the same."""
+        """Take what was said in one turn, in order; each is taken once, since a fact that came twice said the same.
+
+        What was said later, with the same cause, was said when a rerun was taken over.
+        """
         found = list[Recorded]()
-        while left := self._by_id.get(turn.id(len(found))):
+        while (left := self._by_id.get(turn.id(len(found)))) and left[0].record.timestamp_ms == turn.at_ms:
             found.append(left.pop(0))
         return found
+
+    def at(self, at_ms: int) -> list[Recorded]:
+        """Take what was said at a time and not in any turn: when what a rerun had said was said by its service."""
+        found = [said for left in self._by_id.values() for said in left if said.record.timestamp_ms == at_ms]
+        for said in found:
+            self._by_id[said.id].remove(said)
+        return sorted(found, key=lambda each: each.record.sequence or 0)
 
 
 class Search(NamedTuple):

@@ -13,12 +13,12 @@ from eventlib.times import from_ms
 
 S = TypeVar("S")
 
-Kind = Literal["handled", "deadline", "answered", "dropped", "parked", "stalled", "retried"]
+Kind = Literal["handled", "deadline", "answered", "dropped", "parked", "stalled", "retried", "switched"]
 """What a step was.
 
 `handled`: an input was handled. `deadline`: one has passed. `answered`: an effect's answer was said. `dropped`: a
 request came again. `parked`: an input could not be handled, or waits behind one. `stalled`: an effect was parked;
-`retried`: it was let run again.
+`retried`: it was let run again. `switched`: what a rerun knew was taken over, and what only that had said was said.
 """
 
 
@@ -52,8 +52,8 @@ class HistoryStep(Generic[S]):
     `at` (UTC) is the recorded_at of all that was said in the step. `input` is the event that came in; for `answered`,
     `stalled` and `retried` the effect's request; None for a deadline, whose name `deadline` is then. `meta` is what the
     handler was told of it. `said` are the events said, as they stand on the log. `reason` tells why an input was
-    dropped or parked. `was_parked` is True for an input that waited, and was tried again. `code_version` is that of
-    the code that decided, `offset` the journal entry's.
+    dropped or parked, and who has switched, and why. `was_parked` is True for an input that waited, and was tried
+    again. `code_version` is that of the code that decided, `offset` the journal entry's.
     """
 
     kind: Kind

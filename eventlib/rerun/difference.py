@@ -1,7 +1,7 @@
 """What differs between a service and its rerun: what they say, what they know, and what is left open."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,14 +9,16 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
+from eventlib.log.port import Claim, Record
 from eventlib.replay.changes import Change, changes
-from eventlib.rerun.sides import Said, event_in, sayings, times_of
+from eventlib.rerun.follower import Follower
+from eventlib.rerun.running import Rerun
+from eventlib.rerun.sayings import Said, event_in
 from eventlib.runtime.entry import entry_of
 from eventlib.runtime.records import EFFECT, PARKED, STATE, ParkedKey, state_name
+from eventlib.runtime.restoring import restored_state
+from eventlib.runtime.state import TaskState
 from eventlib.service import Service
-
-_CHUNK = 2_000
 
 Kind = Literal["missing", "extra", "other"]
 """What a rerun does with an event: it does not say it, says it in addition, or says something else in its place."""
@@ -98,38 +100,52 @@ class Difference:
         return not (any(each.differs for each in self.deciders) or self.requested or self.parked)
 
 
-async def difference(log: EventLog, service: Service, run: Service, limit: int) -> Difference:
+async def difference(rerun: Rerun, limit: int) -> Difference:
     """Compare a rerun with its service, as far as it has come; `limit` is how many of each kind are told in full.
 
-    Memory: the differences between events, and the newest records of one task's changelogs.
+    Memory: the differences between events.
     """
-    said = await sayings(log, service, run)
-    comparing = _States(log, service, limit)
-    for task, at_ms in enumerate(await times_of(log, run)):
-        await comparing.compare(await newest(log, service, task), await newest(log, run, task), at_ms)
-    kinds = Counter((pair.decider, _kind(pair)) for pair in said.differ)
+    await rerun.sayings.catch_up()
+    differ = rerun.sayings.differ(await rerun.times())
+    comparing = _States(rerun.host.log, rerun.service, limit)
+    for follower in rerun.followers.values():
+        old = await seen_beside(rerun, follower)
+        await comparing.compare(old, follower.task.state, follower.task.positions.at_ms)
+        old.close()
+    kinds = Counter((pair.decider, _kind(pair)) for pair in differ)
     deciders = [
         DeciderDifference(
             decider.name,
             comparing.keys[decider.name],
             comparing.differ[decider.name],
-            said.alike.get(decider.name, 0),
+            rerun.sayings.alike[decider.name],
             *(kinds[decider.name, kind] for kind in ("missing", "extra", "other")),
         )
-        for decider in service.deciders
+        for decider in rerun.service.deciders
     ]
-    events = [await _told(log, pair) for pair in said.differ[:limit]]
+    events = [await _told(rerun.host.log, pair) for pair in differ[:limit]]
     return Difference(deciders, events, comparing.first, comparing.requested, comparing.parked, comparing.not_yet)
 
 
-async def newest(log: EventLog, service: Service, task: int) -> dict[str, Record]:
-    """Return the newest record of each key of a task's changelog; that of a key that was removed has no value."""
-    found = dict[str, Record]()
-    offset = 0
-    while records := await log.port.read(service.changelog.name, task, offset, _CHUNK):
-        offset = records[-1].offset + 1
-        found |= {(record.key or b"").decode(): record for record in records}
-    return found
+async def seen_beside(rerun: Rerun, follower: Follower) -> TaskState:
+    """Return what the service's task knows, in a local store of the rerun's own.
+
+    No state is decoded: today's code may not be able to.
+    """
+    claim = Claim(rerun.service.name, follower.partition, follower.claim.epoch)
+    return await restored_state(rerun.service, claim, rerun.host, {})
+
+
+def side_by_side(old: TaskState, new: TaskState, prefix: str) -> Iterator[tuple[str, Record | None, Record | None]]:
+    """Yield every key with a prefix, with what each of the two knows under it, in key order."""
+    left, right = old.committed(prefix), new.committed(prefix)
+    before, after = next(left, None), next(right, None)
+    while before is not None or after is not None:
+        key = min(each.key or b"" for each in (before, after) if each is not None)
+        in_old, in_new = before is not None and before.key == key, after is not None and after.key == key
+        yield key.decode(), before if in_old else None, after if in_new else None
+        before = next(left, None) if in_old else before
+        after = next(right, None) if in_new else after
 
 
 class _States:
@@ -146,20 +162,20 @@ class _States:
         self.parked = list[Waiting]()
         self.not_yet = 0
 
-    async def compare(self, old: dict[str, Record], new: dict[str, Record], at_ms: int) -> None:
-        """Compare one task's newest records; `at_ms` is how far the rerun has come."""
-        for key in sorted({key for key in (*old, *new) if key.startswith(STATE)}):
+    async def compare(self, old: TaskState, new: TaskState, at_ms: int) -> None:
+        """Compare what one task knows; `at_ms` is how far the rerun has come."""
+        for key, before, after in side_by_side(old, new, STATE):
             decider = self._deciders.get(state_name(key)[0])
-            before, after = old.get(key), new.get(key)
             if decider is None:
                 continue  # one that the code does not have any more
             if before is not None and before.timestamp_ms > at_ms:
                 self.not_yet += 1
             else:
                 await self._compare_states(decider, state_name(key)[1], before, after)
-        for key, record in sorted(new.items()):
-            if record.value is not None and key not in old:
-                await self._note_waiting(key, record)
+        for prefix in (EFFECT, PARKED):
+            for _, before, after in side_by_side(old, new, prefix):
+                if after is not None and before is None:
+                    self._note_waiting(after)
 
     async def _compare_states(
         self, decider: Decider[Any], key: str, before: Record | None, after: Record | None
@@ -189,11 +205,11 @@ class _States:
             await self._log.codec.refresh()
             return entry_of(record, decider, self._log.codec).state
 
-    async def _note_waiting(self, key: str, record: Record) -> None:
-        if key.startswith(EFFECT) and not record.headers:
+    def _note_waiting(self, record: Record) -> None:
+        if (record.key or b"").startswith(EFFECT.encode()) and not record.headers:
             decider = (record.source or "").partition("/")[2]
             self.requested.append(Waiting(decider, record.subject or "", record.type or ""))
-        elif key.startswith(PARKED):
+        elif (record.key or b"").startswith(PARKED.encode()):
             parked = self._log.codec.decode(ParkedKey, record.value or b"")
             self.parked.append(Waiting(parked.decider, parked.key, reason=parked.reason))
 

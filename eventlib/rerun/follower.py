@@ -5,26 +5,30 @@ or left out when the rerun does not say it; effects are not run, their recorded 
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import OwnershipLost
-from eventlib.log.port import Claim, Record
+from eventlib.identity import derived_id
+from eventlib.log.port import Claim, Record, TopicPartition
 from eventlib.replay.acts import Act, Answered, DeadlinePassed, Done, Input, Released
 from eventlib.replay.journal import TaskJournal
-from eventlib.rerun.late import Outline
+from eventlib.rerun.as_recorded import Recollection
+from eventlib.rerun.naming import Naming
+from eventlib.rerun.outline import Outline
 from eventlib.rerun.plan import Planner, Rails
 from eventlib.rerun.recorded import SaidThen
-from eventlib.rerun.unheard import marked
+from eventlib.rerun.unheard import Note, marked
+from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.past import Beginning
-from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.records import EFFECT, JournalEntry
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
 
 PATIENCE_MS = 5_000
-"""How long after it fell due a deadline passes that the service never had: its own pass sooner, unless it was away."""
+"""How long after it fell due a deadline may pass that the service never had: its own pass sooner, unless it was away."""
 
 _MOST_UNCOMMITTED = 1_000
 
@@ -32,23 +36,25 @@ _MOST_UNCOMMITTED = 1_000
 class Follower:
     """Follows one task of a service."""
 
-    def __init__(self, rails: Rails, task: Task, claim: Claim, outline: Outline) -> None:
+    def __init__(self, rails: Rails, task: Task, claim: Claim, outline: Outline, recollection: Recollection) -> None:
         self.task = task
         self.partition = task.partition
         self.entries = outline.done
         self._rails = rails
-        self._claim = claim
+        self.claim = claim
         self._outline = outline
         self._journal = TaskJournal(rails.log, rails.service, task.partition)
         self._journal_topic = rails.service.journal.name
         self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
         self._ahead = deque[Done]()
         self._said_then, self._then_ms = outline.done_said, outline.done_ms
+        self._naming = Naming(rails.log.codec, ())
+        self._recollection = recollection
         self._uncommitted = 0
-        self._due_waits = False
         run = task.service
         self._home = {run.said_on(topic).name: topic.name for topic in run.outputs}
         self._unread = [topic.name for topic in run.inputs if topic.name not in outline.begun]
+        self._reader = InputReader(rails.log, run)
         self._planner = Planner(rails, task, self._journal, self._unread)
 
     async def begin(self) -> None:
@@ -59,9 +65,22 @@ class Follower:
             begun = [(self._journal_topic, 0), *((said, 0) for said in self._rails.unheard.topics.values()), *starts]
             beginnings = [Beginning(topic, first, first) for topic, first in begun]
             await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
+        self._naming = Naming(self._rails.log.codec, await self._said_when_taken_over())
+        for speaker in task.speakers.values():
+            speaker.names = self._naming
         await self._rails.unheard.load(self.partition, task.positions)
         for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():
             self._journal.begin(topic, task.positions.next[topic])
+
+    async def _said_when_taken_over(self) -> list[Record]:
+        """Return what the service's task has said when it took over earlier reruns."""
+        found = list[Record]()
+        if any(count for _, count in self._outline.taken_over):
+            recorded = self._rails.recorded.again()
+            await recorded.begin(self._outline.taken_over[0][0])
+            for at_ms, count in self._outline.taken_over:
+                found += (await recorded.said(self.partition, at_ms, count)).all
+        return found
 
     @property
     def head(self) -> Done | None:
@@ -89,23 +108,10 @@ class Follower:
         for topic in self._rails.unheard.topics:
             extra = self._rails.unheard.next_extra(topic, self.partition)
             if extra is not None:
-                unread_ms = await self._unread_ms(topic)
+                unread_ms = await self._unread_ms(topic, self._ahead)
                 if unread_ms is None or unread_ms > extra.timestamp_ms:
                     return extra
         return None
-
-    async def due(self, now_ms: int) -> int | None:
-        """Return when a deadline fell due that may pass now, and that the service did not have."""
-        if self._due_waits:
-            return None
-        until = now_ms - PATIENCE_MS
-        due = self.task.next_due_ms(until)
-        if due is None or due > until:
-            return None
-        overdue_ms = self._outline.overdue_ms(self.task.positions.next[self._journal_topic])
-        unread = [await self._unread_ms(topic.name) for topic in self.task.service.inputs]
-        self._due_waits = due >= overdue_ms or any(each is not None and each <= due for each in unread)
-        return None if self._due_waits else due
 
     def may_say(self, recorded: Record) -> bool:
         """Tell whether what the service's task has said here is yet to come: whether its cause is."""
@@ -119,12 +125,36 @@ class Follower:
         own = [r for r in inputs if self._rails.recorded.is_own(r) and not self._rails.unheard.has(r)]
         return [r for r in own if r.offset >= self.task.positions.next.get(r.topic, 0)]
 
-    async def _unread_ms(self, topic: str) -> int | None:
-        """Return the time of the next input of a topic; None when there is none."""
-        for act in (act for done in self._ahead for act in done.acts):
-            if isinstance(act, Input) and act.record.topic == topic:
+    async def _unread_ms(self, topic: str, ahead: Iterable[Done]) -> int | None:
+        """Return the time of a topic's next input that is handled in these transactions, or after them; None: none is.
+
+        What nobody handles is journalled with what comes later.
+        """
+        for act in (act for done in ahead for act in done.acts):
+            if isinstance(act, Input) and act.record.topic == topic and self._is_heard(act.record):
                 return act.record.timestamp_ms
-        return await self._journal.next_ms(topic)
+        return await self._journal.next_ms(topic, self._is_heard)
+
+    def _is_heard(self, record: Record) -> bool:
+        return self._reader.deciders_of(record) is not None
+
+    async def _due_in(self, done: Done) -> int | None:
+        """Return up to when deadlines pass in a transaction that the service did not have; None for none.
+
+        A service passes what is due once it has handled all that was on its inputs then: so what was due one
+        transaction ago has passed as soon as nothing is left to read. Before that, it might have been away, or behind,
+        and have taken an input that calls the deadline off.
+        """
+        until = self._then_ms - PATIENCE_MS
+        due = self.task.next_due_ms(until)
+        if due is None or due > until or done.at_ms <= self._rails.since_ms:
+            return None
+        ahead = [each for each in self._ahead if each is not done]
+        for topic in self._outline.begun:
+            unread_ms = await self._unread_ms(topic, ahead)
+            if unread_ms is not None and unread_ms <= done.at_ms:
+                return None
+        return until
 
     # --- doing it
 
@@ -133,19 +163,36 @@ class Follower:
         await self._commit(Inputs(extra.timestamp_ms, [extra]))
         self._rails.unheard.heard(extra)
 
-    async def pass_deadline(self, due_ms: int) -> None:
-        """Pass the deadlines that fell due at a time."""
-        await self._commit(Inputs(due_ms, due_ms=due_ms))
+    def pending(self) -> list[Record]:
+        """Return the effects that the rerun has asked for, and that have no answer yet."""
+        return [request for request in self.task.state.committed(EFFECT) if not request.headers]
+
+    async def answer(self, request: Record, recorded: Record) -> bool:
+        """Take a recorded answer to an effect; False when the effect cannot have this one."""
+        answer = await self._planner.answer_in(request, recorded)
+        if answer is not None:
+            await self._commit(Inputs(recorded.timestamp_ms, answers=[answer]))
+        return answer is not None
 
     async def follow(self) -> None:
         """Do what the service's task has done in its next transaction, as the rerun does it."""
         done = self.head
         assert done is not None  # noqa: S101  asked only when there is one
-        for inputs in await self._planner.plan(done):
-            await self._commit(inputs, done.at_ms)
+        # What was said before, in the same millisecond, counts as well, since nothing tells it apart.
+        before = self._said_then if self._then_ms == done.at_ms else 0
+        count = before + sum(each.said for each in self._ahead if each.at_ms == done.at_ms)
+        inputs = await self._planner.plan(done, await self._due_in(done))
+        then = await self._rails.recorded.said(self.partition, done.at_ms, count if done.said else 0)
+        if done.at_ms <= self._rails.since_ms:
+            await self._recollection.recall(done, then)
+        else:
+            self._recollection.forget()
+        self._naming.begin(then)
+        for each in inputs:
+            await self._commit(each)
+        self._naming.begin(SaidThen())
         self.entries += 1
-        self._said_then = done.said + (self._said_then if self._then_ms == done.at_ms else 0)
-        self._then_ms = done.at_ms
+        self._said_then, self._then_ms = before + done.said, done.at_ms
         self._ahead.popleft()
         await self.look()
         if self.head is None or self.head.at_ms > done.at_ms:
@@ -161,15 +208,14 @@ class Follower:
         with suppress(OwnershipLost):
             self.task.state.close()
 
-    async def _commit(self, inputs: Inputs, then_ms: int | None = None, *, always: bool = False) -> None:
-        """Handle inputs in as many transactions as it takes; `then_ms` is when the service did, if it did."""
-        self._due_waits = False
+    async def _commit(self, inputs: Inputs, *, always: bool = False) -> None:
+        """Handle inputs in as many transactions as it takes."""
         while True:
             await self._open(inputs)
             if self.task.matters or always or self._uncommitted >= _MOST_UNCOMMITTED:
                 transaction = self.task.close()
                 passed = transaction.passed
-                await self._append(transaction._replace(events=await self._marked(transaction.events, then_ms)))
+                await self._append(transaction._replace(events=self._marked(transaction.events)))
             else:
                 self._uncommitted += 1
                 passed = self.task.skip()
@@ -186,27 +232,34 @@ class Follower:
             self.task.open(replace(inputs, schemas_known=True))
 
     async def _append(self, transaction: Transaction) -> None:
-        offsets = await self._rails.log.port.append(transaction.records, self._claim)
+        offsets = await self._rails.log.port.append(transaction.records, self.claim)
         self.task.committed(transaction, offsets)
         self._uncommitted = 0
         for record, offset in zip(transaction.events, offsets, strict=False):
             self._rails.unheard.add(record._replace(offset=offset))
 
-    async def _marked(self, events: Sequence[Record], then_ms: int | None) -> list[Record]:
+    def _marked(self, events: Sequence[Record]) -> list[Record]:
         """Return what the rerun says, each event with a note of where the service has said it."""
-        said = SaidThen()
-        ids = [record.event_id for record in events if record.topic in self._home]
-        if ids and then_ms is not None:
-            # What was said before, in the same millisecond, counts as well, since nothing tells it apart.
-            before = self._said_then if self._then_ms == then_ms else 0
-            count = before + sum(done.said for done in self._ahead if done.at_ms == then_ms)
-            said = await self._rails.recorded.said(self.partition, then_ms, count, ids)
         found = list[Record]()
         for record in events:
-            place = self._home.get(record.topic, ""), record.partition
-            heard_to = self._rails.heard_to(*place)
-            found.append(marked(record, said.take(record.event_id), place, heard_to) if place[0] else record)
+            home = self._home.get(record.topic)
+            if home is None:
+                found.append(record)
+            else:
+                found.append(marked(record, self._note(record, (home, record.partition))))
         return found
+
+    def _note(self, said: Record, home: TopicPartition) -> Note:
+        instead = self._naming.instead_of(said.event_id)
+        if instead is None:
+            return Note(self.partition, "", None)
+        is_to_come = instead[:2] == home and instead.offset >= self._rails.heard_to(*home)
+        return Note(self.partition, instead.event_id, instead.offset if is_to_come else None)
+
+
+def answer_id(request: Record) -> str:
+    """Return the id of the answer to an effect's request."""
+    return derived_id(request.event_id, (request.source or "").partition("/")[2], request.subject or "", 0)
 
 
 def _is_cause(act: Act, said: Record) -> bool:

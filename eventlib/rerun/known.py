@@ -6,7 +6,9 @@ know of them.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from secrets import token_hex
+from typing import TypeVar
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError, WiringError
@@ -22,18 +24,33 @@ from eventlib.topic import Topic
 _CHUNK = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody wants of a rerun, and why.
+
+    Up to `since_ms` in the service's past it decides what was decided, and from then on by today's code; at `until_ms`
+    it ends (0: at the service's end). With `follow` it goes on, for ever, with what the service does meanwhile.
+    """
+
+    why: str
+    since_ms: int = 0
+    until_ms: int = 0
+    follow: bool = False
+
+
 @dataclass(frozen=True)
 class Note:
     """What a rerun says of itself: the service that it runs again, by which code, and who wants that and why.
 
-    `token` is its own for ever, `begun_ms` when it was begun. `until_ms` is the time at which it ends (0: at the
-    service's own end).
+    `token` is its own for ever, `begun_ms` when it was begun. From `since_ms` on today's code decides, at `until_ms` it
+    ends (0: at the service's own end).
     """
 
     service: str = ""
     token: str = ""
     code_version: str = ""
     begun_ms: int = 0
+    since_ms: int = 0
     until_ms: int = 0
     why: str = ""
 
@@ -44,6 +61,9 @@ class SwitchNote:
 
     at_ms: int = 0
     why: str = ""
+
+
+N = TypeVar("N", Note, SwitchNote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +83,20 @@ class KnownRerun:
 
 
 class RerunStores(Stores):
-    """Local stores of a rerun: those of an earlier one under the same name are another's."""
+    """Local stores of a rerun, and of what it sees of its service: never those that the service itself uses.
 
-    def __init__(self, stores: Stores, token: str) -> None:
+    Those of an earlier rerun under the same name are another's.
+    """
+
+    def __init__(self, stores: Stores, name: str, token: str) -> None:
         self._stores = stores
+        self._name = name
         self._token = token
 
     def open(self, service: str, partition: int, epoch: int, log_id: str) -> Store:
         """See `Stores.open`."""
-        return self._stores.open(service, partition, epoch, f"{log_id}/{self._token}")
+        name = service if service == self._name else f"{self._name}.{service}"
+        return self._stores.open(name, partition, epoch, f"{log_id}/{self._token}")
 
     def close(self) -> None:
         """See `Stores.close`."""
@@ -88,7 +113,7 @@ async def note_of(log: EventLog, name: str) -> Note | None:
     """Return what a rerun says of itself; None when there is none under this name."""
     control = f"{name}.control"
     record = await _newest(log, control, 0, Note) if control in await log.port.topics() else None
-    return None if record is None else await _decoded(log, record)
+    return None if record is None else await _decoded(log, record, Note)
 
 
 async def described(log: EventLog, service: Service, name: str) -> Note:
@@ -101,7 +126,7 @@ async def described(log: EventLog, service: Service, name: str) -> Note:
     return note
 
 
-async def noted(log: EventLog, service: Service, name: str, why: str, until_ms: int) -> Note:
+async def noted(log: EventLog, service: Service, name: str, wanted: Wanted) -> Note:
     """Return what a rerun says of itself, after beginning it if it is new.
 
     Raises: WiringError for a name that is taken; ContractError when it was begun by other code, or up to another time.
@@ -110,7 +135,7 @@ async def noted(log: EventLog, service: Service, name: str, why: str, until_ms: 
     found = await note_of(log, name)
     if found is None:
         await _refuse_taken(log, run)
-        found = await _begun(log, service, run, why, until_ms)
+        found = await _begun(log, service, run, wanted)
     if found.service != service.name:
         raise WiringError(f"{name} is a rerun of {found.service}: give this one of {service.name} another name")
     version = code_version(log.choreography)
@@ -119,8 +144,8 @@ async def noted(log: EventLog, service: Service, name: str, why: str, until_ms: 
             f"{name} was begun by code {found.code_version}, and this is {version}: a rerun is one code's work. Throw it "
             f"away with `eventlib rerun {service.name} --drop {name}`, or give the new one another name"
         )
-    if found.until_ms != until_ms:
-        raise ContractError(f"{name} was begun with another --until: leave it as it was, or give another name")
+    if (found.since_ms, found.until_ms) != (wanted.since_ms, wanted.until_ms):
+        raise ContractError(f"{name} was begun with another --since or --until: leave them so, or give another name")
     await prepare(log, run)
     return found
 
@@ -143,6 +168,18 @@ async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRer
     return sorted(found, key=lambda each: each.note.begun_ms)
 
 
+async def name_of_reset(log: EventLog, service: Service, since_ms: int) -> str:
+    """Return the name under which a service does again what it did since a time: of a reset that was begun, or new."""
+    prefix, there = f"{service.name}-reset-", await reruns(log, service)
+    version = code_version(log.choreography)
+    for each in there:
+        is_left = each.name.startswith(prefix) and each.switched < each.tasks
+        if is_left and (each.note.since_ms, each.note.code_version) == (since_ms, version):
+            return each.name
+    taken = {each.name for each in there}
+    return next(name for number in count(1) if (name := f"{prefix}{number}") not in taken)
+
+
 async def drop(log: EventLog, service: Service, name: str) -> None:
     """Throw a rerun away, with all that it has said. Raises: ContractError when it is in use, or was."""
     await described(log, service, name)
@@ -161,10 +198,14 @@ async def drop(log: EventLog, service: Service, name: str) -> None:
     await log.port.delete_topics([run.control.name])
 
 
-async def switched_tasks(log: EventLog, run: Service) -> list[int]:
-    """Return the tasks of the service that have taken over a rerun's states."""
-    control, tasks = run.control.name, range(run.partitions)
-    return [task for task in tasks if await _newest(log, control, task, SwitchNote) is not None]
+async def switched_tasks(log: EventLog, run: Service) -> dict[int, SwitchNote]:
+    """Return which tasks of the service have taken over a rerun's states, and when."""
+    found = dict[int, SwitchNote]()
+    for task in range(run.partitions):
+        record = await _newest(log, run.control.name, task, SwitchNote)
+        if record is not None:
+            found[task] = await _decoded(log, record, SwitchNote)
+    return found
 
 
 async def _refuse_taken(log: EventLog, run: Service) -> None:
@@ -176,10 +217,11 @@ async def _refuse_taken(log: EventLog, run: Service) -> None:
         raise WiringError(f"{run.name!r} cannot be a rerun's name, since {what}: give it another one")
 
 
-async def _begun(log: EventLog, service: Service, run: Service, why: str, until_ms: int) -> Note:
+async def _begun(log: EventLog, service: Service, run: Service, wanted: Wanted) -> Note:
     await log.port.create_topics([run.control])
     await log.codec.prepare([(run.control.name, Note)])
-    note = Note(service.name, token_hex(8), code_version(log.choreography), now_ms(), until_ms, why)
+    version, times = code_version(log.choreography), (now_ms(), wanted.since_ms, wanted.until_ms)
+    note = Note(service.name, token_hex(8), version, *times, wanted.why)
     claim = await log.port.seize(run.name, 0)
     if (others := await note_of(log, run.name)) is not None:
         return others  # somebody else was quicker
@@ -206,9 +248,13 @@ async def _known(log: EventLog, name: str, note: Note) -> KnownRerun:
     run, journal = service.under(name), service.journal.name
     handled = of = 0
     for partition in range(service.partitions):
-        positions = await positions_of(log, run, partition)
-        handled += positions.next.get(journal, 0)
-        of += await log.port.end(journal, partition)
+        done, end = (
+            (await positions_of(log, run, partition)).next.get(journal, 0),
+            await log.port.end(journal, partition),
+        )
+        # Kafka counts in its ends what nobody reads.
+        handled += done if await log.port.read(journal, partition, done, 1) else end
+        of += end
     return KnownRerun(name, note, handled, of, len(await switched_tasks(log, run)), run.partitions)
 
 
@@ -218,9 +264,9 @@ def _candidates(log: EventLog, there: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name not in services)
 
 
-async def _decoded(log: EventLog, record: Record) -> Note:
+async def _decoded(log: EventLog, record: Record, kind: type[N]) -> N:
     try:
-        return log.codec.decode(Note, record.value or b"")
+        return log.codec.decode(kind, record.value or b"")
     except UnknownSchema:
         await log.codec.refresh()
-        return log.codec.decode(Note, record.value or b"")
+        return log.codec.decode(kind, record.value or b"")

@@ -31,14 +31,13 @@ from eventlib.runtime.transaction import Answer, Inputs, Release
 from eventlib.service import Service
 
 _NOT_SAID = "(not said)"
-_ALL = 1 << 62  # more than there is: an answer is looked for until it is found
 
 
 @dataclass(frozen=True, slots=True)
 class Rails:
     """What the tasks of a rerun run on: the log, the service that they follow, and what was said by it and by them.
 
-    `heard_to` tells how far the rerun has heard a topic's partition.
+    `heard_to` tells how far the rerun has heard a topic's partition, `since_ms` from when on today's code decides.
     """
 
     log: EventLog
@@ -46,6 +45,7 @@ class Rails:
     recorded: Recorded
     unheard: Unheard
     heard_to: Callable[[str, int], int]
+    since_ms: int
 
 
 @dataclass(slots=True)
@@ -75,9 +75,12 @@ class Planner:
         self._unread = unread
         self._effects = {decider.name: decider.effects for decider in task.service.deciders}
 
-    async def plan(self, done: Done) -> list[Inputs]:
-        """Return the transactions; the last one ends what was done."""
-        part = _Part(await self._unread_inputs(done.at_ms))
+    async def plan(self, done: Done, due_ms: int | None) -> list[Inputs]:
+        """Return the transactions; the last one ends what was done.
+
+        `due_ms` tells up to when deadlines pass that the service did not have.
+        """
+        part = _Part(await self._unread_inputs(done.at_ms), due_ms=due_ms)
         for act in done.acts:
             await self._add(part, act, done)
         # In the journal's place stands its own record: the position after it is where the rerun goes on.
@@ -143,16 +146,21 @@ class Planner:
         if pending is None:
             return []
         answer_id = derived_id(request_id, decider, key, 0)
-        said = await self._rails.recorded.said(self._task.partition, done.at_ms, _ALL, [answer_id])
-        record = said.get(answer_id)
+        record = await self._rails.recorded.answer(self._task.partition, done.at_ms, answer_id)
         if record is None:
             raise ContractError(
                 f"the answer to {pending.type} {request_id} was recorded, and is not on the log any more: has retention "
                 "dropped it?"
             )
-        effect = self._effects.get(decider, {}).get(self._rails.log.choreography.event(pending.type or ""))
-        answer = await self._rails.log.decode_now(record)
-        return [Answer(request_id, answer)] if effect is not None and type(answer) in effect.says else []
+        answer = await self.answer_in(pending, record)
+        return [] if answer is None else [answer]
+
+    async def answer_in(self, request: Record, recorded: Record) -> Answer | None:
+        """Return a recorded answer; None when the effect that the rerun has asked for cannot have it."""
+        decider = (request.source or "").partition("/")[2]
+        effect = self._effects.get(decider, {}).get(self._rails.log.choreography.event(request.type or ""))
+        answer = await self._rails.log.decode_now(recorded)
+        return Answer(request.event_id, answer) if effect is not None and type(answer) in effect.says else None
 
     async def _release(self, released: Released | EffectReleased | None, end: Record) -> Release | None:
         match released:

@@ -1,6 +1,6 @@
 """What a service has said in the past, by task and time: found on all partitions as the times go on."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record, TopicPartition
@@ -26,9 +26,10 @@ class SaidThen:
         self.count += 1
         self._by_id.setdefault(record.event_id, []).append(record)
 
-    def has(self, ids: Iterable[str]) -> bool:
-        """Tell whether events with these ids are there that were not taken."""
-        return all(self._by_id.get(event_id) for event_id in ids)
+    @property
+    def all(self) -> list[Record]:
+        """The events that were not taken."""
+        return [record for found in self._by_id.values() for record in found]
 
     def get(self, event_id: str) -> Record | None:
         """Return the event with an id, the oldest one that was not taken."""
@@ -42,21 +43,30 @@ class SaidThen:
 
 
 class Recorded:
-    """The events that a service has said, from a time on.
+    """The events that a service has said, from a time on, until its tasks took over the rerun's states.
 
+    `switched` tells when the tasks did that (ms): what they have said since is what the rerun would have said.
     Memory is bounded by what lies between the task that is farthest and the one that is farthest back.
     """
 
-    def __init__(self, log: EventLog, service: Service) -> None:
+    def __init__(self, log: EventLog, service: Service, switched: Mapping[int, int]) -> None:
         self._log = log
+        self._switched = switched
         self._service = service
         self._next: dict[TopicPartition, int] = {}
         self._newest_ms: dict[TopicPartition, int] = {}
         self._found: dict[Moment, SaidThen] = {}
 
+    def again(self) -> "Recorded":
+        """Return another one, to look from an earlier time on."""
+        return Recorded(self._log, self._service, self._switched)
+
     def is_own(self, record: Record) -> bool:
-        """Tell whether the service has said this."""
-        return (record.source or "").partition("/")[0] == self._service.speaks_as
+        """Tell whether the service has said this, before its task took over the rerun's states."""
+        if (record.source or "").partition("/")[0] != self._service.speaks_as:
+            return False
+        task = self.task_of(record) if self._switched else None
+        return task is None or record.timestamp_ms <= self._switched.get(task, record.timestamp_ms)
 
     def task_of(self, record: Record) -> int | None:
         """Return the task that has said an event; None when it says everything under no key."""
@@ -69,10 +79,15 @@ class Recorded:
                 self._next[place] = await self._log.port.offset_at(*place, since_ms)
                 self._newest_ms[place] = since_ms
 
-    async def said(self, task: int, at_ms: int, count: int, wanted: Iterable[str]) -> "SaidThen":
-        """Return what a task has said at a time: all events that are `wanted` by id, or at least `count` of any."""
-        ids = [*wanted]
-        while not (found := self._at(task, at_ms)).has(ids) and found.count < count and await self._read_on():
+    async def said(self, task: int, at_ms: int, count: int) -> "SaidThen":
+        """Return what a task has said at a time: at least `count` events, where so many are on the log."""
+        while (found := self._at(task, at_ms)).count < count and await self._read_on():
+            pass
+        return found
+
+    async def answer(self, task: int, at_ms: int, event_id: str) -> Record | None:
+        """Return the answer to an effect that a task has said at a time."""
+        while (found := self._at(task, at_ms).get(event_id)) is None and await self._read_on():
             pass
         return found
 

@@ -1,36 +1,29 @@
 """Runs a service's past again beside it: under another name, by today's code, in the order in which it happened."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.replay.journal import TaskJournal
-from eventlib.rerun.follower import PATIENCE_MS, Follower
-from eventlib.rerun.known import Note, RerunStores, noted
-from eventlib.rerun.late import outline
+from eventlib.rerun.as_recorded import Recollection, remembering
+from eventlib.rerun.follower import Follower, answer_id
+from eventlib.rerun.known import RerunStores, Wanted, noted, switched_tasks
+from eventlib.rerun.outline import outline
 from eventlib.rerun.plan import Rails
+from eventlib.rerun.positions import positions_of
 from eventlib.rerun.recorded import Recorded
+from eventlib.rerun.sayings import Sayings
 from eventlib.rerun.unheard import Unheard
 from eventlib.runtime.host import Host, RuntimeConfig
 from eventlib.runtime.restoring import restored
 from eventlib.service import Service
 from eventlib.store.port import Stores
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What somebody wants of a rerun, and why.
-
-    `until_ms` is where in the service's past it ends (0: at its end); with `follow` it goes on, for ever, with what the
-    service does meanwhile.
-    """
-
-    why: str
-    until_ms: int = 0
-    follow: bool = False
+Progress = Callable[[int, int], None]
+"""Hears how many of a service's transactions are done, of how many."""
 
 
 class _Turn(NamedTuple):
@@ -47,90 +40,129 @@ class Rerun:
 
     Each task takes the inputs that the service's task has taken, in that order, and what the rerun says is heard by the
     rerun alone. So code that has not changed says what was said, and with code that has, every difference follows from
-    the code. Guarantee: each transaction is committed as a service's own is; whatever interrupts a rerun, it goes on
-    from its last commit, and comes to the same end.
+    the code. Up to `since_ms` it decides what was decided. A task of the service that has taken over the rerun's states
+    is followed no further: what it says then is heard as it is. Guarantee: each transaction is committed as a service's
+    own is; whatever interrupts a rerun, it goes on from its last commit, and comes to the same end.
     """
 
-    def __init__(self, service: Service, run: Service, host: Host) -> None:
+    def __init__(self, service: Service, run: Service, host: Host, switched: dict[int, int]) -> None:
+        self.service = service
+        self.run = run
+        self.host = host
         self.entries = 0
-        self.handled = 0
-        self._service = service
-        self._run = run
-        self._host = host
-        self._followers: list[Follower] = []
-        self._recorded = Recorded(host.log, service)
+        self.since_ms = self.until_ms = 0
+        self.recorded = Recorded(host.log, service, switched)
+        self.sayings = Sayings(host.log, run, self.recorded)
+        self.unheard = Unheard(host.log, run)
+        self.followers: dict[int, Follower] = {}
+        self._switched = switched
+        """When tasks of the service have taken over (ms)."""
+
+    @property
+    def handled(self) -> int:
+        """How many of the service's transactions were followed, of the `entries` that there are."""
+        return sum(follower.entries for follower in self.followers.values())
 
     async def begin(self) -> None:
         """Take the rerun up where it was left, or begin it.
 
         Raises: ContractError when the service has never run, or when retention has dropped the beginning of its past.
         """
-        log, run = self._host.log, self._run
-        rails = Rails(log, self._service, self._recorded, Unheard(log, run), self._heard_to)
-        for partition in range(run.partitions):
+        log, run = self.host.log, self.run
+        rails = Rails(log, self.service, self.recorded, self.unheard, self._heard_to, self.since_ms)
+        for partition in (each for each in range(run.partitions) if each not in self._switched):
             claim = await log.port.seize(run.name, partition)
-            task = await restored(run, claim, self._host)
-            done_to = task.positions.next.get(self._service.journal.name, 0)
-            seen = await outline(TaskJournal(log, self._service, partition), PATIENCE_MS, done_to)
+            recollection = Recollection(log)
+            task = await restored(remembering(run, recollection), claim, self.host)
+            done_to = task.positions.next.get(self.service.journal.name, 0)
+            seen = await outline(TaskJournal(log, self.service, partition), done_to)
             if not seen.entries:
-                raise ContractError(f"{self._service.name} has never run on this log: there is nothing to run again")
-            self._followers.append(Follower(rails, task, claim, seen))
+                raise ContractError(f"{self.service.name} has never run on this log: there is nothing to run again")
+            if seen.taken_over and seen.taken_over[0][0] <= self.since_ms:
+                raise ContractError(
+                    f"{self.service.name} took over an earlier rerun before that time, and what it decided then is not "
+                    "all that it knew: run all of its past again"
+                )
+            self.followers[partition] = Follower(rails, task, claim, seen, recollection)
             self.entries += seen.entries
-        for follower in self._followers:
+        for follower in self.followers.values():
             await follower.begin()
             await follower.look()
-        await self._recorded.begin(min((f.head.at_ms for f in self._followers if f.head), default=0))
+        await self.recorded.begin(min((f.head.at_ms for f in self.followers.values() if f.head), default=0))
 
     def _heard_to(self, topic: str, partition: int) -> int:
-        return self._followers[partition].task.positions.next.get(topic, 0)
+        hearer = self.followers.get(partition)
+        return 0 if hearer is None else hearer.task.positions.next.get(topic, 0)
 
-    async def step(self, until_ms: int | None = None) -> bool:
-        """Do what is next, in one task; False when all is done that the service has done by now, or by a time."""
-        for follower in self._followers:
+    async def catch_up(self, told: Progress = lambda _done, _of: None) -> None:
+        """Do all that the service has done by now, or by the rerun's end, and commit it."""
+        while True:
+            while await self.step():
+                told(self.handled, self.entries)
+            if not await self._answer_late():
+                break
+        for follower in self.followers.values():
+            await follower.rest()
+
+    async def step(self) -> bool:
+        """Do what is next, in one task; False when all is done that the service has done by now, or by the end."""
+        for follower in self.followers.values():
             await follower.look()
         turn = await self._first(await self._turns())
-        if turn is None or (until_ms is not None and turn.at_ms > until_ms):
+        if turn is None or (self.until_ms and turn.at_ms > self.until_ms):
             return False
         await turn.act()
-        self.handled = sum(follower.entries for follower in self._followers)
         return True
-
-    async def rest(self) -> None:
-        """Commit how far the tasks have come, when there is nothing to do just now."""
-        for follower in self._followers:
-            await follower.rest()
 
     async def more(self) -> None:
         """Wait until the service has done more."""
-        journal = self._service.journal.name
-        ends = {(journal, f.partition): f.task.positions.next[journal] for f in self._followers}
-        reader = self._host.log.port.reader(ends)
+        journal = self.service.journal.name
+        ends = {(journal, p): f.task.positions.next[journal] for p, f in self.followers.items()}
+        reader = self.host.log.port.reader(ends)
         try:
             await reader.poll(1)
         finally:
             await reader.close()
         self.entries = max(self.entries, self.handled)
 
+    async def times(self) -> list[int]:
+        """Return up to which time each task of the service was followed (ms)."""
+        done = dict[int, int]()
+        for partition in self._switched:
+            done[partition] = (await positions_of(self.host.log, self.run, partition)).at_ms
+        done |= {partition: follower.task.positions.at_ms for partition, follower in self.followers.items()}
+        return [done[partition] for partition in range(self.run.partitions)]
+
+    def taken_over(self, partition: int, at_ms: int) -> None:
+        """Follow a task no further, since it has taken over the rerun's states."""
+        self._switched[partition] = at_ms
+        self.followers.pop(partition).close()
+
     def close(self) -> None:
         """Give the local stores back."""
-        for follower in self._followers:
+        for follower in self.followers.values():
             follower.close()
+
+    async def _answer_late(self) -> bool:
+        """Take recorded answers to effects that the rerun has asked for later than the service did."""
+        pending = [(follower, each) for follower in self.followers.values() for each in follower.pending()]
+        if pending:
+            await self.sayings.catch_up()
+        answered = False
+        for follower, request in pending:
+            answer = self.sayings.only_recorded(answer_id(request))
+            answered |= answer is not None and await follower.answer(request, answer)
+        return answered
 
     async def _turns(self) -> list[_Turn]:
         """Return what the tasks can do next, first things first."""
         turns = list[_Turn]()
-        for follower in self._followers:
+        for follower in self.followers.values():
             extra = await follower.extra()
             if extra is not None:
                 turns.append(_Turn(extra.timestamp_ms, 0, follower, partial(follower.hear, extra)))
             if follower.head is not None:
                 turns.append(_Turn(follower.head.at_ms, 1, follower, follower.follow))
-        if turns:
-            now_ms = min(turn.at_ms for turn in turns)
-            for follower in self._followers:
-                due_ms = await follower.due(now_ms)
-                if due_ms is not None:
-                    turns.append(_Turn(due_ms + PATIENCE_MS, 0, follower, partial(follower.pass_deadline, due_ms)))
         return sorted(turns, key=lambda turn: (turn.at_ms, turn.rank, turn.follower.partition))
 
     async def _first(self, turns: Sequence[_Turn]) -> _Turn | None:
@@ -149,19 +181,19 @@ class Rerun:
     async def _waits(self, hearer: Follower) -> bool:
         """Tell whether a task's next inputs are such that the rerun may yet say what the service has said there."""
         for missing in hearer.missing():
-            task = self._recorded.task_of(missing)
-            for sayer in self._followers if task is None else [self._followers[task]]:
-                if sayer is hearer:
-                    continue  # it has said this before
+            task = self.recorded.task_of(missing)
+            sayers = [f for p, f in self.followers.items() if task is None or p == task]
+            for sayer in (each for each in sayers if each is not hearer):  # itself, it has said this before
                 await sayer.look()  # what said this was committed before it was heard, so it is seen by now
                 if sayer.may_say(missing):
                     return True
         return False
 
 
-async def run_again(
-    log: EventLog, stores: Stores, service: Service, name: str, wanted: Wanted, told: Callable[[int, int], None]
-) -> Note:
+@asynccontextmanager
+async def rerunning(
+    log: EventLog, stores: Stores, service: Service, name: str, wanted: Wanted, told: Progress = lambda _done, _of: None
+) -> AsyncIterator[Rerun]:
     """Run a service's past again under a name, or go on with that, up to the service's own end.
 
     `told` hears how many of the service's transactions are done, of how many. Guarantee: the service does not notice;
@@ -169,18 +201,18 @@ async def run_again(
     Raises: WiringError, ContractError as `noted` and `Rerun.begin` do; OwnershipLost when somebody else runs it again
     under this name at the same time, and was later.
     """
-    note = await noted(log, service, name, wanted.why, wanted.until_ms)
+    note = await noted(log, service, name, wanted)
     run = service.under(name)
-    host = Host(log, RerunStores(stores, note.token), {}, {}, RuntimeConfig(), note.code_version)
-    rerun = Rerun(service, run, host)
+    switched = {task: each.at_ms for task, each in (await switched_tasks(log, run)).items()}
+    host = Host(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)
+    rerun = Rerun(service, run, host, switched)
+    rerun.since_ms, rerun.until_ms = note.since_ms, note.until_ms
     try:
         await rerun.begin()
-        while True:
-            while await rerun.step(note.until_ms or None):
-                told(rerun.handled, rerun.entries)
-            await rerun.rest()
-            if not wanted.follow:
-                return note
+        await rerun.catch_up(told)
+        while wanted.follow:
             await rerun.more()
+            await rerun.catch_up(told)
+        yield rerun
     finally:
         rerun.close()

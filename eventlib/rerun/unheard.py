@@ -1,12 +1,13 @@
 """What a rerun has said and its own deciders have not heard yet.
 
 Where the service has said the same event, the rerun's takes its place among the inputs; where it has not, the event is
-heard once all is heard that was recorded before it was said. A header on each event tells which of the two it is.
+heard once all is heard that was recorded before it was said. A note in each event's headers tells which of the two.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
+from typing import NamedTuple
 
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record, TopicPartition
@@ -14,26 +15,32 @@ from eventlib.runtime.records import Positions
 from eventlib.service import Service
 
 _HEADER = "rerun"
-_EXTRA, _ELSEWHERE = b"extra", b"elsewhere"
 _CHUNK = 2_000
 
 
-def marked(said: Record, recorded: Record | None, place: TopicPartition, heard_to: int) -> Record:
-    """Return an event that a rerun says, with a note of what the service has said under its id, and where.
+class Note(NamedTuple):
+    """What a rerun notes on each event that it says: by which task, and instead of which event of the service's.
 
-    `place` is where the event would stand if the service had said it, `heard_to` how far that is heard already.
+    `place` is where the event is to be heard: at this offset of its own topic and partition, in the other's stead; None
+    when the other does not stand there, is heard already, or does not exist.
     """
-    note = _EXTRA
-    if recorded is not None:
-        is_to_come = recorded[:2] == place and recorded.offset >= heard_to
-        note = str(recorded.offset).encode() if is_to_come else _ELSEWHERE
-    return said._replace(headers=(*said.headers, (_HEADER, note)))
+
+    task: int
+    instead: str
+    place: int | None
 
 
-def recorded_offset(said: Record) -> int | None:
-    """Return where, in its own topic and partition, it is to be heard instead of the service's; None: nowhere there."""
-    note = next(value for name, value in said.headers if name == _HEADER)
-    return None if note in {_EXTRA, _ELSEWHERE} else int(note)
+def marked(said: Record, note: Note) -> Record:
+    """Return an event that a rerun says with its note."""
+    place = "" if note.place is None else str(note.place)
+    return said._replace(headers=(*said.headers, (_HEADER, f"{note.task}/{place}/{note.instead}".encode())))
+
+
+def note_of(said: Record) -> Note:
+    """Return the note on an event that a rerun has said."""
+    text = next(value for name, value in said.headers if name == _HEADER).decode()
+    task, place, instead = text.split("/", 2)
+    return Note(int(task), instead, int(place) if place else None)
 
 
 def unmarked(said: Record) -> Record:
@@ -53,13 +60,17 @@ class Unheard:
         self._placed: dict[TopicPartition, dict[int, Record]] = {}
         self._extra: dict[TopicPartition, deque[Record]] = {}
 
+    def home_of(self, said_on: str) -> str | None:
+        """Return the topic in whose stead the rerun says something here, and hears it; None: nobody hears this."""
+        return self._home.get(said_on)
+
     def add(self, said: Record) -> None:
         """Let an event wait that is on the log now."""
         topic = self._home.get(said.topic)
         if topic is None:
             return
         place = topic, said.partition
-        offset = recorded_offset(said)
+        offset = note_of(said).place
         if offset is None:
             self._extra.setdefault(place, deque()).append(unmarked(said))
         else:
@@ -104,7 +115,7 @@ class Unheard:
             while records := await self._log.port.read(said_on, partition, offset, _CHUNK):
                 offset = records[-1].offset + 1
                 for record in records:
-                    place = recorded_offset(record)
+                    place = note_of(record).place
                     heard_to = positions.next.get(said_on if place is None else topic, 0)
                     if (record.offset if place is None else place) >= heard_to:
                         self.add(record)

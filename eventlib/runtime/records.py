@@ -53,7 +53,8 @@ class Step:
     (of an effect), `stall` (an effect was parked). `drop` and `park` speak of what stands before them: the last input
     of a run, a release, or a deadline. `key` is the decider's, `request` the id of an effect's request.
     What people did on purpose, with who and why in detail: `skip` (the input whose id `request` is will be dropped),
-    `reset` (the task was at first of a topic, and goes on at last).
+    `reset` (the task was at first of a topic, and goes on at last), `switch` (the task has taken over the states of a
+    rerun, as its changelog, the topic, has them at its end).
     """
 
     kind: str

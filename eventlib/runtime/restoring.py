@@ -1,7 +1,11 @@
 """A task as its changelog has it: restored at a start and at a takeover."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from eventlib.codec.port import Codec, UnknownSchema
-from eventlib.log.port import Claim
+from eventlib.decider import Decider
+from eventlib.log.port import Claim, Log
 from eventlib.runtime.host import Host
 from eventlib.runtime.records import POSITION_KEY, Positions
 from eventlib.runtime.state import TaskState
@@ -14,24 +18,39 @@ async def restored(service: Service, claim: Claim, host: Host) -> Task:
 
     Raises: OwnershipLost when a newer claim has opened the store.
     """
-    port, partition, codec = host.log.port, claim.partition, host.log.codec
-    store = host.stores.open(service.name, partition, claim.epoch, port.log_id)
+    partition, port = claim.partition, host.log.port
     deciders = {decider.name: decider for decider in service.deciders}
-    state = TaskState(store, codec, deciders, host.config.cached_entries)
-    changelog = service.changelog.name
-    end = await port.end(changelog, partition)
-    if store.checkpoint > end:
-        store.clear()
-    while store.checkpoint < end:
-        records = await port.read(changelog, partition, store.checkpoint, host.config.restore_chunk)
-        state.restore(records, records[-1].offset + 1 if records else end)
-    positions = await _positions(state, codec)
+    state = await restored_state(service, claim, host, deciders)
+    positions = await positions_in(state, host.log.codec)
     task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
     task.parked_end = await port.end(service.parked.name, partition)
     return task
 
 
-async def _positions(state: TaskState, codec: Codec) -> Positions:
+async def restored_state(service: Service, claim: Claim, host: Host, deciders: Mapping[str, Decider[Any]]) -> TaskState:
+    """Return what a task knows. Without `deciders` no state is decoded, and there are no deadlines.
+
+    Raises: OwnershipLost when a newer claim has opened the store.
+    """
+    store = host.stores.open(service.name, claim.partition, claim.epoch, host.log.port.log_id)
+    state = TaskState(store, host.log.codec, deciders, host.config.cached_entries)
+    await catch_up(state, service, claim.partition, host.log.port, host.config.restore_chunk)
+    return state
+
+
+async def catch_up(state: TaskState, service: Service, partition: int, port: Log, chunk: int) -> None:
+    """Read what came to a task's changelog since."""
+    changelog, store = service.changelog.name, state.store
+    end = await port.end(changelog, partition)
+    if store.checkpoint > end:
+        store.clear()
+    while store.checkpoint < end:
+        records = await port.read(changelog, partition, store.checkpoint, chunk)
+        state.restore(records, records[-1].offset + 1 if records else end)
+
+
+async def positions_in(state: TaskState, codec: Codec) -> Positions:
+    """Return where a task is."""
     record = state.get(POSITION_KEY)
     if record is None:
         return Positions()

@@ -1,6 +1,6 @@
 """From what a decider says to records: ids, sequence, cause, trace and place, all derived."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from eventlib.codec.port import Codec
@@ -15,11 +15,15 @@ from eventlib.topic import Topic
 
 
 class Speaker:
-    """Makes the records of what one decider says."""
+    """Makes the records of what one decider says.
+
+    `names` gives the events of a turn other ids than those that derive from their places in it.
+    """
 
     def __init__(self, decider: Decider[Any], service: str, topics: dict[str, Topic], codec: Codec) -> None:
         self.decider = decider
         self.source = f"{service}/{decider.name}"
+        self.names: Names | None = None
         self._topics = topics
         self._codec = codec
 
@@ -60,10 +64,13 @@ class Speaker:
         )
 
 
+Names = Callable[["Turn", Sequence[Event]], list[str]]
+
+
 class Turn:
     """A decider's turn to speak: one input's answers, with their ids derived once."""
 
-    __slots__ = ("_ids", "at_ms", "cause", "key", "sequence", "speaker")
+    __slots__ = ("_ids", "_named", "at_ms", "cause", "key", "sequence", "speaker")
 
     def __init__(self, speaker: Speaker, key: str, sequence: int, cause: Cause, at_ms: int) -> None:
         self.speaker = speaker
@@ -72,16 +79,22 @@ class Turn:
         self.cause = cause
         self.at_ms = at_ms
         self._ids: list[str] = []
+        self._named: Sequence[Event] | None = None
 
     def id(self, ordinal: int) -> str:
         """Return the id of the event that is said as number `ordinal` of this turn, from 0."""
         ids = self._ids
         while len(ids) <= ordinal:
-            ids.append(derived_id(self.cause.id, self.speaker.decider.name, self.key, len(ids)))
+            ids.append(self.derived_id(len(ids)))
         return ids[ordinal]
 
-    def meta(self, ordinal: int) -> Meta:
-        """Return the Meta of an event that is being said, for an evolve that wants it."""
+    def derived_id(self, ordinal: int) -> str:
+        """Return the id that follows from an event's place in this turn."""
+        return derived_id(self.cause.id, self.speaker.decider.name, self.key, ordinal)
+
+    def meta(self, said: Sequence[Event], ordinal: int) -> Meta:
+        """Return the Meta of an event that is being said, for an evolve that wants it; `said` are all of the turn."""
+        self._name(said)
         cause, event_id = self.cause, self.id(ordinal)
         return Meta(
             event_id,
@@ -99,4 +112,9 @@ class Turn:
 
     def records(self, said: Sequence[Event]) -> list[Record]:
         """Return the records of all that was said in this turn. Raises: ContractError."""
+        self._name(said)
         return [self.speaker.record(self, ordinal, event) for ordinal, event in enumerate(said)]
+
+    def _name(self, said: Sequence[Event]) -> None:
+        if self.speaker.names is not None and self._named is not said:
+            self._named, self._ids = said, self.speaker.names(self, said)

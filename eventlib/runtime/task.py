@@ -71,8 +71,8 @@ class Task:
         self._log = log
         self._code_version = code_version
         topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
-        self._speakers = {d.name: Speaker(d, service.speaks_as, topics, log.codec) for d in service.deciders}
-        self._sources = {name: speaker.source for name, speaker in self._speakers.items()}
+        self.speakers = {d.name: Speaker(d, service.speaks_as, topics, log.codec) for d in service.deciders}
+        self._sources = {name: speaker.source for name, speaker in self.speakers.items()}
         self._parked_topic = service.parked.name
         self._changelog, self._journal = service.changelog.name, service.journal.name
         self._inputs = InputReader(log, service)
@@ -263,7 +263,7 @@ class Task:
         cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self._foreign)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
-        turn = self._speakers[decider.name].turn(key, entry.sequence, cause, self._at_ms)
+        turn = self.speakers[decider.name].turn(key, entry.sequence, cause, self._at_ms)
         failure = ""
         for _ in range(HANDLER_ATTEMPTS):
             try:
@@ -284,7 +284,7 @@ class Task:
         pending = self.state.get(effect_key(answer.request_id))
         if pending is None:
             return
-        speaker = self._speakers[(pending.source or "").partition("/")[2]]
+        speaker = self.speakers[(pending.source or "").partition("/")[2]]
         decider, key = speaker.decider, pending.subject or ""
         if answer.event is None:
             self._stall(pending, decider, answer.reason)
@@ -308,13 +308,13 @@ class Task:
 
     def _pass_deadlines(self, due_ms: int) -> None:
         for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
-            decider = self._speakers[decider_name].decider
+            decider = self.speakers[decider_name].decider
             entry = self.state.entry(decider, key)
             if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
                 self._pass_deadline(decider, key, name, at, entry)
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
-        speaker = self._speakers[decider.name]
+        speaker = self.speakers[decider.name]
         past = self._mark if at < self.positions.first_ms else ()
         cause = cause_of_deadline((decider.name, key), name, at, entry, past)
         meta = meta_of_deadline(cause, self._at_ms, speaker.source, key)
@@ -361,7 +361,7 @@ class Task:
             self._act(Step("release", decider=decider_name, key=key, request=release.effect_id))
         for position, parked in enumerate(release.waiting):
             facts, record = original_of(parked)
-            decider = self._speakers[facts["decider"]].decider
+            decider = self.speakers[facts["decider"]].decider
             key = key_text(record)
             if position == 0:
                 self.parked.remove(decider.name, key)

@@ -1,5 +1,6 @@
 """Given what happened, when this arrives, then this is said: a decider's test, without a log."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -67,7 +68,7 @@ class Given(Generic[S]):
         return Meta(id=cause, recorded_at=self.at, correlation_id=cause, subject=key)
 
     def _said_meta(self, cause: Meta, key: str) -> SaidMeta:
-        def meta(ordinal: int) -> Meta:
+        def meta(_said: Sequence[Event], ordinal: int) -> Meta:
             return cause._replace(id=derived_id(cause.id, self.decider.name, key, ordinal), causation_id=cause.id)
 
         return meta

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Never
 
-from eventlib import Choreography, Decider, Event, EventLog, Meta, Publication, Runtime, Service
+from eventlib import Choreography, Decider, Event, EventLog, Meta, OutcomeUnknown, Publication, Retry, Runtime, Service
 from eventlib.log.port import Record
 from eventlib.rerun.difference import Difference, difference
-from eventlib.rerun.running import Wanted, run_again
+from eventlib.rerun.known import Wanted
+from eventlib.rerun.running import rerunning
 from eventlib.store.memory import MemoryStores
+from eventlib.store.port import Stores
 
 WHY = "ada: the handler was wrong"
 
@@ -142,7 +144,7 @@ def market(code: Code = Code()) -> Choreography:  # noqa: C901  a frozen default
     def close(_basket: Basket, charged: Charged) -> list[Closed]:
         return [Closed(basket=charged.basket, how="charged")]
 
-    @baskets.effect(ChargeAsked)
+    @baskets.effect(ChargeAsked, retry=Retry(attempts=None, first_pause_s=0.05))
     async def charge(asked: ChargeAsked, till: "Till", meta: Meta) -> Charged:
         return Charged(basket=asked.basket, cents=await till.charge(meta.id, asked.cents))
 
@@ -192,11 +194,16 @@ def market(code: Code = Code()) -> Choreography:  # noqa: C901  a frozen default
 
 @dataclass
 class Till:
-    """The outside: it counts what it was asked, by request."""
+    """The outside: it knows what it was asked, by request; while it is closed, it does not answer."""
 
     charges: dict[str, int] = field(default_factory=dict)
+    calls: int = 0
+    is_closed: bool = False
 
     async def charge(self, key: str, cents: int) -> int:
+        self.calls += 1
+        if self.is_closed:
+            raise OutcomeUnknown("nobody there")
         self.charges[key] = cents
         return cents
 
@@ -237,5 +244,11 @@ async def said(log: EventLog, topic: str) -> list[Event]:
 async def run_it_again(log: EventLog, service: str, name: str = "again", *, until_ms: int = 0) -> Difference:
     """Run a service's past again, to its end, and return what differs."""
     old = log.choreography.service(service)
-    await run_again(log, MemoryStores(), old, name, Wanted(WHY, until_ms), lambda _done, _of: None)
-    return await difference(log, old, old.under(name), 10)
+    async with rerunning(log, MemoryStores(), old, name, Wanted(WHY, until_ms=until_ms)) as again:
+        return await difference(again, 10)
+
+
+async def run_again(log: EventLog, stores: Stores, name: str = "again", *, follow: bool = False) -> None:
+    """Run the store's past again, with local stores that outlive it."""
+    async with rerunning(log, stores, log.choreography.service("store"), name, Wanted(WHY, follow=follow)):
+        pass

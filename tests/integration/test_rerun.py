@@ -9,28 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from eventlib import Event, EventLog, Runtime, open_log
+from eventlib import Event, EventLog, OutcomeUnknown, Runtime, open_log
 from eventlib.codec.avro_codec import AvroCodec
 from eventlib.errors import ContractError, OwnershipLost, WiringError
 from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Claim, Record
-from eventlib.rerun import follower, known, running
+from eventlib.rerun import follower, known
 from eventlib.rerun.difference import Difference
-from eventlib.rerun.running import Wanted, run_again
 from eventlib.store.memory import MemoryStores
 from tests.integration import test_runtime as small
 from tests.integration.rerunning import (
     WHY,
+    BasketSent,
     ChargeAsked,
     Code,
     GivenBack,
     Kept,
     Opened,
-    Reminded,
     Short,
     Stocked,
+    Till,
     market,
     records,
+    run_again,
     run_it_again,
     said,
     send,
@@ -50,9 +51,9 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield lambda choreography: small.reopened(kept, choreography)
 
 
-def random_baskets(count: int, seed: int) -> list[tuple[str, str]]:
+def random_baskets(count: int, seed: int, skus: str = "ABCD") -> list[tuple[str, str]]:
     rng = random.Random(seed)
-    return [(f"b{seed}-{n}", "".join(rng.choices("ABCD", k=rng.randint(1, 4)))) for n in range(count)]
+    return [(f"b{seed}-{n}", "".join(rng.choices(skus, k=rng.randint(1, 4)))) for n in range(count)]
 
 
 async def busy_days(log: EventLog, seed: int = 1) -> None:
@@ -216,23 +217,78 @@ async def test_a_deadline_that_the_service_did_not_have_passes_in_its_time(
 ) -> None:
     monkeypatch.setattr(follower, "PATIENCE_MS", 20)
     async with opened(market()) as log:
-        await stock(log, A=1)
-        async with serving(log) as runtime:
-            await send(log, [("slow", "A")])
-            await runtime.idle()
-        # A basket that waits for its shelf, since nobody has stocked it: it does not, so it is closed at once.
-        await send(log, [("later", "B")])
+        await stock(log, A=9)
         await settle(log)
-        await asyncio.sleep(0.3)
-        await send(log, [("last", "A")])
-        await settle(log)
+        till = Till(is_closed=True)
+        await send(log, [("slow", "A")])
+        await until_asked(log, till)
+        for name in beside(log, "slow"):  # what the task does afterwards shows that it was there all the time
+            await asyncio.sleep(0.1)
+            await send(log, [(name, "A")])
+            await until_asked(log, till)
+        till.is_closed = False
+        await settle(log, till)
     async with opened(market(Code(reminds_after_s=0))) as log:
         found = await run_it_again(log, "store")
-        reminded = [e.basket for e in await said_by_rerun(log, "reminders") if isinstance(e, Reminded)]
-        assert set(reminded) <= {"slow", "later", "last"}
+        reminders = [r for r in await records(log, "again.said.reminders") if r.subject == "slow"]
+        assert len(reminders) == 1
+        charged = next(r for r in await records(log, "charges") if r.type == "Charged" and r.subject == "slow")
+        assert reminders[0].timestamp_ms < charged.timestamp_ms, "before it was answered"
         assert by_decider(found)["basket"][0] == 0
         again = await run_it_again(log, "store", "twice")
         assert by_decider(again) == by_decider(found), "each time the same"
+
+
+async def test_a_deadline_that_was_called_off_while_the_service_was_away_does_not_pass(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "PATIENCE_MS", 20)
+    code = Code(reminds_after_s=1)
+    async with opened(market(code)) as log:
+        await stock(log, A=9)
+        await settle(log)
+        till = SilentAtFirst(is_closed=True)
+        await send(log, [("moved", "A")])
+        await until_asked(log, till)
+        async with serving(log, till):
+            await send(log, [(beside(log, "moved")[0], "A")])
+            while not await said(log, "closed"):
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(1.1)
+        await log.publish(BasketSent(basket="moved", lines=("A",)), idempotency_key="once more")
+        till.is_closed = False
+        await settle(log, till)
+        if await said(log, "reminders"):
+            pytest.skip("this machine was too slow to stop the service before the deadline")
+        found = await run_it_again(log, "store")
+        assert found.is_none, found
+
+
+class SilentAtFirst(Till):
+    """While it is closed, it answers all but the first request."""
+
+    async def charge(self, key: str, cents: int) -> int:
+        self.charges.setdefault(key, cents)
+        if self.is_closed and key == next(iter(self.charges)):
+            self.calls += 1
+            raise OutcomeUnknown("nobody there")
+        self.calls += 1
+        return cents
+
+
+def beside(log: EventLog, name: str) -> list[str]:
+    """Return the names of two more baskets of the same task."""
+    task_of = log.choreography.service("store").inputs[0].partition_of
+    return [each for each in map(str, range(99)) if task_of(each.encode()) == task_of(name.encode())][:2]
+
+
+async def until_asked(log: EventLog, till: Till) -> None:
+    """Run the services until the outside is asked once more; it does not answer."""
+    calls = till.calls
+    async with serving(log, till):
+        while till.calls == calls:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # and have read what they have said
 
 
 async def test_up_to_a_time_it_knows_what_was_known_then(opened: Opened) -> None:
@@ -248,7 +304,7 @@ async def test_up_to_a_time_it_knows_what_was_known_then(opened: Opened) -> None
         assert by_decider(found) == {"basket": (0, 0, 0), "shelf": (0, 0, 0)}
         assert found.not_yet == 2, "the shelf, and the second basket"
         assert await shelves_of(log, "again") == {"A": 4}
-        with pytest.raises(ContractError, match="begun with another --until"):
+        with pytest.raises(ContractError, match="begun with another --since or --until"):
             await run_it_again(log, "store")
 
 
@@ -270,9 +326,7 @@ async def test_it_follows_until_it_is_stopped(opened: Opened) -> None:
         await stock(log, A=40)
         await send(log, [("0", "A")])
         await settle(log)
-        service, stores = log.choreography.service("store"), MemoryStores()
-        wanted = Wanted(WHY, follow=True)
-        following = asyncio.create_task(run_again(log, stores, service, "again", wanted, lambda _done, _of: None))
+        following = asyncio.create_task(run_again(log, MemoryStores(), follow=True))
         async with serving(log) as runtime:
             for number in range(1, 6):
                 await send(log, [(str(number), "A")])
@@ -302,7 +356,7 @@ async def test_what_is_thrown_away_is_gone_and_can_be_begun_anew(
     async with opened(market(Code(counts=False))) as log:
         await busy_days(log)
         service = log.choreography.service("store")
-        await run_again(log, stores, service, "again", Wanted(WHY), lambda _done, _of: None)
+        await run_again(log, stores)
         assert [(each.name, each.note.why, each.switched) for each in await known.reruns(log)] == [("again", WHY, 0)]
         with monkeypatch.context() as patched:
             patched.setattr(known, "code_version", lambda _: "other")
@@ -314,8 +368,7 @@ async def test_what_is_thrown_away_is_gone_and_can_be_begun_anew(
         with pytest.raises(ContractError, match=r"store has no rerun 'again' on this log \(it has none\)"):
             await known.drop(log, service, "again")
     async with opened(market()) as log:
-        service = log.choreography.service("store")
-        await run_again(log, stores, service, "again", Wanted(WHY), lambda _done, _of: None)
+        await run_again(log, stores)
         left = await units_left(log, "again")
         shelves = await shelves_of(log, "again")
         assert shelves == {sku: left[sku] for sku in shelves}, (
@@ -385,7 +438,6 @@ async def test_wherever_it_is_interrupted_it_comes_to_the_same_end(
     old: Code, new: Code, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "PATIENCE_MS", 5)
-    monkeypatch.setattr(running, "PATIENCE_MS", 5)
     port, rng = Dying(), random.Random(repr(new))
     first = EventLog(port, AvroCodec(port), market(old))
     await first.prepare()
@@ -399,8 +451,7 @@ async def test_wherever_it_is_interrupted_it_comes_to_the_same_end(
         port.appends_left, lives = rng.randint(0, 40), lives + 1
         stores = stores if rng.random() < 0.5 else MemoryStores()  # the machine's, or another machine's
         with suppress(Interrupted):
-            service = log.choreography.service("store")
-            await run_again(log, stores, service, "cut", Wanted(WHY), lambda _done, _of: None)
+            await run_again(log, stores, "cut")
             break
     assert lives > 3
     for topic in ("answers", "stock", "charges", "closed", "reminders"):

@@ -21,12 +21,12 @@ def large_order(line_count: int) -> list[Event]:
 
 def seconds_for(line_count: int) -> float:
     events = large_order(line_count)
-    started = time.perf_counter()
+    started = time.process_time()
     state = reservations.initial
     for event in [*events, DISPATCHED]:
-        after, _ = reservations.decide(state, event, META, lambda _: META)
+        after, _ = reservations.decide(state, event, META, lambda _said, _ordinal: META)
         state = after or reservations.initial
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def test_four_times_the_lines_cost_far_less_than_sixteen_times_as_much() -> None:

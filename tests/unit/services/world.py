@@ -2,13 +2,13 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from eventlib.decider import Decider
+from eventlib.decider import Decider, SaidMeta
 from eventlib.effect import Effect
 from eventlib.errors import OutcomeUnknown
 from eventlib.event import Event, Meta, contract_of, key_of
@@ -142,7 +142,7 @@ class World:
 
     def _publish(self, event: Event, cause: str, ordinal: int = 0, by: Actor | None = None) -> None:
         topic, key = contract_of(type(event)).topic.name, key_of(event) or ""
-        meta = self._said_meta(cause, by)(ordinal)
+        meta = self._said_meta(cause, by)([event], ordinal)
         self.log[topic, key].append((event, meta))
         self.said.append((event, meta))
         for decider in READERS[topic]:
@@ -152,10 +152,10 @@ class World:
         if by is not None and type(event) in EFFECTS:
             self.pending.append(Pending(EFFECTS[type(event)], event, meta))
 
-    def _said_meta(self, cause: str, by: Actor | None) -> Callable[[int], Meta]:
+    def _said_meta(self, cause: str, by: Actor | None) -> SaidMeta:
         name, key = ("outside", "") if by is None else (by.decider.name, by.key)
 
-        def meta(ordinal: int) -> Meta:
+        def meta(_said: Sequence[Event], ordinal: int) -> Meta:
             return Meta(derived_id(cause, name, key, ordinal), recorded_at=self.at, causation_id=cause, subject=key)
 
         return meta

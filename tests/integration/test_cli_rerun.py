@@ -1,0 +1,110 @@
+"""The command line of reruns and resets: what is shown before somebody agrees, what is done, and what is kept of it."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from eventlib import open_log
+from eventlib.cli import run
+from tests.integration.rerunning import Code, GivenBack, market, said, send, settle
+from tests.integration.test_rerun import shelves_of
+from tests.integration.test_switch import some_short_baskets
+
+right = market()
+wrong = market(Code(gives_back=False))
+"""`--app tests.integration.test_cli_rerun:right`, or `wrong`."""
+
+Typed = Callable[..., str]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/log.db"
+
+
+@pytest.fixture
+def typed(url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Type a command with the mended code, and return what it prints."""
+    asyncio.run(wrong_day(url))
+    monkeypatch.setenv("EVENTLIB_LOG", url)
+    monkeypatch.setenv("COLUMNS", "110")
+
+    def type_(*arguments: str, code: int = 0) -> str:
+        assert run([*arguments, "--app", "tests.integration.test_cli_rerun:right"]) == code
+        out, err = capsys.readouterr()
+        return out + err
+
+    return type_
+
+
+async def wrong_day(url: str) -> None:
+    async with open_log(url, wrong) as log:
+        await some_short_baskets(log)
+
+
+async def shelves(url: str) -> tuple[int, dict[str, int]]:
+    """Return how many units were given back, as facts, and what is on the shelves."""
+    async with open_log(url, right, read_only=True) as log:
+        back = [each for each in await said(log, "stock") if isinstance(each, GivenBack)]
+        return len(back), await shelves_of(log, "store")
+
+
+def test_a_rerun_from_the_difference_to_the_switch(typed: Typed, url: str) -> None:
+    printed = typed("rerun", "store", "--into", "again", "--limit", "1")
+    (counts,) = [line.split() for line in printed.splitlines() if line.startswith("basket")]
+    assert counts == ["basket", "6", "0", "24", "0", "12", "0"]
+    assert re.search(r"^\+ basket s\d  GivenBack  ", printed, re.MULTILINE)
+    assert "Make it the service's: eventlib rerun store --switch again --reason TEXT" in printed
+    (listed,) = json.loads(f"[{typed('rerun', '--list', '--json')}]")
+    assert (listed["name"], listed["status"], listed["switched"]) == ("again", "beside its service", 0)
+    assert "nobody is there to agree to this" in typed(
+        "rerun", "store", "--switch", "again", "--reason", "forgotten", code=1
+    )
+    assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0}), "nothing was done without a yes"
+    printed = typed("rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes")
+    assert "What only again says, store says then." in printed
+    assert "12 events said now, 0 events could not be unsaid." in printed
+    assert asyncio.run(shelves(url)) == (12, {"A": 9, "B": 9, "C": 0})
+    assert "a rerun was taken over" in typed("history", "basket", "s1")
+    assert "its service's states" in typed("rerun", "--list")
+    assert "store has taken over what again knows" in typed("rerun", "store", "--into", "again")
+    assert "so it stays" in typed("rerun", "store", "--drop", "again", code=1)
+
+
+def test_what_is_thrown_away_changes_nothing(typed: Typed, url: str) -> None:
+    typed("rerun", "store", "--into", "again")
+    assert "again is gone" in typed("rerun", "store", "--drop", "again")
+    assert "There is no rerun on this log." in typed("rerun", "--list")
+    assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0})
+
+
+def test_a_reset_backwards_does_again_what_came_after(typed: Typed, url: str) -> None:
+    moment = datetime.now(UTC).isoformat()
+    asyncio.run(another_wrong_basket(url))
+    shown = typed("reset", "store", "--to", moment, "--reason", "forgotten", "--dry-run")
+    assert "Nothing was changed: this is what a reset of store would do." in shown
+    assert "There is no rerun on this log." in typed("rerun", "--list"), "nothing is left of the look"
+    assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 2, "C": 0})
+    done = json.loads(typed("reset", "store", "--to", moment, "--reason", "forgotten", "--yes", "--json"))
+    assert (done["said"], done["rerun"]) == (1, "store-reset-1")
+    assert asyncio.run(shelves(url)) == (1, {"A": 3, "B": 3, "C": 0}), "what was decided before stays so"
+    done = json.loads(typed("reset", "store", "--to", "earliest", "--reason", "all of it", "--yes", "--json"))
+    assert done["said"] == 12
+    assert asyncio.run(shelves(url)) == (13, {"A": 9, "B": 9, "C": 0})
+
+
+async def another_wrong_basket(url: str) -> None:
+    async with open_log(url, wrong) as log:
+        await send(log, [("late", "BC")])
+        await settle(log)
+
+
+def test_in_one_topic_alone_nothing_goes_back(typed: Typed) -> None:
+    assert "cannot go back in one of them alone" in typed(
+        "reset", "store", "--to", "earliest", "--topic", "answers", "--reason", "x", "--yes", code=1
+    )
