@@ -1,5 +1,6 @@
 """`eventlib topics`: what there is on the log."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from eventlib.cli import output
@@ -8,6 +9,7 @@ from eventlib.cli.options import Place
 from eventlib.codec.schemas import SCHEMAS
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
+from eventlib.rerun.known import note_of
 from eventlib.topic import Topic
 
 
@@ -41,8 +43,8 @@ def print_topics(place: Place, *, as_json: bool) -> None:
 
 
 async def _rows(log: EventLog) -> list[_TopicRow]:
-    kinds = _kinds(log)
     there = await log.port.topics()
+    kinds = {**_kinds(log), **await _of_reruns(log, there)}
     known = [name for name in kinds if name in there]
     names = [*known, *sorted(there.keys() - kinds.keys())]
     rows = [await _row(log, there[name], kinds.get(name, "not of this application")) for name in names]
@@ -57,6 +59,14 @@ async def _row(log: EventLog, topic: Topic, kind: str) -> _TopicRow:
     types = tuple(contract.type for contract in events if contract.topic.name == topic.name)
     retention_s = None if topic.retention is None else topic.retention.total_seconds()
     return _TopicRow(topic.name, kind, topic.partitions, records, topic.compacted, retention_s, types)
+
+
+async def _of_reruns(log: EventLog, there: Collection[str]) -> dict[str, str]:
+    services = {service.name for service in log.choreography.services}
+    names = {topic.removesuffix(".control") for topic in there if topic.endswith(".control")} - services
+    notes = {name: await note_of(log, name) for name in names}
+    runs = {f"{name}.": f"of {name}, a rerun of {note.service}" for name, note in notes.items() if note is not None}
+    return {topic: of for prefix, of in runs.items() for topic in sorted(there) if topic.startswith(prefix)}
 
 
 def _kinds(log: EventLog) -> dict[str, str]:

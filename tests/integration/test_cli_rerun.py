@@ -2,8 +2,14 @@
 
 import asyncio
 import json
+import random
 import re
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -76,10 +82,47 @@ def test_a_rerun_from_the_difference_to_the_switch(typed: Typed, url: str) -> No
     assert "so it stays" in typed("rerun", "store", "--drop", "again", code=1)
 
 
+def test_killed_again_and_again_it_comes_to_the_same_end(typed: Typed, url: str) -> None:
+    rng = random.Random(5)
+    again = ["rerun", "store", "--into", "again"]
+    switching = ["rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes"]
+    kill_at_some_moment(url, again, rng.uniform(0, 0.2))
+    typed(*again)
+    for _ in range(2):
+        kill_at_some_moment(url, switching, rng.uniform(0, 0.02))
+    typed(*switching)
+    (listed,) = json.loads(f"[{typed('rerun', '--list', '--json')}]")
+    assert listed["switched"] == listed["tasks"] == 8
+    assert asyncio.run(shelves(url)) == (12, {"A": 9, "B": 9, "C": 0}), "each was said once"
+
+
+def kill_at_some_moment(url: str, arguments: list[str], after_s: float) -> None:
+    """Kill a command some time after it has begun to write."""
+    main = [sys.executable, "-c", "from eventlib.cli import main; main()"]
+    app = ["--app", "tests.integration.test_cli_rerun:right", "--log", url]
+    with subprocess.Popen([*main, *arguments, *app], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        records = count(url)
+        while process.poll() is None and count(url) == records:
+            time.sleep(0.001)
+        time.sleep(after_s)
+        process.kill()
+
+
+def count(url: str) -> int:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+        found = file.execute("SELECT count(*) FROM records").fetchone()
+        return int(found[0])
+
+
 def test_what_is_thrown_away_changes_nothing(typed: Typed, url: str) -> None:
     typed("rerun", "store", "--into", "again")
+    (kind,) = {
+        row["kind"] for row in map(json.loads, typed("topics", "--json").splitlines()) if "again." in row["topic"]
+    }
+    assert kind == "of again, a rerun of store"
     assert "again is gone" in typed("rerun", "store", "--drop", "again")
     assert "There is no rerun on this log." in typed("rerun", "--list")
+    assert "again." not in typed("topics")
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0})
 
 
