@@ -9,6 +9,7 @@ from eventlib.codec.schemas import SCHEMAS
 from eventlib.doctor.clocks import examine_times
 from eventlib.doctor.diagnosis import Diagnosis, error
 from eventlib.doctor.disk import examine_stores
+from eventlib.doctor.keys import examine_keys
 from eventlib.doctor.sqlite import examine_file
 from eventlib.doctor.topics import examine_topics
 from eventlib.errors import EventlibError, WiringError
@@ -53,7 +54,9 @@ async def _examine_content(url: str, choreography: Choreography, topics: Sequenc
         try:
             there = await log.topics()
             said = {contract_of(event).topic.name for event in choreography.events} & there.keys()
-            return [*examine_topics(there, topics), await examine_times(log, [there[name] for name in sorted(said)])]
+            holding = [there[name] for name in sorted(said)]
+            times, keys = await examine_times(log, holding), await examine_keys(log, holding)
+            return [*examine_topics(there, topics), times, *keys]
         finally:
             await log.close()
     except EventlibError as trouble:

@@ -62,7 +62,7 @@ async def log(tmp_path: Path) -> Path:
 def test_a_log_with_nothing_wrong(examine: Examine, log: Path) -> None:
     found = examine(log)
     assert [(each["check"], each["verdict"]) for each in found] == [
-        (check, "ok") for check in ("journal", "pages", "lock", "services", "topics", "times")
+        (check, "ok") for check in ("journal", "pages", "lock", "services", "topics", "times", "keys")
     ]
 
 

@@ -79,10 +79,10 @@ class ShopLog:
             yield from process.stdout
         assert process.returncode == 0
 
-    def replay(self) -> dict[str, Any]:
+    def replay(self, longest_s: float = LONGEST_S) -> dict[str, Any]:
         """Return what `eventlib replay --json` prints, whatever it finds."""
         command = [EVENTLIB, "replay", "--json", "--log", self.url]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LONGEST_S)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=longest_s)
         found: dict[str, Any] = json.loads(done.stdout)
         assert done.returncode == (1 if found["differences"] or found["unknown"] else 0), done.stderr
         return found

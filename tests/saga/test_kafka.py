@@ -77,6 +77,6 @@ def _through_two_processes_each(directory: Path, broker: Cluster, file: Path, lo
     print(f"{len(wanted.orders)} orders, {history.records} events in {taken_s:.1f} s; {summary}")
     check_laws(wanted, history, ledger, STOCK_UNITS)
     assert shop.parked() == []
-    again = shop.replay()
+    again = shop.replay(longest_s=900)
     assert again["decisions"] > 0
     assert (again["differences"], again["unknown"]) == (0, []), again["first"]

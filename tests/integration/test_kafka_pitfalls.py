@@ -1,0 +1,187 @@
+"""What goes wrong with partitions on a real cluster is said at the start, or by the doctor, with what to do about it.
+
+Each fault is made by somebody else's client: topics with other counts or settings, records by another partitioner.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Never
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from eventlib import Decider, Event, EventLog, Publication, Runtime, Service, WiringError, open_log
+from eventlib.broker import Cluster
+from eventlib.cli import run
+from eventlib.doctor.examination import examine
+from eventlib.errors import TopicMismatch
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.runtime.parking import parked_facts
+from eventlib.topic import PARTITIONERS, Topic
+from services import shop
+from services.order.events import CancelSubmitted
+
+ORDERS = Topic("order.requests")
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No state."""
+
+
+@pytest.fixture
+def url(broker: Cluster) -> str:
+    return f"{broker.url}/?prefix={token_hex(4)}."
+
+
+@pytest_asyncio.fixture
+async def admin(broker: Cluster) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    await admin.start()
+    yield admin
+    await admin.close()
+
+
+def physical(url: str, topic: str) -> str:
+    return url.rpartition("=")[2] + topic
+
+
+def start(url: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Start the services, which cannot, and return what that says."""
+    capsys.readouterr()
+    assert run(["run", "--log", url]) == 1
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    return said
+
+
+async def diagnosed(url: str, check: str) -> list[tuple[str, str, str]]:
+    found = await examine(url, shop, "var/state")
+    return [(each.verdict, each.what, each.remedy) for each in found if each.check == check]
+
+
+async def test_more_partitions_for_a_topic_in_use(
+    url: str, admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with open_log(url, shop) as log:
+        before = await log.publish(CancelSubmitted(order_id="1"))
+        await admin.create_partitions({physical(url, "order.requests"): NewPartitions(12)})
+        await asyncio.sleep(0.5)
+        await log.port.topics()  # it sees them now
+        after = [await log.publish(CancelSubmitted(order_id="1")) for _ in range(3)]
+        assert {position.partition for position in after} == {before.partition}, "who runs goes on as it was declared"
+    said = await asyncio.to_thread(start, url, capsys)
+    assert "'order.requests' has 12 partitions on the log, but is declared with 8" in said
+    assert "declare a new topic" in said
+    remedy = (
+        "A key's events would no longer meet in one partition, so this is not changed in place: declare a new topic"
+    )
+    remedy += (
+        " (for example 'order.requests.v2'), replay the old one into it, and let its readers and writers move over"
+    )
+    assert await diagnosed(url, "topics") == [
+        (
+            "error",
+            "topic 'order.requests' has 12 partitions on the log, but is declared with 8",
+            remedy,
+        )
+    ]
+
+
+async def test_topics_that_a_service_reads_together_and_that_do_not_fit(
+    url: str, admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Asked(Event, topic=Topic("pitfall.asked", partitions=4), key="name"):
+        name: str
+
+    class Answered(Event, topic=Topic("pitfall.answered", partitions=6), key="name"):
+        name: str
+
+    decider = Decider("pitfall", state=Nothing, key="name")
+
+    @decider.on(Asked, Answered)
+    def nothing(_state: Nothing, _event: Asked | Answered) -> list[Never]:
+        return []
+
+    with pytest.raises(
+        WiringError, match=r"pitfall.answered has 6, pitfall.asked has 4.*give these topics equal counts"
+    ):
+        Service("pitfall", deciders=[decider])
+    await admin.create_topics([NewTopic(physical(url, "payments"), 4, 1)])  # declared right, and made wrong
+    said = await asyncio.to_thread(start, url, capsys)
+    assert "'payments' has 4 partitions on the log, but is declared with 8" in said
+
+
+async def test_another_partitioner_of_a_topic(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await KafkaLog.open(url)
+    try:
+        await log.create_topics([ORDERS])
+        monkeypatch.setitem(PARTITIONERS, "sum", lambda key, partitions: sum(key) % partitions)
+        with pytest.raises(TopicMismatch, match="the partitioner 'murmur2' on the log, but is declared with 'sum'"):
+            await log.create_topics([Topic("order.requests", partitioner="sum")])
+    finally:
+        await log.close()
+
+
+async def test_records_of_a_client_with_another_partitioner(url: str, broker: Cluster) -> None:
+    async with open_log(url, shop) as log:
+        there = await log.publish(CancelSubmitted(order_id="1"))
+        (record,) = await log.port.read(there.topic, there.partition, there.offset, 1)
+        headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_id", b"x1"),
+            ("ce_type", b"CancelSubmitted"),
+            ("ce_source", b"them"),
+        ]
+        headers += [("ce_correlationid", b"x1"), ("traceparent", (record.traceparent or "").encode())]
+        elsewhere = (there.partition + 1) % 8
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as stranger:
+            await stranger.send_and_wait(
+                physical(url, there.topic), record.value, record.key, partition=elsewhere, headers=headers
+            )
+        async with Runtime(log, ports={}, services=["order"]) as runtime, asyncio.timeout(60):
+            reasons = await parked(log, runtime)
+    assert reasons == [f"key '1' belongs in partition {there.partition}: was it written with another partitioner?"]
+
+
+async def parked(log: EventLog, runtime: Runtime) -> list[str]:
+    await runtime.idle()
+    found = [await log.port.read("order.parked", partition, 0, 10) for partition in range(8)]
+    return [str(parked_facts(record)["reason"]) for records in found for record in records]
+
+
+async def test_a_key_that_has_most_of_the_events(url: str) -> None:
+    async with open_log(url, shop) as log:
+        for _ in range(10):
+            await log.publish_many([Publication(CancelSubmitted(order_id=f"{number}")) for number in range(150)])
+        assert await diagnosed(url, "keys") == [("ok", "no key has far more events than others", "")]
+        await log.publish_many([Publication(CancelSubmitted(order_id="hot")) for _ in range(1_500)])
+    ((verdict, what, remedy),) = await diagnosed(url, "keys")
+    assert verdict == "warning"
+    assert what.startswith("topic 'order.requests': key 'hot' has about ")
+    assert 40 < int(what.partition("about ")[2].partition("%")[0]) < 60
+    assert f"in partition {ORDERS.partition_of(b'hot')} of 8" in what
+    assert "finer key" in remedy
+
+
+async def test_times_that_brokers_give(
+    url: str, admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with open_log(url, shop):
+        pass
+    name = physical(url, "orders")
+    resource = ConfigResource(ConfigResourceType.TOPIC, name, {"message.timestamp.type": "LogAppendTime"})
+    await admin.alter_configs([resource])
+    await asyncio.sleep(0.5)
+    said = await asyncio.to_thread(start, url, capsys)
+    assert "topic 'orders' has message.timestamp.type=LogAppendTime" in said
+    assert "set it to CreateTime" in said
+    found = [each for each in await diagnosed(url, "topics") if each[0] == "error"]
+    assert [remedy for _, _, remedy in found] == [
+        "kafka-configs.sh --alter --add-config message.timestamp.type=CreateTime"
+    ]
