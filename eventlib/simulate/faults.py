@@ -9,7 +9,10 @@ from eventlib.simulate.story import OUTSIDE
 from eventlib.simulate.world import World
 
 _HOUR_MS = 3_600_000
-_JUMPS_MS = (60_000, _HOUR_MS, 25 * _HOUR_MS, 49 * _HOUR_MS)
+_DAYS_MS = (25 * _HOUR_MS, 49 * _HOUR_MS)
+_JUMPS_MS = (60_000, _HOUR_MS, *_DAYS_MS)
+_AT_REST = 500_000
+"""After so many steps: when nothing else is left, and before what is asked only then."""
 _SKEWS_MS = (_HOUR_MS, -_HOUR_MS, 25 * _HOUR_MS, -25 * _HOUR_MS, 1_000, 0)
 
 
@@ -29,8 +32,14 @@ class Faults:
             Fault.FLUSH: self._flush,
             Fault.COMPACTION: self._compact,
             Fault.CLOCK: self._set_clock,
+            Fault.HALT: self._halt,
         }
-        world.doers |= {"mend": self._mend, "log is back": self._bring_log_back}
+        world.doers |= {
+            "mend": self._mend,
+            "log is back": self._bring_log_back,
+            "days pass": self._pass_days,
+            "go on": self._let_go_on,
+        }
 
     def happen(self, departure: Departure) -> None:
         """Let a departure happen, if it can just now."""
@@ -58,9 +67,31 @@ class Faults:
         world = self._world
         due = world.next_due_ms()
         jumps = [*_JUMPS_MS, *([due - world.now_ms, due - world.now_ms + 1_000] if due is not None else [])]
-        world.now_ms += max(1, jumps[departure.how % len(jumps)])
-        self._tell(f"time passes: it is {jumps[departure.how % len(jumps)] / 1000:,.0f} s later")
-        world.look_all()
+        self._jump(max(1, jumps[departure.how % len(jumps)]))
+
+    def _jump(self, by_ms: int) -> None:
+        self._world.now_ms += by_ms
+        self._tell(f"time passes: it is {by_ms / 1000:,.0f} s later")
+        self._world.look_all()
+
+    def _halt(self, departure: Departure) -> None:
+        """Let a service do nothing until all others have come to rest, and again after days have passed for them."""
+        owner = self._owner(departure)
+        if owner is None or owner.service.name in self._world.halted:
+            return
+        name = owner.service.name
+        self._world.halted[name] = []
+        self._tell(f"all of {name} stands still, for days")
+        self._world.add(Move("days pass", name, _DAYS_MS[departure.how % len(_DAYS_MS)]), after=_AT_REST)
+
+    def _pass_days(self, move: Move) -> None:
+        self._jump(move.what)
+        self._world.add(Move("go on", move.whom), after=_AT_REST)
+
+    def _let_go_on(self, move: Move) -> None:
+        self._world.story.note(f"{move.whom} goes on")
+        for put_off in self._world.halted.pop(move.whom):
+            self._world.add(put_off)
 
     def _ask_again(self, departure: Departure) -> None:
         world = self._world

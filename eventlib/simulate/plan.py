@@ -24,6 +24,7 @@ class Fault(Enum):
     FLUSH = "local stores reach their disks"
     COMPACTION = "the log is compacted"
     CLOCK = "a clock is wrong"
+    HALT = "a service stands still for days"
 
 
 FAULTS = (*tuple(Fault), Fault.BUG, Fault.CRASH)

@@ -33,7 +33,10 @@ StartEffect = Callable[[Owner, Record, Event | None], None]
 
 
 class World:
-    """One schedule's world; moves on its agenda are done by whoever registers for their kind in `doers`."""
+    """One schedule's world; moves on its agenda are done by whoever registers for their kind in `doers`.
+
+    `halted` are the services that stand still just now, each with the moves that wait until it goes on.
+    """
 
     def __init__(self, stage: Stage, scenario: Scenario, choose: Choices, plan: Plan, story: Story) -> None:
         self.stage = stage
@@ -53,6 +56,7 @@ class World:
         self.requests: list[Event] = []
         self.asked: list[int] = []
         self.owners: dict[tuple[str, int], Owner] = {}
+        self.halted: dict[str, list[Move]] = {}
         self.doers: dict[str, Callable[[Move], None]] = {
             "read": self._read,
             "turn": self._take_turn,
@@ -74,8 +78,13 @@ class World:
         """Do a move; one of an owner that is gone comes to nothing."""
         self.now_ms += 1
         self.story.now = (self.agenda.step, self.now_ms)
-        if isinstance(move.whom, Owner) and not move.whom.alive:
-            return
+        if isinstance(move.whom, Owner):
+            put_off = self.halted.get(move.whom.service.name)
+            if put_off is not None:
+                put_off.append(move)
+                return
+            if not move.whom.alive:
+                return
         self.doers[move.kind](move)
 
     def publish(self, event: Event, idempotency_key: str) -> None:

@@ -94,22 +94,29 @@ def close(
     part: StockRejected | StockReleased | PaymentFailed | PaymentVoided | PaymentRefunded | PaymentWaived,
 ) -> list[OrderCancelled]:
     """End the order if nothing is set aside any more and no money is kept, whichever was known first."""
+    return _end(order, part.order_id)
+
+
+@orders.on(DispatchFailed, DispatchCancelled)
+def answered(order: Order, part: DispatchFailed | DispatchCancelled) -> list[OrderCancelled]:
+    """End the order if all else has closed, and only dispatch had not yet answered a wish to cancel."""
+    return _end(order, part.order_id)
+
+
+@orders.on(StockReserved, ChargeUncertain, OrderDispatched, CancelRefused)
+def note(_order: Order, _part: StockReserved | ChargeUncertain | OrderDispatched | CancelRefused) -> list[Never]:
+    """Take note: this closes neither the stock nor the payment."""
+    return []
+
+
+def _end(order: Order, order_id: str) -> list[OrderCancelled]:
     if order.ended_at is not None or not order.is_undone:
         return []
     return [
         OrderCancelled(
-            order_id=part.order_id,
+            order_id=order_id,
             reason=order.reason,
             refunded_cents=order.refunded_cents,
             currency=order.currency,
         )
     ]
-
-
-@orders.on(StockReserved, ChargeUncertain, OrderDispatched, DispatchFailed, DispatchCancelled, CancelRefused)
-def note(
-    _order: Order,
-    _part: StockReserved | ChargeUncertain | OrderDispatched | DispatchFailed | DispatchCancelled | CancelRefused,
-) -> list[Never]:
-    """Take note: this closes neither the stock nor the payment."""
-    return []

@@ -101,7 +101,13 @@ class Order:
 
     @property
     def is_undone(self) -> bool:
-        """Whether no stock is set aside any more and no money is kept; stock that was rejected was never charged."""
+        """Whether no stock is set aside any more and no money is kept; stock that was rejected was never charged.
+
+        While dispatch has not answered a wish to cancel it is not: what it says then must not come after the order's
+        end, when others may have forgotten the order.
+        """
+        if self.cancel is Cancel.REQUESTED and self.parcel is Parcel.OPEN:
+            return False
         return self.stock is Stock.REJECTED or (self.stock is Stock.RELEASED and self.money in _WITHOUT_MONEY)
 
 

@@ -28,7 +28,7 @@ class NotCancelled(ShopScenario):
 def test_an_order_that_is_cancelled_while_it_is_out_of_stock() -> None:
     explored = explore(Stage(shop), OutOfStock())
     assert explored.breach is None
-    assert (explored.moments, explored.steps, explored.ends) == (531, 1_382, 7)
+    assert (explored.moments, explored.steps, explored.ends) == (475, 1_204, 7)
 
 
 def test_an_order_whose_charge_and_booking_go_every_way() -> None:

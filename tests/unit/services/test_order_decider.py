@@ -108,6 +108,19 @@ def test_an_ended_order_takes_late_news_in_silence() -> None:
     given(orders, SUBMITTED, PLACED, REJECTED, cancelled("out_of_stock")).when(DISPATCH_CANCELLED, waived()).then()
 
 
+@pytest.mark.parametrize("undone", [[REJECTED], [DECLINED, released("declined")]])
+def test_an_order_does_not_end_before_dispatch_has_answered_a_wish(undone: list[Event]) -> None:
+    reason = "declined" if DECLINED in undone else "out_of_stock"
+    waits = given(orders, SUBMITTED, PLACED).when(CANCEL_SUBMITTED, *undone).then(CANCEL_REQUESTED)
+    waits.then_state(status=Status.CANCELLING).when(DISPATCH_CANCELLED).then(cancelled(reason))
+
+
+def test_that_nothing_could_be_delivered_answers_a_wish_too() -> None:
+    undone: list[Event] = [refunded("undeliverable"), released("undeliverable")]
+    waits = given(orders, SUBMITTED, PLACED, TAKEN, CANCEL_REQUESTED).when(*undone).then()
+    waits.when(UNDELIVERABLE).then(cancelled("undeliverable", 750))
+
+
 def test_a_wish_to_cancel_is_passed_on_once() -> None:
     wished = given(orders, SUBMITTED, PLACED).when(CANCEL_SUBMITTED).then(CANCEL_REQUESTED)
     wished.when(CANCEL_SUBMITTED).then()
