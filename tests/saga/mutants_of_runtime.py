@@ -1,0 +1,189 @@
+"""Bugs planted into the runtime: each takes away one thing that it promises."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+
+from eventlib import Event, Meta
+from eventlib.log.memory_owners import MemoryOwners
+from eventlib.log.port import Claim, Record
+from eventlib.runtime.course import Course
+from eventlib.runtime.entry import Memory
+from eventlib.runtime.parking import ParkedKeys, waiting_behind
+from eventlib.runtime.records import EFFECT, POSITION_KEY
+from eventlib.runtime.saying import Speaker, Turn
+from eventlib.runtime.state import TaskState
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Inputs, Transaction
+from eventlib.runtime.worker import Worker
+from tests.saga.mutant import Mutant
+
+
+def requests_are_not_remembered(patch: pytest.MonkeyPatch) -> None:
+    def forget(memory: Memory, _id: str, _hash: str) -> Memory:
+        return memory
+
+    patch.setattr(Memory, "with_answered", forget)
+
+
+def deadlines_do_not_wait(patch: pytest.MonkeyPatch) -> None:
+    async def due(worker: Worker, now_ms: int, _takes_all: bool) -> int | None:
+        at = worker.task.next_due_ms(now_ms)
+        return now_ms if at is not None and at <= now_ms else None
+
+    patch.setattr(Worker, "_due", due)
+
+
+def zombies_write(patch: pytest.MonkeyPatch) -> None:
+    def let_through(_owners: MemoryOwners, _claim: Claim) -> None:
+        return
+
+    patch.setattr(MemoryOwners, "check", let_through)
+
+
+def events_before_states(patch: pytest.MonkeyPatch) -> None:
+    async def append(worker: Worker) -> None:
+        transaction = worker.task.close()
+        offsets = await worker._log.port.append(transaction.events, worker.claim)  # noqa: SLF001  no other way to plant it
+        rest = [*transaction.changes, *transaction.journal]
+        worker.settle(transaction, [*offsets, *await worker._log.port.append(rest, worker.claim)])  # noqa: SLF001  as above
+
+    patch.setattr(Worker, "_append", append)
+
+
+def positions_stay_behind(patch: pytest.MonkeyPatch) -> None:
+    right = Task.close
+
+    def close(task: Task) -> Transaction:
+        transaction = right(task)
+        kept = [record for record in transaction.changes if record.key != POSITION_KEY.encode()]
+        return transaction._replace(changes=kept) if kept and transaction.events else transaction
+
+    patch.setattr(Task, "close", close)
+
+
+def a_wrong_key_is_hashed(patch: pytest.MonkeyPatch) -> None:
+    right = Speaker.record
+
+    def record(speaker: Speaker, turn: Turn, ordinal: int, event: Event) -> Record:
+        said = right(speaker, turn, ordinal, event)
+        return said._replace(partition=(said.partition + 1) % 8) if said.type == "LineReleased" else said
+
+    patch.setattr(Speaker, "record", record)
+
+
+def answered_effects_stay_pending(patch: pytest.MonkeyPatch) -> None:
+    right = TaskState.put
+
+    def put(state: TaskState, key: str, record: Record | None) -> None:
+        if record is not None or not key.startswith(EFFECT):
+            right(state, key, record)
+
+    patch.setattr(TaskState, "put", put)
+
+
+def some_states_are_not_restored(patch: pytest.MonkeyPatch) -> None:
+    right = TaskState.restore
+
+    def restore(state: TaskState, records: list[Record], checkpoint: int) -> None:
+        right(state, [each for each in records if not (each.key or b"").startswith(b"state/payment")], checkpoint)
+
+    patch.setattr(TaskState, "restore", restore)
+
+
+def the_end_of_a_changelog_is_missed(patch: pytest.MonkeyPatch) -> None:
+    right = TaskState.restore
+
+    def restore(state: TaskState, records: list[Record], checkpoint: int) -> None:
+        right(state, records[:-1] if len(records) > 5 else records, checkpoint)
+
+    patch.setattr(TaskState, "restore", restore)
+
+
+def a_store_claims_more_than_it_holds(patch: pytest.MonkeyPatch) -> None:
+    right = TaskState.flush
+
+    def flush(state: TaskState) -> None:
+        checkpoint = state._checkpoint  # noqa: SLF001  no other way to plant it
+        if checkpoint == state.store.checkpoint:
+            right(state)
+        else:
+            state.store.write({}, checkpoint)
+
+    patch.setattr(TaskState, "flush", flush)
+
+
+def pending_effects_are_not_started_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Worker, "start_pending", lambda _worker: None)
+
+
+def parked_keys_are_overtaken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ParkedKeys, "any", property(lambda _parked: False))
+
+
+def parked_inputs_come_back_in_another_order(patch: pytest.MonkeyPatch) -> None:
+    async def backwards(*place: Any) -> Sequence[Record]:
+        return [*reversed(await waiting_behind(*place))]
+
+    patch.setattr("eventlib.runtime.worker.waiting_behind", backwards)
+
+
+def a_refused_append_leaves_its_changes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Task, "rolled_back", lambda _task: None)
+
+
+def each_attempt_has_a_key_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    right, numbers = Course.arguments, count()
+
+    def arguments(course: Course, ports: Mapping[str, object]) -> list[Any]:
+        return [
+            each._replace(id=f"{next(numbers):032x}") if isinstance(each, Meta) else each
+            for each in right(course, ports)
+        ]
+
+    patch.setattr(Course, "arguments", arguments)
+
+
+def one_id_for_all_that_a_turn_says(patch: pytest.MonkeyPatch) -> None:
+    right = Turn.id
+    patch.setattr(Turn, "id", lambda turn, _ordinal: right(turn, 0))
+
+
+def the_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
+    opened, begun = Task.open, Task._begin  # noqa: SLF001  no other way to plant it
+    clocks: dict[Task, int] = {}
+
+    def open_at(task: Task, inputs: Inputs) -> None:
+        clocks[task] = inputs.now_ms
+        opened(task, inputs)
+
+    def begin(task: Task, at_ms: int) -> None:
+        begun(task, clocks.get(task, at_ms))
+
+    patch.setattr(Task, "open", open_at)
+    patch.setattr(Task, "_begin", begin)
+
+
+RUNTIME: dict[str, Mutant] = {
+    "requests are not remembered": Mutant(requests_are_not_remembered, "ids_are_unique"),
+    "deadlines do not wait for what is there": Mutant(deadlines_do_not_wait, "deadlines_wait"),
+    "a zombie is not fenced": Mutant(zombies_write, "ids_are_unique"),
+    "events and states are not one transaction": Mutant(events_before_states, "causes_come_first"),
+    "positions are not in the transaction": Mutant(positions_stay_behind, "ids_are_unique"),
+    "a wrong key is hashed": Mutant(a_wrong_key_is_hashed, "orders_come_to_an_end"),
+    "an effect is answered twice": Mutant(answered_effects_stay_pending, "ids_are_unique"),
+    "some states are not restored": Mutant(some_states_are_not_restored, "facts_are_numbered"),
+    "the end of a changelog is missed": Mutant(the_end_of_a_changelog_is_missed, "ids_are_unique"),
+    "a store claims more than it holds": Mutant(a_store_claims_more_than_it_holds, "ids_are_unique"),
+    "pending effects are not started again": Mutant(pending_effects_are_not_started_again, "orders_come_to_an_end"),
+    "a parked key is overtaken": Mutant(parked_keys_are_overtaken, "orders_come_to_an_end", is_rare=True),
+    "parked inputs come back in another order": Mutant(
+        parked_inputs_come_back_in_another_order, "orders_come_to_an_end", is_rare=True
+    ),
+    "a refused append leaves its changes": Mutant(a_refused_append_leaves_its_changes, "causes_come_first"),
+    "each attempt has a key of its own": Mutant(each_attempt_has_a_key_of_its_own, "nothing_stays_parked"),
+    "one id for all that a turn says": Mutant(one_id_for_all_that_a_turn_says, "ids_are_unique"),
+    "the clock is believed": Mutant(the_clock_is_believed, "causes_come_first"),
+}
