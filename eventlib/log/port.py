@@ -253,6 +253,15 @@ class Log(ABC):
     async def join(self, service: str, partitions: int) -> Membership:
         """Become a member of those who run a service."""
 
+    async def keep_unarchived(self, ends: Mapping[TopicPartition, int] | None) -> bool:
+        """Let retention drop nothing from these ends on, as far as this log can; it remembers them. None ends that.
+
+        A partition that has no end keeps everything. Returns whether the log does so: where others drop records (the
+        brokers of a cluster), it cannot. Deleting a topic and compaction are not held back.
+        """
+        del ends
+        return False
+
     @abstractmethod
     async def compact(self) -> None:
         """Drop what retention and compaction no longer keep, now; runs by itself from time to time as well.

@@ -14,7 +14,7 @@ from eventlib.log.sqlite_append import Appender
 from eventlib.log.sqlite_errors import is_busy
 from eventlib.log.sqlite_file import LogFile
 from eventlib.log.sqlite_owners import Owners
-from eventlib.log.sqlite_schema import retire, retired
+from eventlib.log.sqlite_schema import archived_ends, note_archived, retire, retired
 from eventlib.log.sqlite_state import SqliteOptions, row_of
 from eventlib.log.sqlite_upkeep import Upkeep
 from eventlib.topic import Topic
@@ -172,6 +172,14 @@ class SqliteLog(Log):
     async def join(self, service: str, partitions: int) -> Membership:
         """See `Log.join`."""
         return await self._owners.join(service, partitions)
+
+    async def keep_unarchived(self, ends: Mapping[TopicPartition, int] | None) -> bool:
+        """See `Log.keep_unarchived`. Raises: LogReadOnly."""
+        await self._file.refresh()
+        numbers = None if ends is None else {self._file.partition(*place).number: end for place, end in ends.items()}
+        if archived_ends(self._file.open_connection()) != numbers:
+            await self._file.write(lambda connection: note_archived(connection, numbers))
+        return ends is not None
 
     async def compact(self) -> None:
         """See `Log.compact`."""

@@ -6,6 +6,7 @@ range of the table in offset order. The view `log` shows the same to people, and
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
@@ -69,6 +70,23 @@ def retired(connection: sqlite3.Connection) -> str | None:
     """Return the reason why a log takes no more records, None when it does. Raises: sqlite3.Error."""
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (_RETIRED,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def note_archived(connection: sqlite3.Connection, ends: Mapping[int, int] | None) -> None:
+    """Note up to where an archive has the partitions, by number; with None there is no archive. Raises: sqlite3.Error."""
+    if ends is None:
+        connection.execute("DROP TABLE IF EXISTS archived")
+        return
+    connection.execute("CREATE TABLE IF NOT EXISTS archived (number INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL)")
+    connection.execute("DELETE FROM archived")
+    connection.executemany("INSERT INTO archived VALUES (?, ?)", ends.items())
+
+
+def archived_ends(connection: sqlite3.Connection) -> dict[int, int] | None:
+    """Return what `note_archived` was told last. Raises: sqlite3.Error."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'archived'").fetchone() is None:
+        return None
+    return dict(connection.execute("SELECT number, next_offset FROM archived").fetchall())
 
 
 def refuse_cut_off(path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from eventlib.errors import EventlibError
 from eventlib.log.port import TOMBSTONES_KEPT, TopicPartition
 from eventlib.log.sqlite_file import LogFile
+from eventlib.log.sqlite_schema import archived_ends
 from eventlib.log.sqlite_state import MILLISECOND, PartitionState
 
 T = TypeVar("T")
@@ -232,8 +233,9 @@ class _Retention(_Steps):
     def _drop(self, connection: sqlite3.Connection) -> bool:
         state, topic = self._state, self._state.topic
         oldest = None if topic.retention is None else self._file.options.clock() - topic.retention // MILLISECOND
-        values = (state.base, state.base + state.clean_to, _STEP_RECORDS)
-        rows = connection.execute(_FORWARDS, values).fetchall()
+        archived = archived_ends(connection)
+        top = state.clean_to if archived is None else min(state.clean_to, archived.get(state.number, 0))
+        rows = connection.execute(_FORWARDS, (state.base, state.base + top, _STEP_RECORDS)).fetchall()
         left, dropped = state.kept_bytes, list[tuple[int]]()
         for position, recorded_at, size in rows:
             too_old = oldest is not None and recorded_at < oldest
