@@ -4,17 +4,19 @@ from eventlib.errors import WiringError
 from eventlib.log.port import Log
 
 _KNOWN = (
-    "known are sqlite:///relative/path.db, sqlite:////absolute/path.db, kafka://host:port[,host:port…]/[?prefix=…] and "
-    "memory:// (gone when the process ends); "
+    "known are sqlite:///relative/path.db, sqlite:////absolute/path.db, kafka://host:port[,host:port…]/[?prefix=…], "
+    "archive:DIR (read-only) and memory:// (gone when the process ends); "
     "for example --log sqlite:///var/shop.db"
 )
 
 
 async def open_port(url: str) -> Log:
-    """Open the log at a URL: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `kafka://…` or `memory://`.
+    """Open the log at a URL: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `kafka://…`, `archive:DIR` or `memory://`.
 
     Raises: WiringError for any other URL; what the log's own opening raises.
     """
+    if url.startswith("archive:"):
+        return await _open_archive(url)
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise WiringError(f"the log {url!r} is not a URL: {_KNOWN}")
@@ -40,6 +42,14 @@ async def _open_sqlite(url: str, rest: str) -> Log:
     if not path or path.endswith("/"):
         raise WiringError(f"the log {url!r} names no file: {_KNOWN}")
     return await SqliteLog.open(path, url=url)
+
+
+async def _open_archive(url: str) -> Log:
+    try:
+        from eventlib.log.archive import ArchiveLog
+    except ModuleNotFoundError as error:
+        raise WiringError(f"an archive needs the package {error.name}: install eventlib-sagas[archive]") from error
+    return await ArchiveLog.open(url)
 
 
 async def _open_kafka(url: str) -> Log:

@@ -1,0 +1,5 @@
+"""Runs `python -m analytics`."""
+
+from analytics.cli import main
+
+main()

@@ -1,0 +1,149 @@
+"""Writing an archive's files: one for each topic and date of a run, rows in order of partition and offset."""
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from eventlib.log.archive_files import HEADERS, SCHEMA, DataFile, Span, settle
+from eventlib.log.port import Record
+
+GROUP_ROWS = 16_384
+"""Rows of a row group: as many as a reader holds at once for each partition that it reads."""
+
+_GROUP_BYTES = 32_000_000
+_OPEN_AT_ONCE = 64
+_DAY_MS = 86_400_000
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+class Writer:
+    """Writes records that come topic by topic, and within a topic in order of partition and offset."""
+
+    def __init__(self, place: Path, number: int) -> None:
+        self._place = place
+        self._number = number
+        self._made = 0
+        self._open = dict[tuple[str, str], FileWriter]()
+        self._files = list[DataFile]()
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Write records of one partition."""
+        topic = records[0].topic
+        if any(key[0] != topic for key in self._open):
+            self._close()
+        by_day = dict[int, list[Record]]()
+        for record in records:
+            by_day.setdefault(record.timestamp_ms // _DAY_MS, []).append(record)
+        for day, found in by_day.items():
+            self._file(topic, date_of(day)).add(batch_of(found))
+
+    def finish(self) -> list[DataFile]:
+        """Close all files, and return them."""
+        self._close()
+        return self._files
+
+    def abandon(self) -> None:
+        """Close what is open, and forget it."""
+        for file in self._open.values():
+            file.close()
+        self._open = {}
+
+    def _file(self, topic: str, date: str) -> "FileWriter":
+        key = topic, date
+        if key not in self._open:
+            if len(self._open) >= _OPEN_AT_ONCE:
+                self._close()
+            self._made += 1
+            self._open[key] = FileWriter(self._place, topic, date, f"{self._number:010}-{self._made:05}")
+        return self._open[key]
+
+    def _close(self) -> None:
+        self._files += [file.finish() for file in self._open.values()]
+        self._open = {}
+
+
+class FileWriter:
+    """One Parquet file; its batches come in order of partition and offset."""
+
+    def __init__(self, place: Path, topic: str, date: str, name: str) -> None:
+        self._place = place
+        self._topic, self._date = topic, date
+        self._path = f"data/topic={topic}/date={date}/{name}.parquet"
+        (place / self._path).parent.mkdir(parents=True, exist_ok=True)
+        self._writer: Any = pq.ParquetWriter(place / self._path, SCHEMA, compression="zstd")
+        self._spans = dict[int, list[int]]()
+        self._times = list[int]()
+        self._waiting = list[pa.RecordBatch]()
+        self._rows = self._bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write a batch of one partition's records."""
+        partition, offsets = batch["partition"][0].as_py(), batch["offset"]
+        span = self._spans.setdefault(partition, [offsets[0].as_py(), 0, 0])
+        span[1], span[2] = offsets[-1].as_py() + 1, span[2] + batch.num_rows
+        times = pc.min_max(batch["recorded_at"].cast(pa.int64())).as_py()
+        known = [*self._times, times["min"], times["max"]]
+        self._times = [min(known), max(known)]
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def finish(self) -> DataFile:
+        """Close the file, and return what it has: that is on the disk then, if not yet its entry in its directory."""
+        self.close()
+        path = self._place / self._path
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        spans = [Span(partition=p, first=first, end=end, records=n) for p, (first, end, n) in self._spans.items()]
+        return DataFile(
+            path=self._path,
+            topic=self._topic,
+            date=self._date,
+            spans=tuple(spans),
+            bytes=path.stat().st_size,
+            oldest_ms=self._times[0],
+            newest_ms=self._times[1],
+        )
+
+    def close(self) -> None:
+        """Close the file as it is."""
+        if self._waiting:
+            self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=GROUP_ROWS)
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+
+def settle_directories(place: Path, files: Iterable[DataFile]) -> None:
+    """See to it that files stay where they are: with their directories' entries on the disk."""
+    directories = {parent for file in files for parent in list(Path(file.path).parents)}
+    for directory in sorted(directories, reverse=True):
+        settle(place / directory)
+
+
+def batch_of(records: Sequence[Record]) -> pa.RecordBatch:
+    """Return records as rows."""
+    columns = list(zip(*records, strict=True))
+    arrays = [pa.array(values, kind) for values, kind in zip(columns[:-1], SCHEMA.types[:-1], strict=True)]
+    return pa.RecordBatch.from_arrays([*arrays, _headers(columns[-1])], schema=SCHEMA)
+
+
+def _headers(headers: Sequence[tuple[tuple[str, bytes], ...]]) -> pa.Array:
+    if not any(headers):  # nearly always
+        return pa.array([()] * len(headers), HEADERS)
+    return pa.array([[{"name": name, "value": value} for name, value in each] for each in headers], HEADERS)
+
+
+def date_of(day: int) -> str:
+    """Return a day since 1970 in UTC, or the nearest one that there is (foreign records may have any time)."""
+    return date.fromordinal(min(max(_EPOCH + day, 1), date.max.toordinal())).isoformat()

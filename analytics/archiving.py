@@ -1,0 +1,211 @@
+"""Moves a log into an archive: what is new in every partition, exactly once, by pyarrow alone."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from analytics.archive_writing import Writer, settle_directories
+from analytics.compacting import compact
+from eventlib.errors import LogReadOnly, LogUnavailable, WiringError
+from eventlib.log.archive_files import (
+    ArchivedTopic,
+    DataFile,
+    Lost,
+    Manifest,
+    Replaced,
+    commit,
+    newest_number,
+    read_manifest,
+)
+from eventlib.log.port import Log, TopicPartition
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+Progress = Callable[[str, int, int], None]
+"""Told which topic is being archived, how many offsets are done, and how many there are."""
+
+_CHUNK = 4_000
+_REPLACED_KEPT_MS = 3_600_000
+"""How long a merged file stays for those who read an older manifest."""
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What one run did: offsets that it read, by partition, and what it wrote."""
+
+    number: int
+    read: Mapping[TopicPartition, range]
+    records: int
+    bytes: int
+    files: int
+    merged: int
+    lost: tuple[Lost, ...]
+    held: bool
+    seconds: float
+
+
+async def archive(log: Log, place: Path, progress: Progress = lambda *_: None) -> Archived:
+    """Archive what a log has now and the archive has not, all topics: journals, changelogs and schemas, too.
+
+    Guarantee: every record is in the archive once, at its offset, however often this is killed and run again; a run that
+    finds nothing changes nothing. From the first run on, a log that can do so lets retention drop nothing that is not
+    archived. Raises: WiringError when the archive is another log's, or the log has less than the archive;
+    LogUnavailable while another one is archiving there.
+    """
+    began = perf_counter()
+    with _alone(place):
+        before = read_manifest(place) if newest_number(place) else Manifest(log_id=log.log_id)
+        _refuse_another(before, log, place)
+        _sweep(place, before)
+        topics = await log.topics()
+        _refuse_repartitioned(before, topics, place)
+        run = _Run(log, place, before, topics, progress)
+        held = await _held(log, run.begin)
+        made = await run.copy()
+        files, replaced = compact(place, (*before.files, *made), before.number + 1)
+        manifest = run.manifest(files, replaced)
+        changed = manifest.model_copy(update={"committed_ms": before.committed_ms, "number": before.number}) != before
+        if changed:
+            settle_directories(place, [file for file in files if file not in before.files])
+            commit(place, manifest)
+        await _held(log, run.ends)
+    records, size = sum(file.records for file in made), sum(file.bytes for file in made)
+    number = manifest.number if changed else before.number
+    return Archived(
+        number, run.read, records, size, len(made), len(replaced), tuple(run.lost), held, perf_counter() - began
+    )
+
+
+@dataclass
+class _Run:
+    """One pass over a log."""
+
+    log: Log
+    place: Path
+    before: Manifest
+    topics: Mapping[str, Topic]
+    progress: Progress
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    lost: list[Lost] = field(default_factory=list)
+
+    @property
+    def begin(self) -> dict[TopicPartition, int]:
+        """Where each partition goes on."""
+        archived = self.before.ends
+        return {place: archived.get(place, 0) for place in self._places}
+
+    @property
+    def read(self) -> dict[TopicPartition, range]:
+        """The offsets that were looked at."""
+        begin = self.begin
+        return {place: range(begin[place], end) for place, end in self.ends.items() if end > begin[place]}
+
+    @property
+    def _places(self) -> list[TopicPartition]:
+        return [(topic.name, partition) for topic in self.topics.values() for partition in range(topic.partitions)]
+
+    async def copy(self) -> list[DataFile]:
+        """Write what is new, and return the files."""
+        begin = self.begin
+        ends = await asyncio.gather(*(self.log.end(*place) for place in begin))
+        self.ends = dict(zip(begin, ends, strict=True))
+        for place, first in begin.items():
+            if self.ends[place] < first:
+                raise WiringError(
+                    f"{place[0]}/{place[1]} ends at {self.ends[place]}, and is archived up to {first}: its topic was deleted, "
+                    "or the log restored from a copy; archive it to another directory"
+                )
+        done, total = 0, sum(self.ends[place] - first for place, first in begin.items())
+        writer = Writer(self.place, self.before.number + 1)
+        try:
+            for place in sorted(begin):
+                if self.ends[place] > begin[place]:
+                    await self._copy(place, writer)
+                    done += self.ends[place] - begin[place]
+                self.progress(place[0], done, total)
+            return writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+
+    async def _copy(self, place: TopicPartition, writer: Writer) -> None:
+        offset, end = self.begin[place], self.ends[place]
+        oldest = await self.log.start(*place)
+        if oldest > offset and not self.topics[place[0]].compacted:
+            self.lost.append(Lost(topic=place[0], partition=place[1], first=offset, end=min(oldest, end)))
+        while offset < end:
+            records = [r for r in await self.log.read(*place, offset, _CHUNK) if r.offset < end]
+            if not records:
+                return  # a gap up to the end
+            writer.add(records)
+            offset = records[-1].offset + 1
+
+    def manifest(self, files: tuple[DataFile, ...], replaced: tuple[Replaced, ...]) -> Manifest:
+        """Return what is to count from now on."""
+        recent = now_ms() - _REPLACED_KEPT_MS
+        topics = dict(self.before.topics)
+        for name, topic in self.topics.items():
+            topics[name] = ArchivedTopic.of(topic, tuple(self.ends[name, i] for i in range(topic.partitions)))
+        return Manifest(
+            number=self.before.number + 1,
+            log_id=self.log.log_id,
+            log_url=self.log.url,
+            committed_ms=now_ms(),
+            topics=topics,
+            files=files,
+            replaced=(*(each for each in self.before.replaced if each.at_ms > recent), *replaced),
+            lost=(*self.before.lost, *self.lost),
+        )
+
+
+async def _held(log: Log, ends: Mapping[TopicPartition, int]) -> bool:
+    try:
+        return await log.keep_unarchived(ends)
+    except LogReadOnly:
+        return False  # who cannot write to it may still archive it
+
+
+def _refuse_another(before: Manifest, log: Log, place: Path) -> None:
+    if before.log_id != log.log_id:
+        raise WiringError(
+            f"{place} is the archive of another log ({before.log_url}), not of {log.url}: name another directory with --to"
+        )
+
+
+def _refuse_repartitioned(before: Manifest, topics: Mapping[str, Topic], place: Path) -> None:
+    for name, topic in topics.items():
+        archived = before.topics.get(name)
+        if archived is not None and len(archived.ends) != topic.partitions:
+            raise WiringError(
+                f"{name} had {len(archived.ends)} partitions when it was archived to {place}, and has {topic.partitions}: "
+                "it is another topic now; archive to another directory"
+            )
+
+
+def _sweep(place: Path, manifest: Manifest) -> None:
+    """Delete what a killed run has left, and merged files that nobody reads any more."""
+    recent = now_ms() - _REPLACED_KEPT_MS
+    kept = {file.path for file in manifest.files} | {each.path for each in manifest.replaced if each.at_ms > recent}
+    for path in (place / "data").rglob("*"):
+        if path.is_file() and str(path.relative_to(place)) not in kept:
+            path.unlink()
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Be the only one who archives there. Raises: LogUnavailable."""
+    place.mkdir(parents=True, exist_ok=True)
+    handle = os.open(place / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LogUnavailable(f"somebody else archives to {place} just now: wait until that has ended") from error
+        yield
+    finally:
+        os.close(handle)

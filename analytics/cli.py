@@ -1,0 +1,98 @@
+"""The analytics' commands: `python -m analytics COMMAND`."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eventlib.cli.typed import Command, Group, ReaderGone, let_go_of_stdout
+from eventlib.errors import EventlibError
+from eventlib.settings import eventlib_settings, wants_traceback
+
+app = typer.Typer(
+    name="analytics",
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
+
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="URL",
+        help="sqlite:///PATH, kafka://HOST:PORT or archive:DIR. [dim]Default: $EVENTLIB_LOG[/dim]",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
+
+
+@app.callback()
+def analytics() -> None:
+    """Replay the whole log: archive it, rebuild tables from it, and prove it right."""
+
+
+def log_url(given: str | None) -> str:
+    """Return the log that a command is about. Raises: SettingsError."""
+    return given or eventlib_settings().log
+
+
+@app.command("archive", cls=Command)
+def archive_log(
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", file_okay=False, help="Where the archive is.")],
+    log: LogOption = None,
+    release: Annotated[
+        bool,
+        typer.Option("--release", metavar="", help="Let the log drop again what is not archived; archive nothing."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Archive what is new on a log, as Parquet; retention then drops nothing that is not archived."""
+    from analytics.commands.archive import archive_command, release_command
+
+    url = log_url(log)
+    if release:
+        asyncio.run(release_command(url))
+    elif archive_command(url, to, as_json=as_json):
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run a command, and exit: 0 fine, 1 an error or findings, 2 a wrong option, 130 interrupted."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code; what went wrong is one sentence on stderr."""
+    try:
+        code = app(arguments, prog_name="python -m analytics", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        message = error.format_message().strip().rstrip(".")
+        return _complain(f"{message[:1].lower()}{message[1:]} (see `python -m analytics --help`)", error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except (BrokenPipeError, ReaderGone):
+        let_go_of_stdout()
+        return 0
+    except (EventlibError, OSError) as error:
+        return _complain(str(error) or type(error).__name__, 1)
+    except Exception as error:  # whatever it is, a person at a terminal gets a sentence
+        if wants_traceback():
+            raise
+        what = f"{type(error).__name__}: {error}"
+        return _complain(f"something unforeseen: {what} (EVENTLIB_TRACEBACK=1 shows where)", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(sentence: str, code: int) -> int:
+    sys.stderr.write(f"analytics: {sentence}\n")
+    return code

@@ -1,0 +1,81 @@
+"""`python -m analytics archive`."""
+
+import asyncio
+from pathlib import Path
+
+from analytics.archiving import Archived, Progress, archive
+from analytics.asking import refuse_missing
+from analytics.commands.showing import bars, ranges_json, ranges_table
+from eventlib.cli import output
+from eventlib.errors import WiringError
+from eventlib.log.archive_files import SCHEME
+from eventlib.log.open import open_port
+
+
+def archive_command(url: str, to: Path, *, as_json: bool) -> bool:
+    """Archive what is new, tell what was done, and return whether something had been dropped before it was archived."""
+    if url.startswith((SCHEME, "memory:")):
+        raise WiringError(f"--log {url}: an archive is made of a log in a file or on Kafka")
+    refuse_missing(url)
+    with bars(shown=not as_json) as shown:
+        task = shown.add_task("archiving", total=None)
+
+        def progress(topic: str, done: int, total: int) -> None:
+            shown.update(task, description=f"archiving {topic}", completed=done, total=total)
+
+        done = asyncio.run(_archived(url, to, progress))
+    if as_json:
+        output.print_json([{"log": url, "archive": f"{SCHEME}{to}", **_as_json(done)}])
+    else:
+        _print(url, to, done)
+    return bool(done.lost)
+
+
+async def release_command(url: str) -> None:
+    """Let a log's retention drop what is not archived, as before there was an archive."""
+    refuse_missing(url)
+    log = await open_port(url)
+    try:
+        await log.keep_unarchived(None)
+    finally:
+        await log.close()
+    print(f"{url} waits for no archive any more: retention drops what is too old, archived or not.")
+
+
+async def _archived(url: str, to: Path, progress: Progress) -> Archived:
+    log = await open_port(url)
+    try:
+        return await archive(log, to, progress)
+    finally:
+        await log.close()
+
+
+def _as_json(done: Archived) -> dict[str, object]:
+    return {
+        "manifest": done.number,
+        "records": done.records,
+        "files": done.files,
+        "merged": done.merged,
+        "bytes": done.bytes,
+        "retention_waits": done.held,
+        "lost": [each.model_dump() for each in done.lost],
+        "read": ranges_json(done.read),
+        "seconds": round(done.seconds, 3),
+    }
+
+
+def _print(url: str, to: Path, done: Archived) -> None:
+    if done.read:
+        output.terminal().print(ranges_table(done.read))
+        print()
+    wrote = (
+        f"{output.counted(done.records, 'record')} in {output.counted(done.files, 'file')}, {done.bytes / 1e6:.1f} MB"
+    )
+    merged = f"; {done.merged} small files were merged" if done.merged else ""
+    print(f"Archived {wrote if done.records else 'nothing new'} in {done.seconds:.1f} s{merged}: {SCHEME}{to}")
+    if not done.held:
+        output.warn(f"{url} drops what its retention does not keep, archived or not: archive more often than that")
+    for lost in done.lost:
+        output.warn(
+            f"{lost.topic}/{lost.partition}: offsets {lost.first} to {lost.end - 1} had been dropped before they were archived"
+        )

@@ -1,0 +1,56 @@
+"""Merging an archive's small files: many runs make many, and reading one large file costs less."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from analytics.archive_writing import FileWriter
+from eventlib.log.archive_files import DataFile, Replaced
+from eventlib.log.archive_groups import groups_of
+from eventlib.times import now_ms
+
+_SMALL_BYTES = 64_000_000
+_MANY = 8
+"""Small files of one topic and date are merged when there are so many, so that a byte is written again seldom."""
+
+
+def compact(place: Path, files: Sequence[DataFile], number: int) -> tuple[tuple[DataFile, ...], tuple[Replaced, ...]]:
+    """Return files, in the order in which they were written, with small neighbours merged; and what that replaces."""
+    found, now = list(files), now_ms()
+    replaced = list[Replaced]()
+    for turn, run in enumerate(_runs(files)):
+        topic, date = run[0].topic, run[0].date
+        at = found.index(run[0])
+        merged = _merge(place, run, FileWriter(place, topic, date, f"{number:010}-m{turn:05}"))
+        found = [file for file in found if file not in run]
+        found.insert(at, merged)
+        replaced += [Replaced(path=file.path, at_ms=now) for file in run]
+    return tuple(found), tuple(replaced)
+
+
+def _runs(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
+    """Yield small files of one topic and date that follow each other, where there are many of them."""
+    by_date = dict[tuple[str, str], list[DataFile]]()
+    for file in files:
+        by_date.setdefault((file.topic, file.date), []).append(file)
+    for group in by_date.values():
+        for small, run in groupby(group, key=lambda file: file.bytes < _SMALL_BYTES):
+            if small and len(found := list(run)) >= _MANY:
+                yield found
+
+
+def _merge(place: Path, files: Iterable[DataFile], writer: FileWriter) -> DataFile:
+    """Write files as one, a partition after the other; their offsets do not overlap."""
+    spans = sorted((span.partition, span.first, file.path) for file in files for span in file.spans)
+    for partition, _, path in spans:
+        with pq.ParquetFile(place / path) as opened:
+            for group in groups_of(opened):
+                if group.least[0] <= partition <= group.most[0]:
+                    table = opened.read_row_group(group.number)
+                    for batch in table.filter(pc.equal(table["partition"], partition)).to_batches():
+                        if batch.num_rows:
+                            writer.add(batch)
+    return writer.finish()

@@ -1,0 +1,165 @@
+"""An archive is read as the log that it was made of: the public suite, on a log that is archived with each append."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from analytics.archiving import archive
+from eventlib.errors import LogReadOnly, LogUnavailable
+from eventlib.log.archive import ArchiveLog
+from eventlib.log.open import open_port
+from eventlib.log.port import Claim, Log, Reader, Record, TopicPartition
+from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite_state import SqliteOptions
+from eventlib.testing.log_contract import AppendContract
+from eventlib.testing.log_fixture import record
+from eventlib.testing.reader_contract import ReaderContract
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+
+HOUR = Topic("hour", partitions=1, retention=timedelta(hours=1))
+
+
+class ArchivedLog(SqliteLog):
+    """Writes to a file, and reads nothing but its archive."""
+
+    archive: ArchiveLog
+    behind = False
+    followed: ClassVar = set[Path]()  # the archives that somebody reads while others append
+
+    @classmethod
+    async def beside(cls, place: Path) -> "ArchivedLog":
+        log = await cls.open(place / "log.db")
+        source = await SqliteLog.open(place / "log.db")
+        await archive(source, place / "archive")
+        await source.close()
+        log.archive = await ArchiveLog.open(f"archive:{place}/archive")
+        return log
+
+    def catch_up(self) -> ArchiveLog:
+        """Archive as another process would, meanwhile."""
+        if self.behind:
+            self.behind = False
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(asyncio.run, self._archived()).result()
+        return self.archive
+
+    async def _archived(self) -> None:
+        source = await SqliteLog.open(Path(self.url.removeprefix("sqlite:///")))
+        await archive(source, self.archive.place)
+        await source.close()
+
+    async def create_topics(self, topics: Iterable[Topic]) -> None:
+        await super().create_topics(topics)
+        self.behind = True
+        await self.catch_up().refresh()
+
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        offsets = await super().append(records, claim)
+        self.behind = True
+        if self.archive.place in self.followed:
+            await self.catch_up().refresh()
+        return offsets
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        await self.catch_up().refresh()
+        return await self.archive.read(topic, partition, offset, limit)
+
+    async def start(self, topic: str, partition: int) -> int:
+        await self.catch_up().refresh()
+        return await self.archive.start(topic, partition)
+
+    async def end(self, topic: str, partition: int) -> int:
+        return await self.catch_up().end(topic, partition)
+
+    async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        await self.catch_up().refresh()
+        return await self.archive.offset_at(topic, partition, timestamp_ms)
+
+    def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        self.followed.add(self.archive.place)
+        return self.catch_up().reader(positions)
+
+    async def close(self) -> None:
+        await super().close()
+        await self.archive.close()
+
+
+class TestArchiveLog(AppendContract, ReaderContract):
+    seen_at_once = False
+    compacts_now = False  # what it had, it keeps
+
+    async def open_log(self, place: Path) -> Log:
+        return await ArchivedLog.beside(place)
+
+
+async def written(path: Path, *records: Record, topics: Iterable[Topic] = (Topic("a", partitions=2),)) -> SqliteLog:
+    log = await SqliteLog.open(path / "log.db")
+    await log.create_topics(topics)
+    await log.append(records)
+    return log
+
+
+async def test_an_archive_refuses_every_change(tmp_path: Path) -> None:
+    log = await written(tmp_path, record("a", b"1"))
+    await archive(log, tmp_path / "archive")
+    archived = await open_port(f"archive:{tmp_path}/archive")
+    await archived.create_topics((await log.topics()).values())
+    changes: list[Any] = [
+        archived.append([record("a", b"2")]),
+        archived.create_topics([Topic("new")]),
+        archived.delete_topics(["a"]),
+        archived.seize("s", 0),
+        archived.join("s", 1),
+    ]
+    for change in changes:
+        with pytest.raises(LogReadOnly, match="write to sqlite:///"):
+            await change
+    await archived.close()
+    await log.close()
+
+
+async def test_no_archive_is_said_with_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(LogUnavailable, match="python -m analytics archive"):
+        await open_port(f"archive:{tmp_path}")
+
+
+async def test_days_that_overlap_are_read_in_order(tmp_path: Path) -> None:
+    day = 86_400_000
+    times = [day - 1, day + 1, day - 1, day + 2, 3 * day, day, -1, 9**18]
+    records = [record("a", b"%d" % i)._replace(timestamp_ms=at) for i, at in enumerate(times)]
+    log = await written(tmp_path, *records)
+    await archive(log, tmp_path / "archive")
+    archived = await open_port(f"archive:{tmp_path}/archive")
+    for offset in range(8):
+        for limit in (1, 2, 8):
+            assert await archived.read("a", 0, offset, limit) == await log.read("a", 0, offset, limit)
+    for at in (0, day, day + 1, 2 * day, 4 * day):
+        assert await archived.offset_at("a", 0, at) == next(i for i, time in enumerate(times) if time >= at)
+    await archived.close()
+    await log.close()
+
+
+async def test_retention_drops_nothing_before_it_is_archived(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "log.db", options=SqliteOptions())
+    await log.create_topics([HOUR])
+    old = record("hour", b"old")._replace(timestamp_ms=now_ms() - 7_200_000)
+    assert (await archive(log, tmp_path / "archive")).held
+    await log.append([old])
+    await log.compact()
+    assert len(await log.read("hour", 0, 0, 10)) == 1
+    assert (await archive(log, tmp_path / "archive")).records == 1
+    await log.append([old])
+    await log.compact()
+    assert [each.offset for each in await log.read("hour", 0, 0, 10)] == [1]
+    await log.keep_unarchived(None)
+    await log.compact()
+    assert await log.read("hour", 0, 0, 10) == []
+    late = await archive(log, tmp_path / "archive")
+    assert [(lost.topic, lost.first, lost.end) for lost in late.lost] == [("hour", 1, 2)]
+    await log.close()
