@@ -8,6 +8,7 @@ from analytics.asking import spans
 from analytics.events import events
 from analytics.log import log
 from analytics.schema import SCHEMA
+from analytics.selection import Only
 from analytics.session import session
 
-__all__ = ["SCHEMA", "events", "log", "session", "spans"]
+__all__ = ["SCHEMA", "Only", "events", "log", "session", "spans"]

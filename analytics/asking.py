@@ -1,13 +1,14 @@
 """What Spark's driver asks a log beforehand: its schemas, and where its partitions begin and end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from eventlib.codec.schemas import Schemas
-from eventlib.errors import LogUnavailable
+from eventlib.errors import LogUnavailable, WiringError
+from eventlib.log.archive_files import SCHEME, directory_of, read_manifest
 from eventlib.log.open import open_port
 from eventlib.log.port import Log, TopicPartition
 
@@ -45,12 +46,16 @@ def spans(url: str) -> Mapping[TopicPartition, range]:
     They are for `begin` and `end` of `log` and `events`: who keeps the ends reads only what is new the next time.
     Raises: WiringError for a URL that is none; LogUnavailable when there is no log.
     """
+    return ask(url, spans_of)
 
-    async def question(log: Log) -> Mapping[TopicPartition, range]:
-        places = [(topic.name, p) for topic in (await log.topics()).values() for p in range(topic.partitions)]
-        return {place: range(await log.start(*place), await log.end(*place)) for place in places}
 
-    return ask(url, question)
+async def spans_of(log: Log, topics: Sequence[str] = ()) -> dict[TopicPartition, range]:
+    """Return the offsets that partitions have now, of all topics or of those named."""
+    found = [topic for topic in (await log.topics()).values() if not topics or topic.name in topics]
+    places = [(topic.name, partition) for topic in found for partition in range(topic.partitions)]
+    starts = await asyncio.gather(*(log.start(*place) for place in places))
+    ends = await asyncio.gather(*(log.end(*place) for place in places))
+    return {place: range(start, end) for place, start, end in zip(places, starts, ends, strict=True)}
 
 
 def schemas(url: str) -> Mapping[int, str]:
@@ -62,3 +67,31 @@ def schemas(url: str) -> Mapping[int, str]:
         return found.texts
 
     return ask(url, question)
+
+
+def archived_ends(archive: str, live: str, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
+    """Return up to where an archive has its log's partitions, for who reads the rest from the log.
+
+    Raises: WiringError when `live` is another log; LogUnavailable when it has dropped what was not archived.
+    """
+    if not archive.startswith(SCHEME):
+        raise WiringError(
+            f"{archive} is no archive, so it has no live log: leave live={live!r} out, or read archive:DIR"
+        )
+    manifest = read_manifest(directory_of(archive))
+
+    async def question(log: Log) -> Mapping[TopicPartition, range]:
+        if log.log_id != manifest.log_id:
+            raise WiringError(f"{archive} was made of {manifest.log_url}, and {live} is another log")
+        there = await log.topics()
+        kept = [name for name, topic in there.items() if not topic.compacted and (not topics or name in topics)]
+        return await spans_of(log, kept) if kept else {}
+
+    for (topic, partition), span in ask(live, question).items():
+        end = manifest.ends.get((topic, partition), 0)
+        if span.start > end:
+            raise LogUnavailable(
+                f"{live} has dropped {topic}/{partition} from {end} to {span.start} before it was archived: read the "
+                "archive and the log by themselves, and archive more often"
+            )
+    return manifest.ends

@@ -33,13 +33,14 @@ def events(
     source: str | DataFrame,
     event: type[Event],
     *,
+    live: str | None = None,
     strict: bool = True,
     jvm: bool | None = None,
     **only: Unpack[Only],
 ) -> DataFrame:
     """Return the records of one event on its topic: the columns of `SCHEMA`, then the event's fields in its newest schema.
 
-    `source` is a log's URL, or records as `analytics.log` gives them with the topic `_schemas` among them. A field
+    `source` is a log's URL, or records as `analytics.log` gives them with the topic `_schemas` among them; `live` is as for `log`. A field
     that is called as a column of `SCHEMA` is the column `event_<name>`. Records that cannot be read as the event make
     a job fail, with the place of the first; not `strict`, they have NULL in all fields. `jvm` says where the bytes are
     decoded: in the JVM, which takes what the class's validators would refuse, or by our codec in Python; not said, it
@@ -48,10 +49,10 @@ def events(
     """
     contract, record = contract_of(event), record_of(event)
     struct = struct_of(record)
-    records = _records(spark, source, contract, only)
+    records = _records(spark, source, live, contract, only)
     if contract.foreign is not None:
         return _spread(_in_python(records, struct, _Foreign(event, contract.foreign, strict=strict)), struct)
-    texts = schemas(source) if isinstance(source, str) else schemas_among(source)
+    texts = _schemas(source, live)
     writers = writers_of(record, texts)
     able = _has_avro(spark) and all(resolves_alike(record, json.loads(text)) for text in writers.values())
     if jvm and not able:
@@ -61,15 +62,25 @@ def events(
     return _spread(_in_python(records, struct, _Ours(event, writers, strict=strict)), struct)
 
 
-def _records(spark: SparkSession, source: str | DataFrame, contract: Contract, only: Only) -> DataFrame:
+def _records(
+    spark: SparkSession, source: str | DataFrame, live: str | None, contract: Contract, only: Only
+) -> DataFrame:
     types = () if contract.foreign is not None else (contract.type,)
     if isinstance(source, str):
         here: Only = {**only, "topics": [contract.topic.name], "types": types}
-        return log(spark, source, **here)
-    if only:
-        raise WiringError(f"{', '.join(only)} narrow a log by its URL: filter the records themselves instead")
+        return log(spark, source, live=live, **here)
+    if only or live:
+        raise WiringError(
+            f"{', '.join(only) or 'live'} is said of a log by its URL: join or filter the records themselves instead"
+        )
     records = source.filter(f.col("topic") == contract.topic.name)
     return records.filter(f.col("type").isin(*types)) if types else records
+
+
+def _schemas(source: str | DataFrame, live: str | None) -> Mapping[int, str]:
+    if not isinstance(source, str):
+        return schemas_among(source)
+    return {**schemas(source), **({} if live is None else schemas(live))}
 
 
 def _has_avro(spark: SparkSession) -> bool:

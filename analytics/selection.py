@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict, Unpack
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from eventlib.errors import WiringError
 from eventlib.log.port import TopicPartition
 
 
@@ -34,6 +38,12 @@ class Selection:
     begin: Mapping[TopicPartition, int] = field(default_factory=dict)
     end: Mapping[TopicPartition, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse times that could be anybody's. Raises: WiringError."""
+        for name, at in (("since", self.since), ("until", self.until)):
+            if at is not None and at.tzinfo is None:
+                raise WiringError(f"{name}={at} has no time zone: give it one, such as {at.isoformat()}+00:00")
+
     @classmethod
     def of(cls, **only: Unpack[Only]) -> "Selection":
         """Return a selection."""
@@ -45,3 +55,14 @@ class Selection:
             return None
         span = range(max(start, self.begin.get(place, start)), min(end, self.end.get(place, end)))
         return span or None
+
+
+def narrowed(records: DataFrame, selection: Selection) -> DataFrame:
+    """Return the records of the types and times that are asked for."""
+    if selection.types:
+        records = records.filter(f.col("type").isin(*selection.types))
+    if selection.since is not None:
+        records = records.filter(f.col("recorded_at") >= f.lit(selection.since))
+    if selection.until is not None:
+        records = records.filter(f.col("recorded_at") < f.lit(selection.until))
+    return records

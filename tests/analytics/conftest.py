@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     config = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
-    spark = session("tests", master="local[2]", config=config, java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    spark = session(
+        "tests", master="local[2]", config=config, java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", fetch=True
+    )
     yield spark
     spark.stop()
 

@@ -1,0 +1,112 @@
+"""A Kafka log as a DataFrame, by Spark's own connector."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from analytics.asking import ask, spans_of
+from analytics.kafka_options import client_options
+from analytics.schema import HEADERS, STORED
+from analytics.selection import Selection, narrowed
+from eventlib.errors import WiringError
+from eventlib.log.kafka.options import parse_url
+from eventlib.log.port import Log, TopicPartition
+from eventlib.times import to_ms
+
+_TASKS_PER_CORE = 2
+
+_ATTRIBUTES = {
+    "type": "ce_type",
+    "id": "ce_id",
+    "source": "ce_source",
+    "subject": "ce_subject",
+    "correlation_id": "ce_correlationid",
+    "causation_id": "ce_causationid",
+    "traceparent": "traceparent",
+}
+_SEQUENCE = "ce_sequence"
+_OURS = (*_ATTRIBUTES.values(), _SEQUENCE, "ce_specversion")
+
+
+def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
+    """Return what `analytics.log` does, but for schema ids.
+
+    Guarantee: what the brokers drop while a job reads makes it fail, it is not passed over.
+    Raises: LogUnavailable, LogDenied; WiringError without Spark's connector.
+    """
+    hosts, options = parse_url(url)
+    spans = ask(url, lambda log: _spans(log, selection))
+    if not spans:
+        return spark.createDataFrame([], STORED)
+    prefix = options.prefix
+    source = {
+        **client_options(hosts, options),
+        "assign": json.dumps(_by_topic({place: place[1] for place in spans}, prefix, list)),
+        "startingOffsets": json.dumps(_by_topic({place: span.start for place, span in spans.items()}, prefix, dict)),
+        "endingOffsets": json.dumps(_by_topic({place: span.stop for place, span in spans.items()}, prefix, dict)),
+        "includeHeaders": "true",
+        "minPartitions": str(spark.sparkContext.defaultParallelism * _TASKS_PER_CORE),
+    }
+    try:
+        records = spark.read.format("kafka").options(**source).load()
+    except AnalysisException as error:
+        raise WiringError(
+            "this Spark session has no connector for Kafka: make it by analytics.session(fetch=True), which gets it once"
+        ) from error
+    return narrowed(_canonical(records, prefix), selection)
+
+
+async def _spans(log: Log, selection: Selection) -> Mapping[TopicPartition, range]:
+    found = await spans_of(log, selection.topics)
+    if selection.since is not None:
+        since = to_ms(selection.since)
+        firsts = await asyncio.gather(*(log.offset_at(*place, since) for place in found))
+        found = {place: range(first, found[place].stop) for place, first in zip(found, firsts, strict=True)}
+    asked = {place: selection.span(place, span.start, span.stop) for place, span in found.items()}
+    return {place: span for place, span in asked.items() if span is not None}
+
+
+def _by_topic(
+    values: Mapping[TopicPartition, int], prefix: str, kind: type[list[int]] | type[dict[str, int]]
+) -> object:
+    """Return values by topic, and within it by partition or as a list, as the connector takes them."""
+    found = dict[str, dict[str, int]]()
+    for (topic, partition), value in values.items():
+        found.setdefault(f"{prefix}{topic}", {})[str(partition)] = value
+    return found if kind is dict else {topic: list(each.values()) for topic, each in found.items()}
+
+
+def _canonical(records: DataFrame, prefix: str) -> DataFrame:
+    columns = {
+        "topic": f.substring("topic", len(prefix) + 1, 0x7FFF),
+        "partition": f.col("partition"),
+        "offset": f.col("offset"),
+        "recorded_at": f.col("timestamp"),
+        "key": f.col("key").cast("string"),
+        "sequence": _header(_SEQUENCE).try_cast("bigint"),
+        "value": f.col("value"),
+        "headers": _others().cast(HEADERS),
+        **{name: _header(header) for name, header in _ATTRIBUTES.items()},
+    }
+    return records.select(*(columns[name].alias(name) for name in STORED.names))
+
+
+def _headers() -> Column:
+    return f.coalesce(f.col("headers"), f.array().cast("array<struct<key: string, value: binary>>"))
+
+
+def _header(name: str) -> Column:
+    """Return the text of a header; of the last one, should there be several."""
+    found = f.filter(_headers(), lambda header: header["key"] == name)
+    return f.try_element_at(found, f.lit(-1))["value"].cast("string")
+
+
+def _others() -> Column:
+    others = f.filter(_headers(), lambda header: ~header["key"].isin(*_OURS))
+    return f.transform(
+        others, lambda each: f.struct(each["key"].alias("name"), f.coalesce(each["value"], f.lit(b"")).alias("value"))
+    )
