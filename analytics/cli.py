@@ -47,7 +47,10 @@ def log_url(given: str | None) -> str:
 
 @app.command("archive", cls=Command)
 def archive_log(
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", file_okay=False, help="Where the archive is.")],
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR", file_okay=False, help="Where the archive is.", show_default=False),
+    ] = None,
     log: LogOption = None,
     release: Annotated[
         bool,
@@ -61,6 +64,8 @@ def archive_log(
     url = log_url(log)
     if release:
         asyncio.run(release_command(url))
+    elif to is None:
+        raise typer.BadParameter("name the archive's directory: --to DIR", param_hint="--to")
     elif archive_command(url, to, as_json=as_json):
         raise typer.Exit(1)
 

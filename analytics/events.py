@@ -54,7 +54,7 @@ def events(
         return _spread(_in_python(records, struct, _Foreign(event, contract.foreign, strict=strict)), struct)
     texts = _schemas(source, live)
     writers = writers_of(record, texts)
-    able = _has_avro(spark) and all(resolves_alike(record, json.loads(text)) for text in writers.values())
+    able = _has_avro() and all(resolves_alike(record, json.loads(text)) for text in writers.values())
     if jvm and not able:
         raise WiringError(f"{contract.type} cannot be decoded in the JVM here: leave jvm out, and our codec decodes it")
     if able if jvm is None else jvm:
@@ -83,12 +83,12 @@ def _schemas(source: str | DataFrame, live: str | None) -> Mapping[int, str]:
     return {**schemas(source), **({} if live is None else schemas(live))}
 
 
-def _has_avro(spark: SparkSession) -> bool:
+def _has_avro() -> bool:
     try:
         from_avro(f.lit(b""), '"null"')
     except (TypeError, PySparkException):  # how a JVM package that is not there shows
         return False
-    return spark is not None
+    return True
 
 
 # --- in the JVM

@@ -23,6 +23,7 @@ from eventlib.log.archive_files import newest_number, read_manifest
 from eventlib.log.open import open_port
 from eventlib.log.port import Log, Record
 from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite_schema import archived_ends
 from eventlib.testing.log_fixture import record
 from eventlib.topic import Topic
 
@@ -173,6 +174,7 @@ from pathlib import Path
 from analytics import archiving
 from analytics.archiving import archive
 from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite_schema import archived_ends
 from tests.integration.test_archiving import grow
 
 async def main(path, place):
@@ -255,6 +257,17 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     )
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.startswith("analytics: there is no log at no/such.db")
+
+
+def test_a_log_can_be_released_from_its_archive(tmp_path: Path) -> None:
+    url = asyncio.run(one_record(tmp_path / "log.db"))
+    command = [sys.executable, "-m", "analytics", "archive", "--log", url]
+    subprocess.run([*command, "--to", str(tmp_path / "a")], cwd=ROOT, capture_output=True, timeout=120, check=True)
+    with sqlite3.connect(tmp_path / "log.db") as connection:
+        assert archived_ends(connection)
+    subprocess.run([*command, "--release"], cwd=ROOT, capture_output=True, timeout=120, check=True)
+    with sqlite3.connect(tmp_path / "log.db") as connection:
+        assert archived_ends(connection) is None
 
 
 async def test_a_log_on_kafka_is_archived_too(broker: Cluster, tmp_path: Path) -> None:
