@@ -1,5 +1,6 @@
 """The archive, with the log that it was made of, is the log: each record once."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.sqlite import SqliteLog
 from eventlib.testing.log_fixture import TOPICS, record
 from services.order.events import OrderPlaced
+from tests.saga.shop_runs import EVENTLIB
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,6 +59,18 @@ def test_it_is_narrowed_by_the_same_words(spark: SparkSession, shop_log: str, ar
 def test_its_events_are_the_same(spark: SparkSession, shop_log: str, archive: str) -> None:
     there, here = (analytics.events(spark, url, OrderPlaced) for url in (archive, shop_log))
     assert in_order(there.collect()) == in_order(here.collect())
+
+
+def said(url: str, *arguments: str) -> str:
+    command = [EVENTLIB, *arguments, "--log", url, "--json"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120, text=True).stdout
+
+
+def test_commands_say_of_an_archive_what_they_say_of_its_log(shop_log: str, archive: str) -> None:
+    first = json.loads(said(shop_log, "tail", "orders").splitlines()[0])
+    key, placed = first["key"], first["id"]
+    for arguments in (("tail",), ("state", "order", key, "--at", placed), ("replay",)):
+        assert said(archive, *arguments) == said(shop_log, *arguments), arguments
 
 
 async def test_with_the_live_log_each_record_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
