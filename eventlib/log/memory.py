@@ -122,7 +122,7 @@ class MemoryLog(Log):
         offsets = list[int]()
         for record in records:
             partition = self._partitions[record[:2]]
-            partition.records.append(record._replace(offset=partition.end))
+            partition.records.append(record.placed(partition.end))
             offsets.append(partition.end)
             partition.end += 1
         self.waiting.appended({record[:2] for record in records})

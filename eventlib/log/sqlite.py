@@ -12,18 +12,17 @@ from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite_append import Appender
 from eventlib.log.sqlite_errors import is_busy
-from eventlib.log.sqlite_file import LogFile
+from eventlib.log.sqlite_file import LogFile, well_formed
 from eventlib.log.sqlite_owners import Owners
-from eventlib.log.sqlite_schema import archived_ends, note_archived, retire, retired
+from eventlib.log.sqlite_schema import archived_ends, decode_headers, note_archived, retire, retired
 from eventlib.log.sqlite_state import SqliteOptions, row_of
 from eventlib.log.sqlite_upkeep import Upkeep
 from eventlib.topic import Topic
 
 _ATTRIBUTES = "id, type, source, subject, sequence, correlation_id, causation_id, traceparent"
-# In the order of Record's fields, so that a record is made of a row as it is.
+# In the order of Record's fields.
 _READ = f"""
-SELECT :topic, :partition, position - :base, recorded_at, key, value, {_ATTRIBUTES},
-    coalesce(headers, '[]') AS "headers [eventlib_headers]"
+SELECT :topic, :partition, position - :base, recorded_at, key, value, {_ATTRIBUTES}, headers
 FROM records WHERE position >= :base + :offset AND position < :top ORDER BY position LIMIT :limit
 """  # noqa: S608  column names of this file only
 _START = "SELECT min(position) - :base FROM records WHERE position >= :base AND position < :top"
@@ -129,7 +128,10 @@ class SqliteLog(Log):
         """See `Log.read`."""
         state = await self._file.known_partition(topic, partition)
         values = {"topic": topic, "partition": partition, "offset": max(offset, 0), "limit": limit, **state.range}
-        return [*map(Record._make, await self._file.read(_READ, values))]
+        rows = await self._file.read(_READ, values)
+        with well_formed(self._file.path):
+            # As Record._make does, in half the time: of a log that is behind, every record comes through here.
+            return [tuple.__new__(Record, (*row[:-1], decode_headers(row[-1]))) for row in rows]
 
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""

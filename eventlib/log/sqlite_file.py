@@ -69,7 +69,7 @@ class LogFile:
         """Return a query's rows. No transaction stays open, so that no reader holds a checkpoint up."""
 
         def attempt() -> list[Any]:
-            with _well_formed(self.path):
+            with well_formed(self.path):
                 return self.open_connection().execute(sql, values).fetchall()
 
         return await _patiently(attempt, self.path, self.options.busy_s)
@@ -118,7 +118,7 @@ class LogFile:
         version = self.open_connection().execute("PRAGMA data_version").fetchone()[0]
         if version == self._version:
             return
-        with _well_formed(self.path):
+        with well_formed(self.path):
             self._reload_as_of_one_moment()
         self._version = version
 
@@ -203,7 +203,7 @@ class LogFile:
 
 
 @contextmanager
-def _well_formed(path: Path) -> Iterator[None]:
+def well_formed(path: Path) -> Iterator[None]:
     """Say so when SQLite is content, but what it found was never written by a log."""
     try:
         yield

@@ -110,9 +110,7 @@ def refuse_cut_off(path: Path) -> None:
 
 def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
     """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile."""
-    connection = sqlite3.connect(
-        path, timeout=0, isolation_level=None, detect_types=sqlite3.PARSE_COLNAMES, cached_statements=256
-    )
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=256)
     try:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA cache_size=-8192")  # KiB
@@ -206,11 +204,8 @@ def encode_headers(headers: tuple[tuple[str, bytes], ...]) -> str | None:
     return json.dumps([[name, value.decode("utf-8", "surrogateescape")] for name, value in headers])
 
 
-def decode_headers(text: bytes) -> tuple[tuple[str, bytes], ...]:
+def decode_headers(text: str | None) -> tuple[tuple[str, bytes], ...]:
     """Return what `encode_headers` was given."""
-    if text == b"[]":  # nearly all of them
+    if text is None:  # nearly all of them
         return ()
     return tuple((name, value.encode("utf-8", "surrogateescape")) for name, value in json.loads(text))
-
-
-sqlite3.register_converter("eventlib_headers", decode_headers)

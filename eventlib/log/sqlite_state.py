@@ -46,11 +46,11 @@ class PartitionState:
     kept: int = 0
     kept_bytes: int = 0
     max_event_bytes: int = 0
+    base: int = field(init=False)
+    """The position of its offset 0."""
 
-    @property
-    def base(self) -> int:
-        """The position of its offset 0."""
-        return self.number << OFFSET_BITS
+    def __post_init__(self) -> None:
+        self.base = self.number << OFFSET_BITS
 
     @property
     def range(self) -> dict[str, int]:

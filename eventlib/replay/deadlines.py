@@ -49,7 +49,7 @@ class Deadlines:
             return
         entries = self._setting.entries[decider.name]
         entry = entries.get(passing.key)
-        due_ms = due_times(decider, entry).get(passing.name)
+        due_ms = due_times(decider, entry.state, entry.memory).get(passing.name)
         cause = cause_of_deadline((decider.name, passing.key), passing.name, passing.due_ms, entry)
         if passing.name == FORGET:
             if due_ms is not None and due_ms <= passing.at_ms:  # a state is kept for as long as today's code says
@@ -75,7 +75,7 @@ class Deadlines:
 
         For what another version of the code did only: where it was the same, what passed in time is on the journal.
         """
-        for name, due_ms in due_times(decider, entry).items():
+        for name, due_ms in due_times(decider, entry.state, entry.memory).items():
             if due_ms >= until_ms:
                 continue
             if name == FORGET:

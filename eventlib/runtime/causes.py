@@ -58,12 +58,12 @@ def meta_of_deadline(cause: Cause, at_ms: int, source: str, key: str) -> Meta:
 def entry_after(entry: Entry, decider: Decider[Any], cause: Cause, state: Any, said: Sequence[Record]) -> Entry:
     """Return a key's entry after a cause: with a new state, and with all that was said about it."""
     last = said[-1] if said else None
-    changed = Entry(
+    return Entry(
         state,
         entry.sequence + len(said),
         cause.caused_by if last is None else last.id,
         cause.correlation_id,
         cause.traceparent if last is None else last.traceparent,
         entry.memory,
+        due_times(decider, state, entry.memory),
     )
-    return changed._replace(due=due_times(decider, changed)) if decider.has_deadlines else changed

@@ -102,18 +102,24 @@ class Place(NamedTuple):
 def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> Entry:
     """Read an entry back from its changelog record. Raises: UnknownSchema, ContractError."""
     state = codec.decode(decider.state, record.value) if record.value else None
-    entry = Entry(
-        state, record.sequence or 0, record.causation_id, record.correlation_id, record.traceparent, _memory_of(record)
+    memory = _memory_of(record)
+    return Entry(
+        state,
+        record.sequence or 0,
+        record.causation_id,
+        record.correlation_id,
+        record.traceparent,
+        memory,
+        due_times(decider, state, memory),
     )
-    return entry._replace(due=due_times(decider, entry))
 
 
-def due_times(decider: Decider[Any], entry: Entry) -> Mapping[str, int]:
-    """Return when each deadline of an entry falls due (ms); one that has passed stays passed."""
-    if entry.state is None or not decider.has_deadlines:
+def due_times(decider: Decider[Any], state: Any, memory: Memory) -> Mapping[str, int]:
+    """Return when each deadline of a state falls due (ms); one that has passed stays passed."""
+    if state is None or not decider.has_deadlines:
         return _NONE
-    passed = entry.memory.passed
-    return {name: at_ms for name, at in decider.due(entry.state).items() if passed.get(name) != (at_ms := to_ms(at))}
+    passed = memory.passed
+    return {name: at_ms for name, at in decider.due(state).items() if passed.get(name) != (at_ms := to_ms(at))}
 
 
 def _memory_of(record: Record) -> Memory:

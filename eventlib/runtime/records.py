@@ -1,8 +1,8 @@
 """What a task writes for itself: its positions, its journal, its parked keys; and how a store keeps a record."""
 
-import json
 from dataclasses import dataclass, field
-from typing import Any
+
+from pydantic_core import from_json, to_json
 
 from eventlib.log.port import Record
 
@@ -120,18 +120,15 @@ def due_of(stored_key: str) -> tuple[int, str, str, str]:
     return int(due), decider, name, key
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))  # one for all: json.dumps would make one for every record
-
-
 def pack(record: Record) -> bytes:
     """Return what a local store keeps of a changelog record: its attributes, a line end, and its value."""
-    attributes: list[Any] = [record.timestamp_ms, *record[6:14], [(n, v.decode()) for n, v in record.headers]]
-    return _ENCODER.encode(attributes).encode() + b"\n" + (record.value or b"")
+    attributes = [record.timestamp_ms, *record[6:14], [(n, v.decode()) for n, v in record.headers]]
+    return to_json(attributes) + b"\n" + (record.value or b"")
 
 
 def unpack(key: str, stored: bytes) -> Record:
     """Return the changelog record that a store keeps under a key; its place on the log is not kept."""
     line, _, value = stored.partition(b"\n")
-    timestamp_ms, *attributes, headers = json.loads(line)
+    timestamp_ms, *attributes, headers = from_json(line)
     pairs = tuple((name, text.encode()) for name, text in headers)
     return Record._make(("", 0, -1, timestamp_ms, key.encode(), value, *attributes, pairs))

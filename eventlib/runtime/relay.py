@@ -196,7 +196,7 @@ class _Round(Share):
         for record, offset, event in zip(records, offsets, said, strict=True):
             readers = self._members.get(record[:2])
             if readers and event is not None:
-                placed_record = record._replace(offset=offset)
+                placed_record = record.placed(offset)
                 for reader in readers:
                     self._hand(reader, placed_record, event)
 

@@ -7,7 +7,7 @@ from typing import Any
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
 from eventlib.log.port import Record
-from eventlib.runtime.entry import Entry, Place, due_times, entry_of
+from eventlib.runtime.entry import Entry, Place, entry_of
 from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, state_name, unpack
 from eventlib.store.port import Store
 
@@ -35,7 +35,7 @@ class TaskState:
         self._cache: OrderedDict[Name, Entry] = OrderedDict()
         self._changed: dict[Name, Entry] = {}
         self._put: dict[str, Record | None] = {}
-        self._unwritten: dict[str, Record] = {}
+        self._unwritten: dict[bytes | None, Record] = {}
         self._unwritten_bytes = 0
         self._due_moves: dict[str, bytes | None] = {}
         self._due_bound: int | None = 0
@@ -107,8 +107,9 @@ class TaskState:
 
     def restore(self, records: list[Record], checkpoint: int) -> None:
         """Take committed changelog records in, as a restart or a takeover reads them."""
-        newest = {_text(record): record for record in records}
-        for key, record in newest.items():
+        newest = {record.key: record for record in records}
+        for record in newest.values():
+            key = _text(record.key)
             if key.startswith(STATE):
                 name = state_name(key)
                 self._move_due(name, self._stored_due(name), self._due(name, record))
@@ -121,7 +122,7 @@ class TaskState:
         if self._checkpoint == self.store.checkpoint:
             return
         writes: dict[str, bytes | None] = {
-            key: None if record.value is None else pack(record) for key, record in self._unwritten.items()
+            _text(key): None if record.value is None else pack(record) for key, record in self._unwritten.items()
         }
         self.store.write({**writes, **self._due_moves}, self._checkpoint)
         self._unwritten = {}
@@ -184,19 +185,19 @@ class TaskState:
         decider = self._deciders.get(name[0])
         if decider is None or not decider.has_deadlines or not record.value:
             return {}
-        return due_times(decider, entry_of(record, decider, self._codec))
+        return entry_of(record, decider, self._codec).due
 
     # --- the store, and what it has not heard of yet
 
     def _committed(self, key: str) -> Record | None:
-        record = self._unwritten.get(key)
+        record = self._unwritten.get(key.encode())
         if record is not None:
             return None if record.value is None else record
         stored = self.store.get(key)
         return None if stored is None else unpack(key, stored)
 
     def _write_later(self, record: Record) -> None:
-        self._unwritten[_text(record)] = record
+        self._unwritten[record.key] = record
         self._unwritten_bytes += len(record.value or b"")
 
     def _remember(self, name: Name, entry: Entry) -> None:
@@ -213,5 +214,5 @@ def _placed(key: str, record: Record | None, place: Place) -> Record:
     return Record(topic, partition, -1, record.timestamp_ms, key.encode(), *record[5:])
 
 
-def _text(record: Record) -> str:
-    return (record.key or b"").decode()
+def _text(key: bytes | None) -> str:
+    return (key or b"").decode()
