@@ -160,6 +160,11 @@ class Batch(ABC):
         Raises: OwnershipLost, ContractError; then nothing of this call is in the transaction.
         """
 
+    @property
+    @abstractmethod
+    def is_full(self) -> bool:
+        """Whether it is as large as it should be: what can wait waits for the next one, as others do for this one."""
+
 
 class Share(ABC):
     """A part of a transaction that is worked out while it is being made, as one thing leads to another.

@@ -18,10 +18,6 @@ from eventlib.log.port import Batch, Claim, Log, Record, Share, TopicPartition
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Transaction
 
-_MOST_TAKEN = 1_000
-"""How many inputs a round hands on: nobody else can write as long as it lasts, so it ends within milliseconds."""
-
-
 _ONE_TIME_MS = 50
 """How far behind the clock a round may be that waits for another process to have written."""
 
@@ -136,11 +132,9 @@ class _Round(Share):
             except OwnershipLost as error:
                 member.roll_back()
                 future.set_exception(error)
-        left = _MOST_TAKEN
-        while self._waiting and left > 0:
+        while self._waiting and not batch.is_full:
             member, inputs = self._waiting.popleft()
             del self._inputs[member]
-            left -= len(inputs)
             part = self._parts.get(member) or self._follower(member, batch)
             # A member with an earlier time would say something behind what has a later one already.
             if part is not None and member.task.at_ms == self.at_ms:
