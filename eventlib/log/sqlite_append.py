@@ -11,6 +11,7 @@ from eventlib.log.sqlite_errors import damaged, explained, is_about_the_record, 
 from eventlib.log.sqlite_file import LogFile
 from eventlib.log.sqlite_group import Group
 
+_GROUP_RECORDS = 5_000  # a larger group would hold the loop up for longer than it saves
 _RETRY_S = 0.0005
 _GAP_S = 0.001
 _STREAK_S = 0.003
@@ -83,12 +84,9 @@ class Appender:
         now = loop.time()
         if now - self._committed >= _GAP_S:
             self._streak_began = now
-        if now - self._streak_began > _STREAK_S and self._others_are_active():
+        if now - self._streak_began > _STREAK_S and now - self._file.others_appended_at < _OTHERS_ACTIVE_S:
             return loop.call_later(_GAP_S, self._flush)
         return loop.call_soon(self._flush)
-
-    def _others_are_active(self) -> bool:
-        return asyncio.get_running_loop().time() - self._file.others_appended_at < _OTHERS_ACTIVE_S
 
     def _flush(self) -> None:
         loop = asyncio.get_running_loop()
@@ -119,7 +117,7 @@ class Appender:
 
     def _commit(self, pending: deque[Share]) -> None:
         """Commit a group of what is pending in the transaction that was begun."""
-        group, taken = Group(self._file, others_wait=self._others_are_active()), list[Share]()
+        group, taken = Group(self._file), list[Share]()
         try:
             self._file.finish(lambda connection: self._write(group, pending, taken, connection))
         except (_TornError, sqlite3.Error, ValueError, TypeError, OverflowError, AttributeError) as error:
@@ -137,7 +135,7 @@ class Appender:
             self._appended(group.partitions)
 
     def _write(self, group: Group, pending: deque[Share], taken: list[Share], connection: sqlite3.Connection) -> None:
-        while pending and not group.is_full:
+        while pending and len(group) < _GROUP_RECORDS:
             share, before = pending.popleft(), len(group)
             if isinstance(share, _Append) and share.future.done():
                 continue  # its caller was cancelled

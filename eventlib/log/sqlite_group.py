@@ -14,16 +14,14 @@ _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MOVE = "UPDATE partitions SET next_offset = ?, newest_at = ? WHERE number = ?"
 _MILESTONE = "INSERT OR REPLACE INTO milestones VALUES (?, ?)"
 _MILESTONE_BITS = 10
-_ENOUGH = 5_000  # records: a larger transaction would hold the loop up for longer than it saves
-_ENOUGH_BESIDE_OTHERS = 1_000
+_ENOUGH = 1_000  # records: what leads to so many takes tens of milliseconds, and nobody else can write meanwhile
 
 
 class Group(Batch):
     """The rows of one transaction that was begun, with the offsets that they are going to have."""
 
-    def __init__(self, file: LogFile, *, others_wait: bool) -> None:
+    def __init__(self, file: LogFile) -> None:
         self._file = file
-        self._enough = _ENOUGH_BESIDE_OTHERS if others_wait else _ENOUGH
         self._rows: list[tuple[Any, ...]] = []
         self._before = dict[PartitionState, tuple[int, int]]()
 
@@ -33,7 +31,7 @@ class Group(Batch):
     @property
     def is_full(self) -> bool:
         """See `Batch.is_full`."""
-        return len(self._rows) >= self._enough
+        return len(self._rows) >= _ENOUGH
 
     def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """See `Batch.append`."""
