@@ -1,11 +1,11 @@
 """The shipment decider: it asks the carrier, and it alone decides whether an order can still be cancelled."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Never
 
 from eventlib.decider import Decider
 from eventlib.event import Event, Meta
+from eventlib.states import replace
 from services.dispatch.events import (
     CancelRefused,
     DispatchCancelled,

@@ -1,9 +1,10 @@
 """What holds for every product's units."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eventlib.event import Event
 from eventlib.laws import Fold, law
+from eventlib.states import replace
 from services.stock.events import LineReleased, LineReserved, LineShipped, StockReceived
 from services.stock.shelf import shelves
 from services.stock.state import Shelf

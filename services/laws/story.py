@@ -1,10 +1,11 @@
 """One order as the log tells it: what the shop's laws know of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eventlib.event import Event
 from eventlib.laws import Fold
+from eventlib.states import replace
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchRequested, OrderDispatched
 from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderPlaced
 from services.payment.events import (

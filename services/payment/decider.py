@@ -1,11 +1,11 @@
 """The payment decider: an order's money is taken once, and given back if the order cannot be completed."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Never
 
 from eventlib.decider import Decider
 from eventlib.event import Event, Meta
+from eventlib.states import replace
 from services.dispatch.events import DispatchCancelled, DispatchFailed
 from services.order.events import OrderCancelled, OrderCompleted
 from services.payment.events import (

@@ -1,9 +1,8 @@
 """The delivery decider: what arrives at the warehouse goes to its shelves, once."""
 
-from dataclasses import replace
-
 from eventlib.decider import Decider
 from eventlib.event import Event
+from eventlib.states import replace
 from services.stock.events import DeliverySubmitted, StockReceived
 from services.stock.state import Delivery
 

@@ -1,10 +1,10 @@
 """The reservation decider: all lines of an order, or none; over any number of shelves."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from eventlib.decider import Decider
 from eventlib.event import Event, Meta
+from eventlib.states import replace
 from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import OrderPlaced
 from services.payment.events import ChargeUncertain, PaymentFailed

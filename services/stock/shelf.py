@@ -1,10 +1,10 @@
 """The shelf decider: one product's units, set aside for order lines as long as there are enough."""
 
-from dataclasses import replace
 from typing import Never
 
 from eventlib.decider import Decider
 from eventlib.event import Event
+from eventlib.states import replace
 from services.stock.events import (
     LineRefused,
     LineReleased,

@@ -6,10 +6,11 @@ from pathlib import Path
 from mypy import api
 
 SNIPPETS = """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eventlib.decider import Decider
 from eventlib.event import Event, Meta
+from eventlib.states import replace
 from services.stock.events import LineRefused, LineRequested, LineReserved, StockReceived
 
 
