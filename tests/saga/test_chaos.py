@@ -129,5 +129,6 @@ def _was_tried(history: History, chaos: Chaos, fleet: Fleet) -> None:
     """See that the chaos was one."""
     assert fleet.kills == chaos.kills
     said = {kind for story in history.stories.values() for kind in story.said}
-    assert {"PaymentFailed", "DispatchCancelled", "OrderCompleted"} <= said
+    assert {"PaymentFailed", "OrderCompleted"} <= said
+    assert said & {"DispatchCancelled", "CancelRefused"}
     assert said & {"PaymentVoided", "DispatchFailed"}
