@@ -97,6 +97,10 @@ class Fleet:
         assert process.returncode == 0, self.diary(name)
         return printed
 
+    def pid(self, name: str) -> int:
+        """Return the number of a process."""
+        return self._running[name].pid
+
     def diary(self, name: str) -> str:
         """Return what a process wrote to stderr, in all its lives."""
         return self._diary(name).read_text(encoding="utf-8")
