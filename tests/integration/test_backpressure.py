@@ -18,8 +18,8 @@ from tests.saga.laws import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog
 
 SKUS, STOCK_UNITS = 40, 100_000
-PENDING, BATCH, TASKS = 20, 20, 8
-FEW, MANY = 600, 3_000
+PENDING, BATCH, TASKS = 5, 5, 8
+FEW, MANY = 200, 1_000
 MOST_GROWTH = 1.25
 PATIENCE_S = 150.0
 BOUNDS = {
@@ -80,11 +80,9 @@ def _order_file(directory: Path, orders: int, *, cancels: bool = False) -> Path:
     path = directory / f"orders-{cancels}.ndjson"
     with path.open("w", encoding="utf-8") as file:
         for number in range(orders):
-            line = {"sku": f"S{number % SKUS}", "quantity": 1, "unit_price": "2.50"}
+            line = {"sku": f"S{number % SKUS}", "description": "a thing", "quantity": 1, "unit_price": "2.50"}
             order = {"order_id": f"B-{number:05}", "placed_at": "2010-12-01T08:26:00Z", "customer_id": None}
-            file.write(
-                json.dumps({**order, "country": "EIRE", "cancels": cancels, "lines": [line]}) + "\n"
-            )
+            file.write(json.dumps({**order, "country": "EIRE", "cancels": cancels, "lines": [line]}) + "\n")
     return path
 
 
