@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
+import pytest
+
 from eventlib import open_log
 from eventlib.broker import Cluster
 from services import shop as the_shop
@@ -38,6 +40,7 @@ class Peaks:
     others: int
 
 
+@pytest.mark.slow
 def test_who_lags_and_who_does_not_grow_with_the_backlog(tmp_path: Path, broker: Cluster) -> None:
     few, many = [_lagging(tmp_path / f"{orders}", broker, orders) for orders in (FEW, MANY)]
     print(few, many)
