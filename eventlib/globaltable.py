@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -11,7 +12,8 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError, EventlibError, Retryable, WiringError
 from eventlib.event import Event, Position, contract_of
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Reader, Record, TopicPartition, key_text
+from eventlib.log.port import Reader, Record, TopicPartition, keep_newest
+from eventlib.tablefile import Copy, TableFile
 from eventlib.topic import Topic
 
 E = TypeVar("E", bound=Event)
@@ -20,6 +22,7 @@ _CHUNK = 2_000
 _PAUSE_S = 0.2
 _PATIENCE_S = 0.05
 _SCHEMA_BYTES = 5
+_KEPT_EVERY_S = 600.0
 
 _log = logging.getLogger(__name__)
 
@@ -28,44 +31,58 @@ class GlobalTable(Mapping[str, E]):
     """The newest event of each key, by key: `async with GlobalTable(log, ProductListed) as products: products["A1"]`.
 
     It copies `<topic>.latest`, or a topic that is compacted itself, and follows it; a tombstone removes its key, and
-    so does a newest event of another type. It holds encoded bytes, some 200 more than they are for each key, and
+    so does a newest event of another type. It holds encoded bytes, some 130 more than they are for each key, and
     decodes on access. Iterating walks over the keys as of then: use `get` where the log may take one away meanwhile.
+    With a `path` it is kept in that file as well, some minutes old at most and as of its end, and begins with that.
     Guarantee: once entered it has all that was on the topic before; later events follow within moments, those of a
     key in order. While the log is out of reach it stays as it is, and goes on after.
     Raises: WiringError for an event whose topic keeps no newest event of each key; ContractError on access to a
     record that cannot be read, and on any access once the topic cannot be followed any more.
     """
 
-    def __init__(self, log: EventLog, event_type: type[E]) -> None:
+    def __init__(self, log: EventLog, event_type: type[E], path: Path | str | None = None) -> None:
         self._log = log
         self._event_type = event_type
         self._topic = _compacted(event_type)
-        self._values: dict[str, bytes] = {}
+        self._kind = None if self._topic.name in log.foreigners.topics else event_type.__name__
+        self._file: TableFile | None = None
+        if path is not None:
+            self._file = TableFile(Path(path), [log.port.log_id, self._topic.name, event_type.__name__])
+        self._values: dict[bytes, bytes] = {}
         self._schemas = set[bytes]()
         self._passed: dict[TopicPartition, int] = {}
+        self._kept: Mapping[TopicPartition, int] = {}
         self._reader: Reader | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._tasks = list[asyncio.Task[None]]()
         self._moved = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         """Read all that is on the topic, and follow it from there."""
-        places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
-        ends = [(place, await self._log.port.end(*place)) for place in places]
-        self._passed = {place: await self._load(place, end) for place, end in ends}
+        await self._begin()
+        passed = [self._log.port.newest(*each, self._values, self._kind) for each in self._passed.items()]
+        self._passed = dict(zip(self._passed, await asyncio.gather(*passed), strict=True))
+        if self._kind is not None:
+            await self._log.codec.refresh()  # access cannot wait for a schema
         self._reader = self._log.port.reader(self._passed)
-        self._following = asyncio.create_task(self._follow(self._reader))
+        self._tasks = [asyncio.create_task(self._follow(self._reader))]
+        if self._file is not None:
+            self._tasks.append(asyncio.create_task(self._keep(self._file)))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop following; what was read stays readable."""
-        if self._following is not None and self._reader is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
-            await self._reader.close()
-            self._following = self._reader = None
-            self._moved.set()
+        if self._reader is None:
+            return
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._reader.close()
+        self._reader = None
+        self._moved.set()
+        if self._file is not None:
+            await self._write(self._file)
 
     async def reached(self, position: Position) -> None:
         """Wait until the table has seen what stands at a position of its topic, as `publish` returns it.
@@ -77,7 +94,7 @@ class GlobalTable(Mapping[str, E]):
         if position.topic == self._topic.name:
             offset = position.offset + 1
         elif position.topic == contract_of(self._event_type).topic.name:
-            offset = await self._log.port.end(*place)  # written with the event itself, so it is there by now
+            offset = await self._log.port.appended(*place)  # written with the event itself, so it is there by now
         else:
             raise ContractError(f"{position.topic} is not the topic of this table, which is {self._topic.name}")
         while (reader := self._followed()) and self._passed[place] < offset:
@@ -89,7 +106,9 @@ class GlobalTable(Mapping[str, E]):
 
     def __getitem__(self, key: str) -> E:
         self._refuse_stale()
-        value = self._values[key]
+        value = self._values.get(_encoded(key))
+        if value is None:
+            raise KeyError(key)
         record = Record(self._topic.name, 0, -1, 0, key.encode(), value, type=self._event_type.__name__)
         try:
             event = self._log.decode(record)
@@ -101,7 +120,7 @@ class GlobalTable(Mapping[str, E]):
 
     def __contains__(self, key: object) -> bool:
         self._refuse_stale()
-        return key in self._values
+        return isinstance(key, str) and _encoded(key) in self._values
 
     def __len__(self) -> int:
         self._refuse_stale()
@@ -109,14 +128,35 @@ class GlobalTable(Mapping[str, E]):
 
     def __iter__(self) -> Iterator[str]:
         self._refuse_stale()
-        return iter(tuple(self._values))
+        return map(bytes.decode, tuple(self._values))
 
-    async def _load(self, place: TopicPartition, end: int) -> int:
-        offset = await self._log.port.start(*place)
-        while offset < end and (records := await self._log.port.read(*place, offset, _CHUNK)):
-            await self._take(records)
-            offset = records[-1].offset + 1
-        return max(offset, end)
+    async def _begin(self) -> None:
+        """Begin with what the file has, if all of that is still so on the log."""
+        places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
+        copy = None if self._file is None else await asyncio.to_thread(self._file.read)
+        ends = {place: await self._log.port.end(*place) for place in places} if copy is not None else {}
+        if copy is not None and all(copy.positions.get(place, -1) in range(end + 1) for place, end in ends.items()):
+            self._values, self._kept = copy
+            self._passed = {place: copy.positions[place] for place in places}
+        else:
+            self._values, self._passed = {}, dict.fromkeys(places, 0)
+
+    async def _keep(self, file: TableFile) -> None:
+        while True:
+            await self._write(file)
+            await asyncio.sleep(_KEPT_EVERY_S)
+
+    async def _write(self, file: TableFile) -> None:
+        """Keep the table in its file: it is a cache, so what fails here only makes the next start slower."""
+        if self._kept == self._passed:
+            return
+        positions = dict(self._passed)
+        try:
+            for _ in file.write(Copy(self._values, positions)):
+                await asyncio.sleep(0)
+            self._kept = positions
+        except OSError as error:
+            _log.warning("the table of %s cannot be kept in its file: %s", self._topic.name, error)
 
     async def _follow(self, reader: Reader) -> None:
         try:
@@ -132,20 +172,15 @@ class GlobalTable(Mapping[str, E]):
             self._moved.set()  # whoever waits has to hear that nothing more comes
 
     async def _take(self, records: list[Record]) -> None:
-        foreign = self._topic.name in self._log.foreigners.topics
+        keep_newest(records, self._values, self._kind)
         for record in records:
-            if record.key is None:
-                continue
-            key = key_text(record)
-            if record.value is None or not (foreign or record.type == self._event_type.__name__):
-                self._values.pop(key, None)
-                continue
-            self._values[key] = record.value
-            if not foreign and record.value[:_SCHEMA_BYTES] not in self._schemas:
+            if self._kind is not None and record.type == self._kind and record.value is not None:
                 await self._learn(record.value)
 
     async def _learn(self, value: bytes) -> None:
         """See to it that a schema is known here, since access cannot wait for it."""
+        if value[:_SCHEMA_BYTES] in self._schemas:
+            return
         try:
             self._log.codec.decode(self._event_type, value)
         except UnknownSchema:
@@ -162,11 +197,15 @@ class GlobalTable(Mapping[str, E]):
 
     def _refuse_stale(self) -> None:
         """Raise what ended the following of the topic, if something has."""
-        following = self._following
+        following = self._tasks[0] if self._tasks else None
         if following is None or not following.done() or following.cancelled():
             return
         if (error := following.exception()) is not None:
             raise ContractError(f"the table of {self._topic.name} is not followed any more: {error}") from error
+
+
+def _encoded(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")  # what is no UTF-8 is no key here
 
 
 def _compacted(event_type: type[Event]) -> Topic:

@@ -68,12 +68,27 @@ class Record(NamedTuple):
 
 def key_text(record: Record) -> str:
     """Return a record's key as the text that names it; bytes that are not UTF-8 are escaped."""
-    if record.key is None:
-        return ""
+    return "" if record.key is None else text_of(record.key)
+
+
+def text_of(key: bytes) -> str:
+    """Return a key as the text that names it; bytes that are not UTF-8 are escaped."""
     try:
-        return record.key.decode()
+        return key.decode()
     except UnicodeDecodeError:
-        return record.key.decode("utf-8", "backslashreplace")
+        return key.decode("utf-8", "backslashreplace")
+
+
+def keep_newest(records: Iterable[Record], kept: dict[bytes, bytes], kind: str | None) -> None:
+    """Fold records into each key's newest value, as `Log.newest` does."""
+    for record in records:
+        if record.key is None:
+            continue
+        key = text_of(record.key).encode()
+        if record.value is not None and kind in {None, record.type}:
+            kept[key] = record.value
+        else:
+            kept.pop(key, None)
 
 
 def undecodable(record: Record, reason: str) -> UndecodableRecord:
@@ -85,6 +100,8 @@ TopicPartition = tuple[str, int]
 
 TOMBSTONES_KEPT = timedelta(hours=24)
 """How long compaction keeps a key's tombstone, so that whoever reads again within that time learns of the deletion."""
+
+_FOLDED_AT_ONCE = 2_000
 
 
 class Claim(NamedTuple):
@@ -235,6 +252,18 @@ class Log(ABC):
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """Return up to `limit` records from `offset` on, in order; fewer only at the end. Never waits."""
 
+    async def newest(self, place: TopicPartition, offset: int, kept: dict[bytes, bytes], kind: str | None) -> int:
+        """Fold a partition, from `offset` to its end, into each key's newest value, and return where that was.
+
+        A key goes when its newest record is a tombstone, or not of type `kind` if one is given. Keys are their text in
+        UTF-8. A log that can do with less than a `Record` for each of a million keys does so.
+        """
+        end = await self.end(*place)
+        while offset < end and (records := await self.read(*place, offset, _FOLDED_AT_ONCE)):
+            keep_newest(records, kept, kind)
+            offset = records[-1].offset + 1
+        return max(offset, end)
+
     @abstractmethod
     async def start(self, topic: str, partition: int) -> int:
         """Return the offset of the oldest record that is kept, or the end when there is none."""
@@ -242,6 +271,10 @@ class Log(ABC):
     @abstractmethod
     async def end(self, topic: str, partition: int) -> int:
         """Return the offset that the next record will have."""
+
+    async def appended(self, topic: str, partition: int) -> int:
+        """Return the offset after all that an append has returned for, anywhere, even if `end` does not show it yet."""
+        return await self.end(topic, partition)
 
     @abstractmethod
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:

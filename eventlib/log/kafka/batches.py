@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from eventlib.errors import ContractError, LogCorrupt
-from eventlib.log.port import Record, TopicPartition
+from eventlib.log.port import Record, TopicPartition, keep_newest, text_of
 
 _MAGIC = 2
 _FIELDS = {
@@ -150,6 +151,20 @@ def record_of(place: TopicPartition, raw: Any) -> Record:
 _NO_ATTRIBUTES: tuple[Any, ...] = (None,) * 8 + ((),)
 
 
+def _keep_newest(raws: Iterable[Any], kept: dict[bytes, bytes], kind: str | None) -> None:
+    wanted = None if kind is None else ("ce_type", kind.encode())
+    for raw in raws:
+        key, value = raw.key, raw.value
+        if key is None:
+            continue
+        if not key.isascii():
+            key = text_of(key).encode()
+        if value is not None and (wanted is None or wanted in raw.headers):
+            kept[key] = value
+        else:
+            kept.pop(key, None)
+
+
 class Chunk:
     """What a broker has sent of one partition: committed records, from offset `first` up to before `next`.
 
@@ -174,16 +189,29 @@ class Chunk:
     def records(self) -> list[Record]:
         """The records, in offset order. Raises: LogCorrupt, or ContractError for a compression that is not known."""
         if self._records is None:
-            try:
+            with self._explained():
                 self._records = [record_of(self.place, raw) for batch in self._batches for raw in batch]
-            except UnsupportedCodecError as error:
-                raise ContractError(
-                    f"{self.place[0]}/{self.place[1]} cannot be read at {self.first}: {error}"
-                ) from error
-            except CorruptRecordException as error:
-                raise LogCorrupt(f"{self.place[0]}/{self.place[1]} is damaged near {self.first}: {error}") from error
             self._batches = []
         return self._records
+
+    def keep_newest(self, offset: int, kept: dict[bytes, bytes], kind: str | None) -> None:
+        """Fold the records from `offset` on as `Log.newest` does, without making them. Raises: as `records` does."""
+        if self._records is not None:
+            keep_newest((record for record in self._records if record.offset >= offset), kept, kind)
+            return
+        with self._explained():
+            for batch in self._batches:
+                raws = batch if batch.base_offset >= offset else [raw for raw in batch if raw.offset >= offset]
+                _keep_newest(raws, kept, kind)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except UnsupportedCodecError as error:
+            raise ContractError(f"{self.place[0]}/{self.place[1]} cannot be read at {self.first}: {error}") from error
+        except CorruptRecordException as error:
+            raise LogCorrupt(f"{self.place[0]}/{self.place[1]} is damaged near {self.first}: {error}") from error
 
     def _take(self, data: bytes, aborted: deque[tuple[int, int]]) -> None:
         memory = MemoryRecords(data)

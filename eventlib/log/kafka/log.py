@@ -90,6 +90,10 @@ class KafkaLog(Log):
         """See `Log.read`."""
         return await self._looks.read(await self._place(topic, partition), offset, limit)
 
+    async def newest(self, place: TopicPartition, offset: int, kept: dict[bytes, bytes], kind: str | None) -> int:
+        """See `Log.newest`; it makes no record of what it only folds."""
+        return await self._looks.newest(await self._place(*place), offset, kept, kind)
+
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""
         return await self._looks.start(await self._place(topic, partition))
@@ -98,6 +102,10 @@ class KafkaLog(Log):
         """See `Log.end`."""
         place = await self._place(topic, partition)
         return (await self._looks.ends([place]))[place]
+
+    async def appended(self, topic: str, partition: int) -> int:
+        """See `Log.appended`: a commit is answered before its records can be read."""
+        return await self._looks.appended(await self._place(topic, partition))
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""

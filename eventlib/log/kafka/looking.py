@@ -73,10 +73,26 @@ class Looks:
                 self._keep(place, chunk)
         return found
 
+    async def newest(self, place: TopicPartition, offset: int, kept: dict[bytes, bytes], kind: str | None) -> int:
+        """See `Log.newest`."""
+        end = (await self.ends([place]))[place]
+        while offset < end:
+            offset, chunk = await self._chunk(place, offset, _MOST_BYTES)
+            if chunk is None:
+                break
+            chunk.keep_newest(offset, kept, kind)
+            offset = chunk.next
+            await asyncio.sleep(0)  # others are to run between chunks
+        return max(offset, end)
+
     async def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the next offset of each partition, after all that is committed and all that this process wrote."""
         found = await offsets_at(self._cluster, places, LATEST)
         return {place: max(end, self._written.end(place)) for place, end in found.items()}
+
+    async def appended(self, place: TopicPartition) -> int:
+        """See `Log.appended`."""
+        return (await offsets_at(self._cluster, [place], LATEST, committed=False))[place]
 
     async def start(self, place: TopicPartition) -> int:
         """See `Log.start`."""
