@@ -9,19 +9,21 @@ It needs pytest and pytest-asyncio. Times are never tighter than seconds, so tha
 # ruff: noqa: S101, PLR2004  a test speaks in asserts, and its numbers are its point
 
 import asyncio
+import random
 from datetime import timedelta
 from typing import ClassVar
 
 import pytest
 
 from eventlib.errors import ContractError, LogUnavailable, TopicMismatch
-from eventlib.log.port import TOMBSTONES_KEPT, Log, Record
+from eventlib.log.port import TOMBSTONES_KEPT, Log, Record, keep_newest
 from eventlib.testing.log_fixture import LogFixture, record, values
 from eventlib.testing.ownership_contract import OwnershipContract
 from eventlib.testing.reader_contract import ReaderContract
 from eventlib.times import now_ms
 from eventlib.topic import PARTITIONERS, Topic
 
+_KEYS = [b"a", b"b", b"c", b"\xff", "é".encode(), None, b""]
 LONG_AGO_MS = now_ms() - 2 * TOMBSTONES_KEPT // timedelta(milliseconds=1)
 
 
@@ -123,6 +125,34 @@ class AppendContract(LogFixture):
                 assert not isinstance(answer, BaseException)
                 assert [there.pop(offset) for offset in answer] == [r.value for r in good[i]]
         assert there == {}
+
+    async def test_the_newest_of_each_key_is_what_folding_all_records_gives(self, log: Log) -> None:
+        """With any keys, types and tombstones, from any offset on."""
+        dice = random.Random(3)  # noqa: S311  seeded, not cryptography
+        said = [
+            record("a", None if dice.random() < 0.2 else b"%d" % n, key=dice.choice(_KEYS), partition=n % 2)
+            for n in range(400)
+        ]
+        kinds = [None, "Listed", "Listed", "Renamed"]
+        said = [one._replace(type=dice.choice(kinds)) for one in said]
+        for first in range(0, len(said), 7):
+            await log.append(said[first : first + 7])
+        for kind in (None, "Listed"):
+            for offset in (0, 50):
+                kept, expected = {b"before": b"1"}, {b"before": b"1"}
+                end = await log.newest(("a", 0), offset, kept, kind)
+                keep_newest(await log.read("a", 0, offset, 1_000), expected, kind)
+                assert kept == expected
+                assert end == await log.end("a", 0)
+                assert await log.newest(("a", 0), end, {}, kind) == end
+
+    async def test_what_was_appended_is_counted_at_once(self, log: Log) -> None:
+        """Also by somebody else, before it can be read."""
+        self.only_for_durable_logs()
+        other = await self.another_handle()
+        for number in range(5):
+            (offset,) = await other.append([record("a", b"%d" % number)])
+            assert await log.appended("a", 0) > offset
 
     async def test_an_empty_append_is_nothing(self, log: Log) -> None:
         """It answers with no offsets."""

@@ -39,3 +39,11 @@ class TestKafkaLogWithAnnouncedTransactions(OnKafka, AppendContract, OwnershipCo
     @pytest.fixture(autouse=True)
     def _an_older_cluster(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("eventlib.log.kafka.cluster._finalized", lambda _: {})
+
+
+class TestKafkaLogThatCompresses(OnKafka, AppendContract):
+    """With batches that are compressed on their way and on the brokers."""
+
+    async def open_log(self, place: Path) -> Log:
+        prefix = blake2b(str(place).encode(), digest_size=6).hexdigest()
+        return await KafkaLog.open(f"{self.broker.url}/?prefix={prefix}.&compression=gzip")
