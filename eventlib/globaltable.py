@@ -13,7 +13,7 @@ from eventlib.errors import ContractError, EventlibError, Retryable, WiringError
 from eventlib.event import Event, Position, contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Reader, Record, TopicPartition, keep_newest
-from eventlib.tablefile import Copy, TableFile
+from eventlib.tablefile import TableFile, Values
 from eventlib.topic import Topic
 
 E = TypeVar("E", bound=Event)
@@ -48,7 +48,7 @@ class GlobalTable(Mapping[str, E]):
         self._file: TableFile | None = None
         if path is not None:
             self._file = TableFile(Path(path), [log.port.log_id, self._topic.name, event_type.__name__])
-        self._values: dict[bytes, bytes] = {}
+        self._values = Values()
         self._schemas = set[bytes]()
         self._passed: dict[TopicPartition, int] = {}
         self._kept: Mapping[TopicPartition, int] = {}
@@ -94,7 +94,7 @@ class GlobalTable(Mapping[str, E]):
         if position.topic == self._topic.name:
             offset = position.offset + 1
         elif position.topic == contract_of(self._event_type).topic.name:
-            offset = await self._log.port.appended(*place)  # written with the event itself, so it is there by now
+            offset = await self._log.port.written(*place)  # written with the event itself, so it is there by now
         else:
             raise ContractError(f"{position.topic} is not the topic of this table, which is {self._topic.name}")
         while (reader := self._followed()) and self._passed[place] < offset:
@@ -128,18 +128,19 @@ class GlobalTable(Mapping[str, E]):
 
     def __iter__(self) -> Iterator[str]:
         self._refuse_stale()
-        return map(bytes.decode, tuple(self._values))
+        return iter([key.decode() for key in self._values])
 
     async def _begin(self) -> None:
         """Begin with what the file has, if all of that is still so on the log."""
         places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
-        copy = None if self._file is None else await asyncio.to_thread(self._file.read)
-        ends = {place: await self._log.port.end(*place) for place in places} if copy is not None else {}
-        if copy is not None and all(copy.positions.get(place, -1) in range(end + 1) for place, end in ends.items()):
-            self._values, self._kept = copy
-            self._passed = {place: copy.positions[place] for place in places}
-        else:
-            self._values, self._passed = {}, dict.fromkeys(places, 0)
+        kept = None if self._file is None else await asyncio.to_thread(self._file.read)
+        if kept is not None:
+            ends = await asyncio.gather(*(self._log.port.end(*place) for place in places))
+            if all(kept[1].get(place, -1) in range(end + 1) for place, end in zip(places, ends, strict=True)):
+                self._values, self._kept = kept
+                self._passed = {place: self._kept[place] for place in places}
+                return
+        self._values, self._passed = Values(), dict.fromkeys(places, 0)
 
     async def _keep(self, file: TableFile) -> None:
         while True:
@@ -152,7 +153,7 @@ class GlobalTable(Mapping[str, E]):
             return
         positions = dict(self._passed)
         try:
-            for _ in file.write(Copy(self._values, positions)):
+            for _ in file.write(self._values, positions):
                 await asyncio.sleep(0)
             self._kept = positions
         except OSError as error:

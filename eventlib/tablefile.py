@@ -1,17 +1,17 @@
-"""The file in which a table is kept, so that a start reads from the log only what came since.
+"""Each key's value, in parts, and the file in which they are kept, so that a start reads from the log only what came since.
 
-It is made of pieces, each with its length and checksum in front: first what the table is of and how far it goes, as
-JSON; then keys and values, some thousand at a time.
+The file is made of pieces, each with its length and checksum in front: first what the table is of and how far it goes,
+as JSON; then for each part its keys, and its values.
 """
 
 import json
 import os
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from zlib import crc32
 
 from eventlib.log.port import TOMBSTONES_KEPT, TopicPartition
@@ -19,17 +19,58 @@ from eventlib.times import now_ms
 
 _FORM = 1
 _FRAME = struct.Struct("<II")
+_COUNT = struct.Struct("<I")
 _LENGTHS = "I"
-_PAIRS = 5_000
+_PARTS = 1 << 10
 # Four fifths, so that neither clocks nor a slow start bring a table near the moment when tombstones go.
 _LONGEST_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
+Packed = tuple[bytes, bytes]
+"""A part's keys and values, as they are in a file."""
 
-class Copy(NamedTuple):
-    """A table as of some moment: each key's value, and the next offset of each partition."""
 
-    values: dict[bytes, bytes]
-    positions: Mapping[TopicPartition, int]
+class Values(MutableMapping[bytes, bytes]):
+    """A value for each key, in parts by the key's checksum. One that comes from a file is unpacked when it is needed."""
+
+    def __init__(self, packed: Sequence[Packed | None] = (None,) * _PARTS, count: int = 0) -> None:
+        self._packed = [*packed]
+        self._parts: list[dict[bytes, bytes] | None] = [{} if each is None else None for each in packed]
+        self._left_packed = count
+
+    def __getitem__(self, key: bytes) -> bytes:
+        return self._part(crc32(key) % _PARTS)[key]
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        number = crc32(key) % _PARTS
+        part = self._parts[number]
+        if part is None:
+            part = self._part(number)
+        part[key] = value
+
+    def __delitem__(self, key: bytes) -> None:
+        del self._part(crc32(key) % _PARTS)[key]
+
+    def __len__(self) -> int:
+        return self._left_packed + sum(map(len, filter(None, self._parts)))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the keys; each part's as of when its turn comes."""
+        for number in range(_PARTS):
+            yield from tuple(self._part(number))
+
+    def packed(self) -> Iterator[Packed]:
+        """Yield every part; each as of when its turn comes."""
+        for packed, part in zip(self._packed, self._parts, strict=True):
+            yield (_joined(part or ()), _joined((part or {}).values())) if packed is None else packed
+
+    def _part(self, number: int) -> dict[bytes, bytes]:
+        part = self._parts[number]
+        if part is None:
+            keys, values = self._packed[number] or (b"", b"")
+            part = self._parts[number] = dict(zip(_parted(keys), _parted(values), strict=True))
+            self._packed[number] = None
+            self._left_packed -= len(part)
+        return part
 
 
 class TableFile:
@@ -40,46 +81,48 @@ class TableFile:
 
     def __init__(self, path: Path, subject: Sequence[str]) -> None:
         self._path = path
-        self._subject = [_FORM, *subject]
+        self._subject = [_FORM, _PARTS, *subject]
 
-    def read(self) -> Copy | None:
-        """Return what was kept; None when there is nothing that fits, or it is so old that tombstones may be missing."""
+    def read(self) -> tuple[Values, Mapping[TopicPartition, int]] | None:
+        """Return the values that were kept, and the next offset of each partition.
+
+        None when there is nothing that fits, or it is so old that tombstones may be missing.
+        """
         try:
             with self._path.open("rb") as file:
                 return self._read(_pieces(file))
         except (OSError, ValueError):
             return None
 
-    def write(self, copy: Copy) -> Iterator[None]:
-        """Write a copy, piece by piece: run through all of it, doing something else in between. Raises: OSError."""
-        keys, values = list(copy.values), list(copy.values.values())
-        about = [self._subject, now_ms(), len(keys), [[*place, at] for place, at in copy.positions.items()]]
-        return self._write(json.dumps(about).encode(), keys, values)
+    def write(self, values: Values, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
+        """Write values, part by part: run through all of it, doing something else in between.
 
-    def _write(self, about: bytes, keys: list[bytes], values: list[bytes]) -> Iterator[None]:
+        What changes meanwhile may be in the file or not: who goes on from `positions` reads it again.
+        Raises: OSError.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        about = [self._subject, now_ms(), [[*place, offset] for place, offset in positions.items()]]
         try:
             with beside.open("wb") as file:
-                _put(file, about)
-                for first in range(0, len(keys), _PAIRS):
-                    _put(file, _packed(keys[first : first + _PAIRS]))
-                    _put(file, _packed(values[first : first + _PAIRS]))
+                _put(file, json.dumps(about).encode())
+                for packed in values.packed():
+                    for piece in packed:
+                        _put(file, piece)
                     yield
             beside.replace(self._path)
         finally:
             beside.unlink(missing_ok=True)
 
-    def _read(self, pieces: Iterator[bytes]) -> Copy | None:
-        subject, written_at, count, positions = json.loads(next(pieces, b"[null, 0, 0, []]"))
+    def _read(self, pieces: Iterator[bytes]) -> tuple[Values, Mapping[TopicPartition, int]] | None:
+        subject, written_at, positions = json.loads(next(pieces, b"[null, 0, []]"))
         if subject != self._subject or not 0 <= now_ms() - written_at <= _LONGEST_MS:
             return None
-        values = dict[bytes, bytes]()
-        for keys, theirs in zip(pieces, pieces, strict=True):
-            values.update(zip(_unpacked(keys), _unpacked(theirs), strict=True))
-        if len(values) != count:
+        packed = [*zip(pieces, pieces, strict=True)]
+        if len(packed) != _PARTS:
             return None  # its end is missing
-        return Copy(values, {(topic, partition): at for topic, partition, at in positions})
+        count = sum(_COUNT.unpack_from(keys)[0] for keys, _ in packed)
+        return Values(packed, count), {(topic, partition): offset for topic, partition, offset in positions}
 
 
 def _put(file: BinaryIO, piece: bytes) -> None:
@@ -97,13 +140,12 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _packed(found: Sequence[bytes]) -> bytes:
-    lengths = array(_LENGTHS, map(len, found))
-    return b"".join(chain([len(found).to_bytes(4, "little"), lengths.tobytes()], found))
+def _joined(found: Collection[bytes]) -> bytes:
+    return b"".join([_COUNT.pack(len(found)), array(_LENGTHS, map(len, found)).tobytes(), *found])
 
 
-def _unpacked(piece: bytes) -> Iterable[bytes]:
+def _parted(piece: bytes) -> list[bytes]:
     lengths = array(_LENGTHS)
-    begin = 4 + lengths.itemsize * int.from_bytes(piece[:4], "little")
-    lengths.frombytes(piece[4:begin])
+    begin = _COUNT.size + lengths.itemsize * _COUNT.unpack_from(piece)[0]
+    lengths.frombytes(piece[_COUNT.size : begin])
     return [piece[first:last] for first, last in pairwise(accumulate(lengths, initial=begin))]

@@ -5,7 +5,7 @@ gaps). Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contra
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ def text_of(key: bytes) -> str:
         return key.decode("utf-8", "backslashreplace")
 
 
-def keep_newest(records: Iterable[Record], kept: dict[bytes, bytes], kind: str | None) -> None:
+def keep_newest(records: Iterable[Record], kept: MutableMapping[bytes, bytes], kind: str | None) -> None:
     """Fold records into each key's newest value, as `Log.newest` does."""
     for record in records:
         if record.key is None:
@@ -252,7 +252,9 @@ class Log(ABC):
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """Return up to `limit` records from `offset` on, in order; fewer only at the end. Never waits."""
 
-    async def newest(self, place: TopicPartition, offset: int, kept: dict[bytes, bytes], kind: str | None) -> int:
+    async def newest(
+        self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
+    ) -> int:
         """Fold a partition, from `offset` to its end, into each key's newest value, and return where that was.
 
         A key goes when its newest record is a tombstone, or not of type `kind` if one is given. Keys are their text in
@@ -272,7 +274,7 @@ class Log(ABC):
     async def end(self, topic: str, partition: int) -> int:
         """Return the offset that the next record will have."""
 
-    async def appended(self, topic: str, partition: int) -> int:
+    async def written(self, topic: str, partition: int) -> int:
         """Return the offset after all that an append has returned for, anywhere, even if `end` does not show it yet."""
         return await self.end(topic, partition)
 

@@ -152,7 +152,7 @@ class AppendContract(LogFixture):
         other = await self.another_handle()
         for number in range(5):
             (offset,) = await other.append([record("a", b"%d" % number)])
-            assert await log.appended("a", 0) > offset
+            assert await log.written("a", 0) > offset
 
     async def test_an_empty_append_is_nothing(self, log: Log) -> None:
         """It answers with no offsets."""

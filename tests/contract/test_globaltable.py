@@ -1,7 +1,7 @@
 """GlobalTable on every log: it begins with all there is, follows, forgets what is deleted, and says when it cannot."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -13,7 +13,7 @@ from eventlib.errors import ContractError, LogUnavailable
 from eventlib.foreign import Json
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.port import Reader, Record, TopicPartition
-from eventlib.tablefile import Copy, TableFile
+from eventlib.tablefile import TableFile, Values
 from eventlib.times import now_ms
 from tests.unit.small_services import noting
 
@@ -222,7 +222,7 @@ def folds(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition
     found, newest = dict[TopicPartition, int](), type(log.port).newest
 
     async def watched(
-        port: object, place: TopicPartition, offset: int, kept: dict[bytes, bytes], kind: str | None
+        port: object, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
     ) -> int:
         found[place] = offset
         return await newest(port, place, offset, kept, kind)  # type: ignore[arg-type]  # it is this class's own
@@ -288,7 +288,9 @@ async def test_a_table_kept_too_long_ago_or_beyond_the_end_counts_for_nothing(
                 assert set(began.values()) == {0}
         file = TableFile(path, [log.port.log_id, "goods.latest", "Listed"])
         beyond = {("goods.latest", p): 9 for p in range(GOODS.partitions)}
-        for _ in file.write(Copy({b"gone": b"x"}, beyond)):
+        gone = Values()
+        gone[b"gone"] = b"x"
+        for _ in file.write(gone, beyond):
             pass
         async with GlobalTable(log, Listed, path) as goods:
             assert list(goods) == ["A"]

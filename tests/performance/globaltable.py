@@ -2,8 +2,8 @@
 
 On a broker of its own, from compacted topics of 4 partitions: one with bare records, as others write them, and one with
 events as this library writes them (CloudEvents headers). In turns, each in a process of its own: a GlobalTable, the
-same from its file, a bare aiokafka consumer that keeps a dict, and a Kafka Streams GlobalKTable in memory. Prints a
-JSON object: seconds and CPU seconds from nothing open to all there (medians), and the process's largest size in MB.
+same from its file, a bare aiokafka consumer that keeps a dict, and a GlobalKTable of Kafka Streams. Prints a JSON
+object: seconds and CPU seconds from nothing open to all there (medians), and the process's largest size in MB.
 A process has been started and its modules or classes are loaded when time begins to count.
 """
 
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +22,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlib import Choreography, Event, GlobalTable, Topic, open_log
-from eventlib.broker import ClusterConfig, running_cluster
+from eventlib.broker import Cluster, ClusterConfig, running_cluster
+from eventlib.broker.jars import KAFKA, JarSet
+from eventlib.broker.java import find_java
 from eventlib.foreign import Json
 from eventlib.log.port import Log, Record
 from eventlib.times import now_ms
@@ -31,6 +34,7 @@ from tests.unit.small_services import noting
 _FAST = ("-Xmx1g", "-XX:+UseSerialGC")
 _AT_ONCE = 5_000
 _VALUE_BYTES = 100
+_PREFIX = "products."
 BARE = Topic("bare", partitions=4, compacted=True)
 OWN = Topic("own", partitions=4, compacted=True)
 
@@ -105,14 +109,13 @@ async def bare(url: str, kind: str, count: int) -> dict[str, float]:
     places = [TopicPartition(prefix + kind, partition) for partition in range(4)]
     consumer.assign(places)
     await consumer.seek_to_beginning()
-    left = sum((await consumer.end_offsets(places)).values())
     products = dict[bytes, bytes]()
     while any([await consumer.position(place) < end for place, end in (await consumer.end_offsets(places)).items()]):
         for records in (await consumer.getmany(timeout_ms=1_000)).values():
             for record in records:
                 products[record.key] = record.value
     found = _found(began, cpu)
-    assert left and len(products) >= count
+    assert len(products) >= count
     found["peak_mb"] = _peak_mb()
     await consumer.stop()
     return found
@@ -130,6 +133,21 @@ def _peak_mb() -> float:
 # --- the run
 
 
+def streams(broker: Cluster, scratch: Path) -> Callable[[str, str, int], tuple[str, ...]]:
+    """Return the command that loads a topic into a GlobalKTable."""
+    java, here = find_java(), Path(__file__).parent / "kafka_streams"
+    jars = JarSet("Kafka Streams", "kafka-streams", "kafka-streams", here / "jars.lock")
+    places = [each.fetched(java, each.default_place()) for each in (KAFKA, jars)]
+    path = os.pathsep.join([str(scratch), *(f"{place}/*" for place in places)])
+    subprocess.run([java.tool("javac"), "-cp", path, "-d", str(scratch), here / "GlobalProducts.java"], check=True)
+    address = broker.url.removeprefix("kafka://").strip("/")
+
+    def command(topic: str, store: str, count: int) -> tuple[str, ...]:
+        return (str(java.executable), "-cp", path, "GlobalProducts", address, topic, str(count), store)
+
+    return command
+
+
 def measured(*command: str) -> dict[str, float]:
     """Run a process, and return what it has measured."""
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -137,10 +155,11 @@ def measured(*command: str) -> dict[str, float]:
     return found
 
 
-def rounds(url: str, count: int, times: int) -> dict[str, Any]:
+def rounds(broker: Cluster, url: str, count: int, times: int) -> dict[str, Any]:
     """Measure all of them in turns, and return their medians."""
     found = dict[str, list[dict[str, float]]]()
     with tempfile.TemporaryDirectory() as place:
+        peer = streams(broker, Path(place))
         for kind in _KINDS:
             path = f"{place}/{kind}"
             me = (sys.executable, "-m", __spec__.name if __spec__ else "tests.performance.globaltable")
@@ -151,6 +170,8 @@ def rounds(url: str, count: int, times: int) -> dict[str, Any]:
                     "table": (*me, "table", *own),
                     "table from its file": (*me, "table", *own, path),
                     "bare aiokafka": (*me, "bare", *own),
+                    "Kafka Streams, memory": peer(f"{_PREFIX}{kind}", "memory", count),
+                    "Kafka Streams, RocksDB": peer(f"{_PREFIX}{kind}", "rocksdb", count),
                 }.items():
                     found.setdefault(f"{kind}: {name}", []).append(measured(*command))
     return {
@@ -167,11 +188,13 @@ def main(arguments: list[str]) -> None:
         case ["bare", url, kind, count]:
             print(json.dumps(asyncio.run(bare(url, kind, int(count)))))
         case _:
-            count, times = [*map(int, arguments), 1_000_000, 3][:2] if len(arguments) < 2 else map(int, arguments)
+            products, times = int(next(iter(arguments), 1_000_000)), int(next(iter(arguments[1:]), 3))
             with running_cluster(ClusterConfig(java_options=_FAST)) as broker:
-                url = f"{broker.url}/?prefix=products."
-                asyncio.run(fill(url, count))
-                print(json.dumps({**rounds(url, count, times), "load_average": os.getloadavg()[0]}, indent=1))
+                url = f"{broker.url}/?prefix={_PREFIX}"
+                asyncio.run(fill(url, products))
+                print(
+                    json.dumps({**rounds(broker, url, products, times), "load_average": os.getloadavg()[0]}, indent=1)
+                )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """From records to Kafka's batches, and back: an event's attributes are headers there (CloudEvents' Kafka binding)."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -151,7 +151,7 @@ def record_of(place: TopicPartition, raw: Any) -> Record:
 _NO_ATTRIBUTES: tuple[Any, ...] = (None,) * 8 + ((),)
 
 
-def _keep_newest(raws: Iterable[Any], kept: dict[bytes, bytes], kind: str | None) -> None:
+def _keep_newest(raws: Iterable[Any], kept: MutableMapping[bytes, bytes], kind: str | None) -> None:
     wanted = None if kind is None else ("ce_type", kind.encode())
     for raw in raws:
         key, value = raw.key, raw.value
@@ -194,7 +194,7 @@ class Chunk:
             self._batches = []
         return self._records
 
-    def keep_newest(self, offset: int, kept: dict[bytes, bytes], kind: str | None) -> None:
+    def keep_newest(self, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None) -> None:
         """Fold the records from `offset` on as `Log.newest` does, without making them. Raises: as `records` does."""
         if self._records is not None:
             keep_newest((record for record in self._records if record.offset >= offset), kept, kind)

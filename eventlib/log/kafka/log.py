@@ -1,6 +1,6 @@
 """The log on Apache Kafka: `KafkaLog.open`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Self
 
 from eventlib.errors import LogUnavailable
@@ -90,7 +90,9 @@ class KafkaLog(Log):
         """See `Log.read`."""
         return await self._looks.read(await self._place(topic, partition), offset, limit)
 
-    async def newest(self, place: TopicPartition, offset: int, kept: dict[bytes, bytes], kind: str | None) -> int:
+    async def newest(
+        self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
+    ) -> int:
         """See `Log.newest`; it makes no record of what it only folds."""
         return await self._looks.newest(await self._place(*place), offset, kept, kind)
 
@@ -103,9 +105,9 @@ class KafkaLog(Log):
         place = await self._place(topic, partition)
         return (await self._looks.ends([place]))[place]
 
-    async def appended(self, topic: str, partition: int) -> int:
-        """See `Log.appended`: a commit is answered before its records can be read."""
-        return await self._looks.appended(await self._place(topic, partition))
+    async def written(self, topic: str, partition: int) -> int:
+        """See `Log.written`: a commit is answered before its records can be read."""
+        return await self._looks.written(await self._place(topic, partition))
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""

@@ -1,7 +1,7 @@
 """Looking at partitions without following them: for restore, inspection, and where they begin and end."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 
 from eventlib.errors import LogUnavailable
 from eventlib.log.kafka.batches import Chunk
@@ -73,7 +73,9 @@ class Looks:
                 self._keep(place, chunk)
         return found
 
-    async def newest(self, place: TopicPartition, offset: int, kept: dict[bytes, bytes], kind: str | None) -> int:
+    async def newest(
+        self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
+    ) -> int:
         """See `Log.newest`."""
         end = (await self.ends([place]))[place]
         while offset < end:
@@ -90,8 +92,8 @@ class Looks:
         found = await offsets_at(self._cluster, places, LATEST)
         return {place: max(end, self._written.end(place)) for place, end in found.items()}
 
-    async def appended(self, place: TopicPartition) -> int:
-        """See `Log.appended`."""
+    async def written(self, place: TopicPartition) -> int:
+        """See `Log.written`."""
         return (await offsets_at(self._cluster, [place], LATEST, committed=False))[place]
 
     async def start(self, place: TopicPartition) -> int:
