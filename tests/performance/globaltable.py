@@ -32,6 +32,7 @@ from tests.performance.sagas import cpu_s
 from tests.unit.small_services import noting
 
 _FAST = ("-Xmx1g", "-XX:+UseSerialGC")
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 _AT_ONCE = 5_000
 _VALUE_BYTES = 100
 _PREFIX = "products."
@@ -143,7 +144,7 @@ def streams(broker: Cluster, scratch: Path) -> Callable[[str, str, int], tuple[s
     address = broker.url.removeprefix("kafka://").strip("/")
 
     def command(topic: str, store: str, count: int) -> tuple[str, ...]:
-        return (str(java.executable), "-cp", path, "GlobalProducts", address, topic, str(count), store)
+        return (str(java.executable), _QUIET, "-cp", path, "GlobalProducts", address, topic, str(count), store)
 
     return command
 
