@@ -271,15 +271,25 @@ def test_a_log_can_be_released_from_its_archive(tmp_path: Path) -> None:
 
 
 async def test_a_log_on_kafka_is_archived_too(broker: Cluster, tmp_path: Path) -> None:
-    url = f"{broker.url}/?prefix={token_hex(4)}."
-    log = await open_port(url)
-    await log.create_topics([Topic("facts", partitions=2)])
-    claim = await log.seize("teller", 0)
-    for turn in range(3):  # each transaction's marker takes an offset as well
-        await log.append([record("facts", b"%d-%d" % (turn, i), partition=i % 2) for i in range(9)], claim)
-        done = await archive(log, tmp_path)
-        assert (done.records, done.held, done.lost) == (9, False, ())
-        assert (await archive(log, tmp_path)).read == {}
-    assert await archived(tmp_path) == await everything(log)
-    assert len(await archived(tmp_path)) == 27
-    await log.close()
+    log = await open_port(f"{broker.url}/?prefix={token_hex(4)}.")
+    try:
+        await log.create_topics([Topic("facts", partitions=2)])
+        claim = await log.seize("teller", 0)
+        for turn in range(3):  # each transaction's marker takes an offset as well
+            await log.append([record("facts", b"%d-%d" % (turn, i), partition=i % 2) for i in range(9)], claim)
+            await _can_be_read(log, "facts", 2)
+            done = await archive(log, tmp_path)
+            assert (done.records, done.held, done.lost) == (9, False, ())
+            assert (await archive(log, tmp_path)).read == {}
+        assert await archived(tmp_path) == await everything(log)
+        assert len(await archived(tmp_path)) == 27
+    finally:
+        await log.close()
+
+
+async def _can_be_read(log: Log, topic: str, partitions: int) -> None:
+    """Wait until brokers have marked what they have answered as committed."""
+    async with asyncio.timeout(60):
+        for partition in range(partitions):
+            while await log.end(topic, partition) < await log.written(topic, partition):
+                await asyncio.sleep(0.01)
