@@ -25,6 +25,9 @@ test: setup      ## run the tests
 test-long: setup ## run the long tests too: the whole real file, many kills
 	$(RUN)pytest -m "slow or not slow"
 
+simulate: setup  ## play the shop under 10,000 schedules of faults, on all cores
+	$(RUN)eventlib simulate --schedules 10000
+
 check: setup     ## lint, types, import rules
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
@@ -41,4 +44,4 @@ lock: setup      ## renew requirements.lock
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup demo test test-long check bench lock clean
+.PHONY: help setup demo test test-long simulate check bench lock clean

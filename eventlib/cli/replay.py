@@ -11,9 +11,9 @@ from eventlib.cli.project import load_choreography
 from eventlib.cli.replay_output import print_gate, print_report
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
+from eventlib.processes import cores, in_processes
 from eventlib.replay import Gate, Part, Report, replay
 from eventlib.replay.flights import Flights
-from eventlib.replay.parts import cores, in_parts
 from eventlib.replay.report import NOTHING_COMPARED, merged
 from eventlib.replay.strands import Standing, standing
 from eventlib.runtime import collect_garbage_seldom
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 _OBJECTS = 500_000
 """More than a replay holds in its window: as long as that moves on there is nothing to collect."""
+_MOST_PROCESSES = 4
+"""How many share a replay at most: every one of them reads the whole log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,17 @@ class _Replayer:
 
     def report(self, sagas: Collection[str] | None = None) -> Report:
         """Return what differs, of some sagas or of all."""
+        count = min(cores(), _MOST_PROCESSES)
 
-        def work(part: Part) -> Report:
+        def work(index: int) -> Report:
+            part = Part(index, count)
             return self._opened(
                 lambda log: replay(
                     log, services=self._services, since=self._since, sagas=sagas, limit=self._limit, part=part
                 )
             )
 
-        return merged(in_parts(work, cores()), self._limit)
+        return merged(in_processes(work, count), self._limit)
 
     def gate(self) -> Gate:
         """Return how the sagas in flight stand, and what differs for them."""

@@ -18,8 +18,10 @@ from eventlib.simulate.diagram import arrows, mermaid
 from eventlib.simulate.exhaustive import explore
 from eventlib.simulate.files import load, save_failure
 from eventlib.simulate.scenario import Scenario
-from eventlib.simulate.search import Case, Failure, Searched, play_again, search
+from eventlib.simulate.search import Case, Extent, Failure, Searched, play_again, search
 from eventlib.simulate.stage import Stage
+
+_REFRESHED_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +34,17 @@ class Wish:
     as_json: bool
 
 
-def print_searched(wish: Wish, schedules: int, orders: int, seed: int, save: Path | None) -> int:
+def print_searched(wish: Wish, extent: Extent, save: Path | None) -> int:
     """Play schedules, print what came of it, and return the exit code: 1 when a law is broken."""
     case = _case(wish)
-    searched = _searched(case, schedules, orders, seed, show=not wish.as_json)
+    searched = _searched(case, extent, show=not wish.as_json)
     failure = searched.failure
     path: Path | None = None
     if failure is not None:
         path = save or Path("var/simulate") / f"{failure.breach.law.name}.json"
         save_failure(path, case.stage.declared.name, case.stage.code_version, failure)
     if wish.as_json:
-        output.print_json([_json(searched, orders, seed, path)])
+        output.print_json([_json(searched, extent, path)])
         return int(failure is not None)
     console = output.terminal()
     _print_counts(console, searched, len(case.stage.declared.laws))
@@ -109,26 +111,37 @@ def _case(wish: Wish) -> Case:
     return Case(Stage(choreography), scenario)
 
 
-def _searched(case: Case, schedules: int, orders: int, seed: int, *, show: bool) -> Searched:
+def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:
     if not show:
-        return search(case, schedules, orders, seed, lambda _played, _shrinks: None)
+        return search(case, extent, lambda _played, _shrinks: None)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("schedules", total=schedules)
+    # Refreshed by hand: a bar that refreshes itself is a thread, and processes are forked beside it.
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+        bar = progress.add_task("schedules", total=extent.schedules)
+        shown_at = 0.0
 
         def played(count: int, shrinks: bool) -> None:
-            progress.update(bar, completed=min(count, schedules), description="shrinking" if shrinks else "schedules")
+            nonlocal shown_at
+            now = perf_counter()
+            if now - shown_at >= _REFRESHED_EVERY_S:
+                shown_at = now
+                what = "shrinking" if shrinks else "schedules"
+                progress.update(bar, completed=min(count, extent.schedules), description=what, refresh=True)
 
-        return search(case, schedules, orders, seed, played)
+        return search(case, extent, played)
 
 
 def _print_counts(console: Console, searched: Searched, laws: int) -> None:
-    rate = searched.schedules / searched.seconds if searched.seconds else 0
+    played = searched.played
+    rate = played.schedules / searched.seconds if searched.seconds else 0
     what = "No law is broken" if searched.failure is None else "A law is broken"
     console.print(
-        f"{what}: {searched.schedules:,} schedules, {searched.steps:,} steps, {laws} laws and those of any log, "
-        f"{searched.seconds:.1f} s, {rate:,.0f} schedules/s."
+        f"{what}: {played.schedules:,} schedules of {played.orders:,} orders, {played.steps:,} steps, {laws} laws and "
+        f"those of any log, {searched.seconds:.1f} s, {rate:,.0f} schedules/s."
     )
+    if searched.failure is None:
+        for fault, times in played.faults.most_common():
+            console.print(Text(f"{times:>11,}  {fault}"))
 
 
 def _print_failure(console: Console, failure: Failure, wish: Wish) -> None:
@@ -144,13 +157,15 @@ def _print_failure(console: Console, failure: Failure, wish: Wish) -> None:
     console.print(Text(f"  not so for {breach.law.key} {breach.key}: {breach.what_was_known}"))
 
 
-def _json(searched: Searched, orders: int, seed: int, path: Path | None) -> dict[str, object]:
-    failure = searched.failure
+def _json(searched: Searched, extent: Extent, path: Path | None) -> dict[str, object]:
+    failure, played = searched.failure, searched.played
     return {
-        "seed": seed,
-        "orders": orders,
-        "schedules": searched.schedules,
-        "steps": searched.steps,
+        "seed": extent.seed,
+        "orders": extent.orders,
+        "schedules": played.schedules,
+        "orders_played": played.orders,
+        "steps": played.steps,
+        "faults": dict(played.faults.most_common()),
         "seconds": round(searched.seconds, 3),
         "file": None if path is None else str(path),
         "failure": None if failure is None else _failure_json(failure),

@@ -22,6 +22,16 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Which schedules: the same seed, the same ones.")
     ] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="How many processes share the schedules. [dim]Default: the cores there are[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(
@@ -75,6 +85,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib simulate --replay var/simulate/money_is_conserved.json
     """
     from eventlib.cli.simulating import Wish, print_explored, print_replayed, print_searched
+    from eventlib.processes import cores
+    from eventlib.simulate.search import Extent
 
     place = Place.of(context, app, None)
     wish = Wish(place.app, scenario, diagram, as_json)
@@ -82,4 +94,4 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
         raise typer.Exit(print_explored(wish))
     if replay is not None:
         raise typer.Exit(print_replayed(wish, replay))
-    raise typer.Exit(print_searched(wish, schedules, orders, seed, save))
+    raise typer.Exit(print_searched(wish, Extent(schedules, orders, seed, workers or cores()), save))

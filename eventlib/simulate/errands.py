@@ -86,6 +86,8 @@ class Errands:
         world = self._world
         going = self._going(errand, call)
         harmless = going is Going.ANSWERS
+        if not harmless:
+            world.faults[f"a call {going.value}"] += 1
         world.story.call(str(owner), call.port, f"{call.method} {going.value}", harmless=harmless)
         if going is Going.FAILS:
             return Reply(error=Terminal("simulated: it will never do that")), 0

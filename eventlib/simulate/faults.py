@@ -56,7 +56,8 @@ class Faults:
             owner.skew_ms = 0
             owner.interrupted = None
 
-    def _tell(self, what: str, owner: Owner | None = None) -> None:
+    def _tell(self, fault: Fault, what: str, owner: Owner | None = None) -> None:
+        self._world.faults[fault.value] += 1
         self._world.story.fault(what, OUTSIDE if owner is None else str(owner))
 
     def _owner(self, departure: Departure) -> Owner | None:
@@ -71,7 +72,7 @@ class Faults:
 
     def _jump(self, by_ms: int) -> None:
         self._world.now_ms += by_ms
-        self._tell(f"time passes: it is {by_ms / 1000:,.0f} s later")
+        self._tell(Fault.TIME, f"time passes: it is {by_ms / 1000:,.0f} s later")
         self._world.look_all()
 
     def _halt(self, departure: Departure) -> None:
@@ -81,7 +82,7 @@ class Faults:
             return
         name = owner.service.name
         self._world.halted[name] = []
-        self._tell(f"all of {name} stands still, for days")
+        self._tell(Fault.HALT, f"all of {name} stands still, for days")
         self._world.add(Move("days pass", name, _DAYS_MS[departure.how % len(_DAYS_MS)]), after=_AT_REST)
 
     def _pass_days(self, move: Move) -> None:
@@ -111,7 +112,7 @@ class Faults:
                 other = others[departure.long % len(others)]
                 event = other.model_copy(update={field: getattr(event, field)})
                 what = f"{what}, with another body"
-        self._tell(what)
+        self._tell(Fault.AGAIN, what)
         world.publish(event, idempotency_key)
 
     def _crash(self, departure: Departure) -> None:
@@ -130,7 +131,7 @@ class Faults:
 
     def _die(self, owner: Owner, departure: Departure, where: str) -> None:
         world = self._world
-        self._tell(f"dies {where}", owner)
+        self._tell(Fault.CRASH, f"dies {where}", owner)
         world.end(owner)
         if world.owners.get(owner.task) is owner:
             self._replace(owner, departure)
@@ -149,7 +150,7 @@ class Faults:
             return
 
         def stand_still() -> None:
-            self._tell("stands still before its append", owner)
+            self._tell(Fault.STALL, "stands still before its append", owner)
             self._world.add(Move("resume", owner), after=1 + departure.long)
             if departure.how % 2:
                 self._take_over(owner, departure)
@@ -164,7 +165,7 @@ class Faults:
     def _take_over(self, owner: Owner, departure: Departure) -> None:
         """Let another process take a task over whose owner still lives."""
         if self._world.owners.get(owner.task) is owner and owner.alive:
-            self._tell("is given up for dead, but lives", owner)
+            self._tell(Fault.ZOMBIE, "is given up for dead, but lives", owner)
             owner.is_given_up = True
             self._replace(owner, departure)
 
@@ -181,7 +182,7 @@ class Faults:
         if record.key is not None and names:
             broken = (names[departure.how % len(names)], record.key.decode())
             world.stage.broken.add(broken)
-            self._tell(f"the handlers of {broken[0]} raise for {broken[1]}", owner)
+            self._tell(Fault.BUG, f"the handlers of {broken[0]} raise for {broken[1]}", owner)
             world.add(Move("mend", None, broken), after=1 + departure.long // 4)
 
     def _mend(self, move: Move) -> None:
@@ -189,7 +190,7 @@ class Faults:
 
     def _take_log_away(self, departure: Departure) -> None:
         self._world.port.refuses = True
-        self._tell("the log refuses appends")
+        self._tell(Fault.AWAY, "the log refuses appends")
         self._world.add(Move("log is back"), after=1 + departure.long // 4)
 
     def _bring_log_back(self, _move: Move) -> None:
@@ -197,13 +198,14 @@ class Faults:
 
     def _flush(self, _departure: Departure) -> None:
         world = self._world
+        world.faults[Fault.FLUSH.value] += 1
         for owner in world.owners.values():
             if owner.alive:
                 owner.worker.task.state.flush()
                 world.disks.keep(owner.task, owner.worker.task.state.store, world.now_ms)
 
     def _compact(self, _departure: Departure) -> None:
-        self._tell("the log is compacted")
+        self._tell(Fault.COMPACTION, "the log is compacted")
         driven(self._world.port.compact())
 
     def _set_clock(self, departure: Departure) -> None:
@@ -211,7 +213,7 @@ class Faults:
         if owner is not None:
             self._world.judge.log_laws.clocks_are_right = False
             owner.skew_ms = _SKEWS_MS[departure.how % len(_SKEWS_MS)]
-            self._tell(f"its clock is off by {owner.skew_ms / 1000:,.0f} s", owner)
+            self._tell(Fault.CLOCK, f"its clock is off by {owner.skew_ms / 1000:,.0f} s", owner)
             self._world.look(owner)
 
 

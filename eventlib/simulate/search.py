@@ -3,16 +3,22 @@
 Only this module imports Hypothesis.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from random import Random
 from time import perf_counter
+from typing import NamedTuple
 
-from eventlib.errors import WiringError
+from eventlib.errors import Terminal, WiringError
 from eventlib.laws import Breach
+from eventlib.processes import in_processes
 from eventlib.simulate.choices import Choice, Choices, Recorded, drawn_from
 from eventlib.simulate.scenario import Scenario
 from eventlib.simulate.schedule import BrokenLaw, Schedule
+from eventlib.simulate.shared import Played, Progress, Shared
 from eventlib.simulate.stage import Stage
 from eventlib.simulate.story import Line
 
@@ -48,36 +54,49 @@ class Failure:
     story: tuple[Line, ...]
 
 
-@dataclass(frozen=True)
-class Searched:
-    """What a search came to: how many schedules and steps were played in which time, and what was found."""
+class Extent(NamedTuple):
+    """How much is searched: so many schedules, each of up to so many orders; the same seed gives the same ones.
+
+    `workers` processes share them; however many those are, the same is found.
+    """
 
     schedules: int
-    steps: int
+    orders: int
+    seed: int
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search came to: what was played up to the first failure, in which time, and that failure."""
+
+    played: Played
     seconds: float
     failure: Failure | None
 
 
-Progress = Callable[[int, bool], None]
-"""Told of every schedule: how many were played, and whether a failure is being shrunk by now."""
+def search(case: Case, extent: Extent, progress: Progress) -> Searched:
+    """Play schedules until a law breaks, or all of them were played.
 
-
-def search(case: Case, schedules: int, orders: int, seed: int, progress: Progress) -> Searched:
-    """Play schedules until a law breaks, or all of them were played; the same seed gives the same schedules.
-
-    They have from one to so many orders by turns: what one order can break is found, and told, with one.
+    They have from one to so many orders by turns: what one order can break is found, and told, with one. Of several
+    failures the first by number counts, whichever was found first. Call it while this process has no other thread.
+    Raises: Terminal when a failure does not come again, or a process has died.
     """
     began = perf_counter()
-    played = _Played(case, progress)
-    at_once = min(_AT_ONCE, -(-schedules // orders))
-    for number, first in enumerate(range(0, schedules, at_once)):
-        played.orders = 1 + number % orders
-        _search_some(played, min(at_once, schedules - first), seed * _FAR_APART + number)
-        if played.broken is not None:
-            break
-    seconds = perf_counter() - began
-    failure = None if played.broken is None else play_again(case, played.orders, Recorded(played.broken))
-    return Searched(played.schedules, played.steps, seconds, failure)
+    runs = _runs(extent)
+    shared = Shared(len(runs), progress)
+    plays = partial(_play_shared, case, runs, shared)
+    found = dict(chain.from_iterable(in_processes(plays, min(extent.workers, len(runs)))))
+    first = min((number for number, played in found.items() if played.is_broken), default=None)
+    played = Played()
+    for number, of_run in found.items():
+        if first is None or number <= first:
+            played.add(of_run)
+    failure = None
+    if first is not None:
+        choices = _shrunk(case, runs[first], lambda: progress(played.schedules, True))
+        failure = play_again(case, runs[first].orders, Recorded(choices))
+    return Searched(played, perf_counter() - began, failure)
 
 
 def play_again(case: Case, orders: int, choices: Recorded) -> Failure | None:
@@ -90,51 +109,98 @@ def play_again(case: Case, orders: int, choices: Recorded) -> Failure | None:
     return None
 
 
-class _Played:
-    """Plays schedules, counts them, and keeps the choices of the last one that broke a law."""
+class _Run(NamedTuple):
+    """Schedules that one run of Hypothesis draws."""
 
-    def __init__(self, case: Case, progress: Progress) -> None:
-        self.orders = 1
-        self.schedules = 0
-        self.steps = 0
-        self.broken: tuple[Choice, ...] | None = None
-        self._case = case
-        self._progress = progress
+    schedules: int
+    orders: int
+    seed: int
 
-    def play(self, random: Random) -> None:
-        """Play one schedule. Raises: BrokenLaw."""
-        choose = drawn_from(random)
-        schedule = self._case.schedule(self.orders, choose)
-        if self.broken is None:
-            self.schedules += 1
-        try:
-            schedule.play()
-        except BrokenLaw as broken:
-            self.broken = tuple(choose.made)
+
+def _runs(extent: Extent) -> list[_Run]:
+    at_once = min(_AT_ONCE, -(-extent.schedules // extent.orders))
+    return [
+        _Run(min(at_once, extent.schedules - first), 1 + number % extent.orders, extent.seed * _FAR_APART + number)
+        for number, first in enumerate(range(0, extent.schedules, at_once))
+    ]
+
+
+def _play_shared(case: Case, runs: Sequence[_Run], shared: Shared, index: int) -> list[tuple[int, Played]]:
+    """Play those of the runs that fall to one process, and return by number what each came to."""
+    found = list[tuple[int, Played]]()
+    while (number := shared.take()) is not None:
+        played = _play(case, runs[number], partial(shared.tell, index))
+        if played.is_broken:
+            shared.end(number)
+        found.append((number, played))
+    return found
+
+
+def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
+    """Play a run up to its first failure."""
+    played = Played()
+
+    def each(random: Random) -> None:
+        schedule = case.schedule(run.orders, drawn_from(random))
+        broken = _broken_by(schedule)
+        if not played.is_broken:
+            played.count(schedule, run.orders)
+            played.is_broken = broken is not None
+            tell()
+        if broken is not None:
             raise _as_its_law(broken) from broken
-        finally:
-            self.steps += schedule.world.agenda.step
-            self._progress(self.schedules, self.broken is not None)
+
+    _draw(run, each, Phase.generate)
+    return played
 
 
-def _search_some(played: _Played, schedules: int, seed: int) -> None:
-    @seeded(seed)
+def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ...]:
+    """Play a run again, shrink its first failure, and return the choices of the shortest schedule that breaks the law."""
+    choices: tuple[Choice, ...] | None = None
+
+    def each(random: Random) -> None:
+        nonlocal choices
+        choose = drawn_from(random)
+        broken = _broken_by(case.schedule(run.orders, choose))
+        tell()
+        if broken is not None:
+            choices = tuple(choose.made)
+            raise _as_its_law(broken) from broken
+
+    _draw(run, each, Phase.generate, Phase.shrink)
+    if choices is None:
+        raise Terminal(
+            "a schedule broke a law, and not when it was played again: what the services do depends on chance"
+        )
+    return choices
+
+
+def _broken_by(schedule: Schedule) -> BrokenLaw | None:
+    try:
+        schedule.play()
+    except BrokenLaw as broken:
+        return broken
+    return None
+
+
+def _draw(run: _Run, play: Callable[[Random], None], *phases: Phase) -> None:
+    """Let Hypothesis draw a run's schedules, up to one that breaks a law."""
+
+    @seeded(run.seed)
     @settings(
-        max_examples=schedules,
+        max_examples=run.schedules,
         database=None,
         deadline=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=phases,
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
     @given(st.randoms(use_true_random=False))
     def each(random: Random) -> None:
-        played.play(random)
+        play(random)
 
-    try:
+    with suppress(_LawIsBroken):
         each()
-    except _LawIsBroken:
-        return
 
 
 class _LawIsBroken(Exception):

@@ -5,6 +5,7 @@ courses, changelogs and restoring. What is simulated is what surrounds them: who
 what the outside answers, which process dies where.
 """
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -35,7 +36,8 @@ StartEffect = Callable[[Owner, Record, Event | None], None]
 class World:
     """One schedule's world; moves on its agenda are done by whoever registers for their kind in `doers`.
 
-    `halted` are the services that stand still just now, each with the moves that wait until it goes on.
+    `halted` are the services that stand still just now, each with the moves that wait until it goes on; `faults` counts
+    what went wrong.
     """
 
     def __init__(self, stage: Stage, scenario: Scenario, choose: Choices, plan: Plan, story: Story) -> None:
@@ -53,6 +55,7 @@ class World:
         self.disks = Disks()
         self.scenario = scenario
         self.outside = dict(scenario.ports(choose))
+        self.faults = Counter[str]()
         self.requests: list[Event] = []
         self.asked: list[int] = []
         self.owners: dict[tuple[str, int], Owner] = {}

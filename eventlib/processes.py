@@ -1,4 +1,4 @@
-"""A replay shared out over processes: each takes every so many-th task, and opens the log for itself."""
+"""Work shared out over forked processes, each of which does a part of it."""
 
 import multiprocessing
 import os
@@ -11,23 +11,20 @@ from multiprocessing.process import BaseProcess
 from typing import TypeVar, cast
 
 from eventlib.errors import Terminal
-from eventlib.replay.part import Part
 
 T = TypeVar("T")
-Work = Callable[[Part], T]
-
-MOST = 4
-"""How many processes share a replay at most: every one of them reads the whole log."""
+Work = Callable[[int], T]
+"""Work that is told which part of it falls to this process, from 0."""
 
 
 def cores() -> int:
-    """Return how many processes can share a replay on this machine; 1 where none can be forked."""
+    """Return how many processes can share work on this machine; 1 where none can be forked."""
     if "fork" not in multiprocessing.get_all_start_methods():
         return 1
-    return min(MOST, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_parts(work: Work[T], count: int) -> list[T]:
+def in_processes(work: Work[T], count: int) -> list[T]:
     """Do work in `count` parts, one of them here and each of the others in a forked process; return what each found.
 
     Call it while this process has no other thread and no log open. Raises: what the work raises; Terminal when a
@@ -35,9 +32,9 @@ def in_parts(work: Work[T], count: int) -> list[T]:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    others = [_forked(work, Part(index, count)) for index in range(1, count)]
+    others = [_forked(work, index) for index in range(1, count)]
     try:
-        return [work(Part(0, count)), *(_found(told) for told, _ in others)]
+        return [work(0), *(_found(told) for told, _ in others)]
     finally:
         for told, process in others:
             told.close()
@@ -45,19 +42,19 @@ def in_parts(work: Work[T], count: int) -> list[T]:
             process.join()
 
 
-def _forked(work: Work[T], part: Part) -> tuple[Connection, BaseProcess]:
+def _forked(work: Work[T], index: int) -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_tell, args=(theirs, work, part), daemon=True)
+    process = context.Process(target=_tell, args=(theirs, work, index), daemon=True)
     process.start()
     theirs.close()
     return mine, process
 
 
-def _tell(out: Connection, work: Work[object], part: Part) -> None:
+def _tell(out: Connection, work: Work[object], index: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who began this hears it too, and ends it
     try:
-        found = work(part)
+        found = work(index)
     except Exception as error:  # noqa: BLE001  whatever it is, it is raised where the work was begun
         try:
             out.send(pickle.loads(pickle.dumps(error)))  # noqa: S301  only to see whether it survives the way
