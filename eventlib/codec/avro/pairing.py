@@ -7,6 +7,7 @@ the writer did not know is filled in by the class itself.
 
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -48,8 +49,7 @@ def validator_of(cls: type) -> Callable[[Any], Any]:
 
     Lax and by name: an Avro list becomes the tuple that the field wants, and a field has no alias on the wire.
     """
-    validate = TypeAdapter(cls).validator.validate_python
-    return lambda raw: validate(raw, strict=False, by_alias=False, by_name=True)
+    return partial(TypeAdapter(cls).validator.validate_python, strict=False, by_alias=False, by_name=True)
 
 
 class Pairing:

@@ -7,8 +7,9 @@ from typing import Any
 from fastavro import parse_schema, schemaless_reader
 from pydantic import ValidationError
 
-from eventlib.codec.avro.guard import guard_of
+from eventlib.codec.avro.guard import Guard, guard_of
 from eventlib.codec.avro.pairing import Pairing, validator_of
+from eventlib.codec.avro.quick import Reader, quick_reader_of
 from eventlib.codec.avro.types import Json, Record, schema_json, without_logical_types
 from eventlib.errors import ContractError
 from eventlib.validation import sentence_of
@@ -35,22 +36,34 @@ def reader_of(record: Record, writer: Json, header_bytes: int) -> Callable[[byte
         raise
     except Exception as error:  # a schema on the log may be anything
         raise ContractError(f"{record.name} cannot be read from the schema that wrote it: {error!s:.300}") from error
-    named, validate = pairing.named, validator_of(record.cls)
+    plain = same and guard is None and not pairing.named
+    raw_of = (quick_reader_of(written) if plain else None) or _fastavro(written, wanted, guard, named=pairing.named)
+    validate = validator_of(record.cls)
 
     def read(data: bytes) -> Any:
         try:
-            if guard is not None:
-                guard(data, header_bytes)
-            body = BytesIO(data)
-            body.seek(header_bytes)
-            raw = schemaless_reader(body, written, wanted, return_named_type=named)
-            if body.tell() != len(data):
-                raise ValueError(f"{len(data) - body.tell()} bytes are left over")  # noqa: TRY301  a call more is felt here
+            raw, end = raw_of(data, header_bytes)
+            if end != len(data):
+                raise ValueError(f"{len(data) - end} bytes are left over")  # noqa: TRY301  a call more is felt here
             return validate(raw if convert is None else convert(raw))
         except ValidationError as error:
             raise ContractError(f"{record.name}: {sentence_of(error)}") from error
         except Exception as error:  # bytes from outside can raise anything in fastavro
             raise ContractError(f"{record.name}: the bytes do not fit the schema: {_reason(error)}") from error
+
+    return read
+
+
+def _fastavro(written: Json, wanted: Json | None, guard: Guard | None, *, named: bool) -> Reader:
+    """Return the reader of whatever a schema has written, resolved to the schema that is wanted."""
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        if guard is not None:
+            guard(data, at)
+        body = BytesIO(data)
+        body.seek(at)
+        raw = schemaless_reader(body, written, wanted, return_named_type=named)
+        return raw, body.tell()
 
     return read
 
