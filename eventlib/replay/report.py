@@ -56,6 +56,12 @@ class Difference:
     now: Sequence[Telling]
     why: str = ""
 
+    @property
+    def place(self) -> tuple[int, str, str, str, int, int, str]:
+        """Where it stands among all differences: by time, and at one time wherever it was found."""
+        given = self.input
+        return self.at_ms, self.handler, self.key, given.topic, given.partition, given.offset, given.id
+
 
 @dataclass(frozen=True, slots=True)
 class HandlerReport:
@@ -134,11 +140,20 @@ class Tally:
             sagas.add(difference.saga)
         if difference.kind in _SILENT and len(self._silent) < MOST_SAGAS:
             self._silent.add(difference.saga)
-        if difference.saga not in self._first and len(self._first) < self._limit:
+        known = self._first.get(difference.saga)
+        if known is None or difference.place < known.place:
             self._first[difference.saga] = difference
+            if len(self._first) > 2 * self._limit:
+                self._keep_first()
+
+    def _keep_first(self) -> None:
+        """Keep the first sagas only: which these are depends on the differences alone, not on who found them when."""
+        first = sorted(self._first.values(), key=lambda difference: difference.place)
+        self._first = {difference.saga: difference for difference in first[: self._limit]}
 
     def report(self, events: int) -> Report:
         """Return what was found."""
+        self._keep_first()
         handlers = [
             HandlerReport(name, self.decisions[name], self._differences[name], _sorted(self._sagas.get(name, ())))
             for name in sorted(self.decisions.keys() | self._differences.keys())
@@ -149,16 +164,16 @@ class Tally:
             self.decisions.total(),
             tuple(handlers),
             tuple(self._first.values()),
-            tuple(self.unknown),
-            tuple(self.notes),
+            tuple(sorted(self.unknown)),
+            tuple(sorted(self.notes)),
             _sorted(self._silent),
         )
 
 
 def merged(reports: Sequence[Report], limit: int) -> Report:
-    """Return several parts' reports as one."""
+    """Return several parts' reports as one, equal to that of the whole."""
     tally = Tally(limit)
-    for difference in sorted((d for report in reports for d in report.first), key=lambda d: d.at_ms):
+    for difference in (each for report in reports for each in report.first):
         tally.add(difference)
     first = tally.report(0).first
     names = sorted({handler.handler for report in reports for handler in report.handlers})
@@ -168,8 +183,8 @@ def merged(reports: Sequence[Report], limit: int) -> Report:
         sum(report.decisions for report in reports),
         tuple(_joined(name, reports) for name in names),
         first,
-        tuple(each for report in reports for each in report.unknown),
-        tuple(dict.fromkeys(each for report in reports for each in report.notes)),
+        tuple(sorted(each for report in reports for each in report.unknown)),
+        _sorted(each for report in reports for each in report.notes),
         _sorted(saga for report in reports for saga in report.silent),
     )
 
@@ -184,8 +199,8 @@ def _joined(name: str, reports: Iterable[Report]) -> HandlerReport:
     )
 
 
-def _sorted(sagas: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(sagas)))
+def _sorted(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(texts)))
 
 
 MOST_SAGAS = 100_000

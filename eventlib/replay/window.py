@@ -4,7 +4,6 @@ An event is wanted by the tasks that take it as an input, and where its service 
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import compress
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord
@@ -36,6 +35,9 @@ Moment = tuple[str, int]
 SaidBy = tuple[str | None, str | None, str | None]
 """The decider that said something (`service/decider`), its key, and the event that it names as its cause."""
 
+Sayer = tuple[str | None, str | None]
+"""The decider that said something, and its key."""
+
 
 class Said:
     """What a service has said at a moment: how much of it was read, and what nobody has claimed yet."""
@@ -60,8 +62,8 @@ class Window:
     def __init__(self, log: EventLog, part: Part, services: Iterable[Service]) -> None:
         self._log = log
         self._part = part
-        self._services = {service.speaks_as: service for service in services}
-        self._sayers: dict[tuple[str | None, str | None], str | None] = {}
+        self._services = {service.speaks_as: (service, service.inputs[0]) for service in services if service.inputs}
+        self._sayers: dict[Sayer, str | None] = {}
         self._foreign = log.foreigners.topics
         self._said: dict[Moment, Said] = {}
         self._strips: dict[TopicPartition, Strip] = {}
@@ -160,17 +162,24 @@ class Window:
             strip.ended = True
             return
         self.events += len(records)
-        sayers = [self._sayer(record) for record in records]
-        wanted = [sayer is not None or strip.is_input(r) for r, sayer in zip(records, sayers, strict=True)]
-        items = await self.decoded([*compress(records, wanted)])
-        for item, sayer in zip(items, compress(sayers, wanted), strict=True):
+        types, known = strip.types, self._sayers
+        wanted, sayers = list[Record](), list[str | None]()
+        for record in records:
+            name = record.source, record.subject
+            sayer = known[name] if name in known else self._sayer(name)
+            if sayer is not None or types is None or record.type in types:
+                wanted.append(record)
+                sayers.append(sayer)
+        inputs = list[Item]()
+        for item, sayer in zip(await self.decoded(wanted), sayers, strict=True):
             if sayer is not None:
                 self._note(sayer, item)
-        inputs = [item for item in items if strip.is_input(item[0])]
+            if types is None or item[0].type in types:
+                inputs.append(item)
         strip.items += inputs
         self._kept += len(inputs)
         strip.next = records[-1].offset + 1
-        strip.newest_ms = max(strip.newest_ms, *(record.timestamp_ms for record in records))
+        strip.newest_ms = max(strip.newest_ms, *[record.timestamp_ms for record in records])
         while self._kept > _KEPT:
             longest = max(self._strips.values(), key=lambda each: len(each.items))
             self._kept -= longest.drop((len(longest.items) + 1) // 2)
@@ -189,23 +198,19 @@ class Window:
         else:
             items.append(item)
 
-    def _sayer(self, record: Record) -> str | None:
-        """Return the service that said an event, when one of its tasks is in this part."""
-        name = record.source, record.subject
-        try:
-            return self._sayers[name]
-        except KeyError:
-            if len(self._sayers) > _SAYERS:
-                self._sayers.clear()
-            sayer = self._sayers[name] = self._found_sayer(*name)
-            return sayer
-
-    def _found_sayer(self, source: str | None, subject: str | None) -> str | None:
-        service = self._services.get((source or "").partition("/")[0])
-        if service is None:
-            return None
-        home = service.inputs[0].partition_of((subject or "").encode())
-        return service.name if self._part.has(service, home) else None
+    def _sayer(self, name: Sayer) -> str | None:
+        """Return the service that said an event, by its source and subject, when one of its tasks is in this part."""
+        if len(self._sayers) > _SAYERS:
+            self._sayers.clear()
+        source, subject = name
+        said_by = self._services.get((source or "").partition("/")[0])
+        sayer = None
+        if said_by is not None:
+            service, keyed = said_by
+            if self._part.has(service, keyed.partition_of((subject or "").encode())):
+                sayer = service.name
+        self._sayers[name] = sayer
+        return sayer
 
     async def decoded(self, records: list[Record]) -> list[Item]:
         """Return records as their deciders see them, each with its event, or why there is none."""

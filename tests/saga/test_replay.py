@@ -1,9 +1,7 @@
 """Today's code on old days: the code that made a log differs in nothing; what is changed is named, and nothing else."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from eventlib.decider import Decider, Handler
 from eventlib.event import Event, Meta
 from eventlib.log.port import Record
 from eventlib.replay import Part, Report, kept, replay, window
-from eventlib.replay.report import Difference, merged
+from eventlib.replay.report import merged
 from eventlib.times import from_ms
 from services.dispatch.decider import shipments
 from services.dispatch.events import DispatchFailed, OrderDispatched
@@ -225,20 +223,27 @@ async def test_since_a_time_only_what_came_then_is_compared(shop: RunningShop, m
     assert 0 < report.decisions < (await replay(shop.log)).decisions
 
 
-async def test_parts_make_the_whole(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [2, 3, 8])
+async def test_parts_make_the_whole_in_the_same_order(
+    shop: RunningShop, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
     ship = reservations.handlers[OrderDispatched].call
     plant(monkeypatch, reservations, OrderDispatched, lambda state, event: ship(state, event)[::-1])
-    whole = await replay(shop.log, limit=100)
-    parts = [await replay(shop.log, limit=100, part=Part(index, 3)) for index in range(3)]
-    assert all(part.decisions for part in parts)
-    joined = merged(parts, 100)
-    assert replace(joined, first=()) == replace(whole, first=())
-    assert Counter(map(_short, joined.first)) == Counter(map(_short, whole.first))
-    assert not whole.same
-
-
-def _short(difference: Difference) -> tuple[str, ...]:
-    return difference.handler, difference.saga, difference.input.id
+    plant(monkeypatch, payments, StockReserved, lambda *_: [])
+    unhandle(monkeypatch, payments, DispatchFailed)
+    handle(monkeypatch, shipments, StockReserved, Handler(lambda *_: [], (), wants_meta=False))
+    records = [record for record, event in await shop.records() if isinstance(event, ChargeRequested)]
+    earlier_ms = min(record.timestamp_ms for record in records) - 60_000
+    await shop.log.port.append([each._replace(id=each.event_id[::-1], timestamp_ms=earlier_ms) for each in records])
+    for limit in (5, 100):
+        whole = await replay(shop.log, limit=limit)
+        assert len(whole.differing) == 3
+        assert len(whole.first) == min(limit, len(whole.sagas))
+        assert whole.notes
+        assert len(whole.unknown) == len(records)
+        parts = [await replay(shop.log, limit=limit, part=Part(index, count)) for index in range(count)]
+        assert sum(bool(part.first) for part in parts) > 1
+        assert merged(parts, limit) == whole
 
 
 async def test_memory_that_is_too_small_is_made_up_for(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:
