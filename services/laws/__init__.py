@@ -1,5 +1,6 @@
 """The laws of the shop: what holds whatever happens, for each order, each product, and against the outside world."""
 
+from services.laws.ends import payments_are_forgotten, reservations_are_forgotten, shipments_are_forgotten
 from services.laws.orders import (
     cancelled_orders_leave_nothing,
     cancelled_parcels_stay,
@@ -37,4 +38,7 @@ LAWS = (
     shelves_hold_what_the_log_says,
     the_gateway_agrees,
     the_carrier_agrees,
+    reservations_are_forgotten,
+    payments_are_forgotten,
+    shipments_are_forgotten,
 )

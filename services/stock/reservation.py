@@ -24,8 +24,8 @@ from services.stock.shelf import OUT_OF_STOCK
 from services.stock.state import HeldLine, Reservation
 
 KEPT = timedelta(days=1)
-"""How long a closed reservation is remembered. Nothing that still arrives then can open it again, since an order is
-placed once."""
+"""How long a closed reservation is remembered. Nothing that still arrives then opens it for good: an order is placed
+once, and what is called off before it was seen, or after it was forgotten, holds nothing and is closed at once."""
 
 reservations = Decider("reservation", state=Reservation, key="order_id")
 
@@ -54,7 +54,8 @@ def follow(reservation: Reservation, event: Event, meta: Meta) -> Reservation:  
         case StockRejected() | StockReleased() | StockShipped():
             return replace(reservation, held=(), closed_at=meta.recorded_at)
         case PaymentFailed() | ChargeUncertain() | DispatchFailed() | DispatchCancelled():
-            return replace(reservation, called_off=reservation.called_off or event.reason)
+            closed_at = reservation.closed_at if reservation.asked else meta.recorded_at
+            return replace(reservation, called_off=reservation.called_off or event.reason, closed_at=closed_at)
         case _:
             return reservation
 

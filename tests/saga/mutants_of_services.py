@@ -72,6 +72,17 @@ def takes_for_the_end(decider: Decider[Any], event: type[Event]) -> Plant:
     return plant
 
 
+def leaves_unknown_reservations_open(patch: pytest.MonkeyPatch) -> None:
+    """Let a cancellation that comes when its order is forgotten begin a reservation that nothing closes."""
+    right = reservations._apply  # noqa: SLF001  no other way to plant a bug
+
+    def wrong(state: Reservation, said: Event, meta: Meta) -> Any:
+        after: Any = right(state, said, meta)
+        return replace(after, closed_at=state.closed_at) if isinstance(said, DispatchCancelled) else after
+
+    patch.setattr(reservations, "_apply", wrong)
+
+
 def silent(*_: object) -> list[Event]:
     return []
 
@@ -218,6 +229,7 @@ SERVICES: dict[str, Mutant] = {
     "a deadline that ignores what races with it": Mutant(
         overdue_orders_end_without_asking, "cancelled_orders_leave_nothing"
     ),
+    "a cancellation opens what was forgotten": Mutant(leaves_unknown_reservations_open, "reservations_are_forgotten"),
     "silence taken for a refusal": Mutant(silence_of_the_gateway_is_a_refusal, "the_gateway_agrees"),
     "two questions in one effect": Mutant(two_questions_in_one_effect, "the_carrier_agrees", is_rare=True),
 }
