@@ -1,19 +1,26 @@
 """The shop's laws: whole stories keep them all, and each of them is broken by a story that is wrong in one place."""
 
+from typing import Any
+
 import pytest
 
-from eventlib import Event, Meta
+from eventlib import Decider, Event, Meta
 from eventlib.laws import Watch
 from services import shop
+from services.dispatch.decider import shipments
 from services.dispatch.events import CancelRefused
+from services.dispatch.state import Shipment
 from services.laws.outside import Account, Parcels, accounts, parcels
 from services.laws.stock import units
 from services.order.decider import orders
 from services.order.events import OrderCancelled
 from services.order.state import Money, Order, Stock
+from services.payment.decider import payments
+from services.payment.state import Payment
 from services.stock.events import StockReceived
+from services.stock.reservation import reservations
 from services.stock.shelf import shelves
-from services.stock.state import Shelf
+from services.stock.state import Reservation, Shelf
 from tests.unit.services import telling as told
 
 RECEIVED = [StockReceived(sku="A", quantity=9), StockReceived(sku="B", quantity=9)]
@@ -121,6 +128,23 @@ def test_shelves_that_differ_from_the_log_break_a_law() -> None:
     assert breach.law.name == "shelves_are_never_negative"
 
 
+LEFT: list[tuple[str, Decider[Any], Any]] = [
+    ("reservations_are_forgotten", reservations, Reservation(called_off="customer")),
+    ("payments_are_forgotten", payments, Payment(called_off="customer")),
+    ("shipments_are_forgotten", shipments, Shipment(cancel_waits=True)),
+]
+
+
+@pytest.mark.parametrize(("law", "decider", "state"), LEFT)
+def test_what_is_left_for_ever_breaks_a_law(law: str, decider: Decider[Any], state: Any) -> None:
+    watch = Watch(shop.laws)
+    watch.changed(decider, "1", state)
+    assert [(breach.law.name, breach.key) for breach in watch.rest()] == [(law, "1")]
+    watch.changed(decider, "1", None)
+    assert watch.rest() == []
+    assert watch.settled("order_id", "1") == [], "what was never known is not left"
+
+
 def test_every_law_is_tried_here() -> None:
     about_shelves = {"shelves_hold_what_the_log_says", "shelves_are_never_negative"}
-    assert {law.name for law in shop.laws} == {name for name, _ in WRONG} | about_shelves
+    assert {law.name for law in shop.laws} == {name for name, _ in WRONG} | about_shelves | {name for name, *_ in LEFT}

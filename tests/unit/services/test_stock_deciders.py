@@ -121,3 +121,8 @@ def test_a_closed_reservation_is_small_and_forgotten_after_a_day() -> None:
 
 def test_an_open_reservation_is_not_forgotten() -> None:
     assert reservations.due(given(reservations, PLACED, A_RESERVED).state) == {}
+
+
+def test_a_cancellation_of_a_forgotten_order_is_forgotten_too() -> None:
+    late = given(reservations).when(DISPATCH_CANCELLED).then()
+    assert reservations.due(late.state) == {"forget": DEFAULT_TIME + KEPT}
