@@ -94,7 +94,7 @@ class GlobalTable(Mapping[str, E]):
         if position.topic == self._topic.name:
             offset = position.offset + 1
         elif position.topic == contract_of(self._event_type).topic.name:
-            offset = await self._log.port.written(*place)  # written with the event itself, so it is there by now
+            offset = await self._log.port.decided_end(*place)  # written with the event itself, so it is before that
         else:
             raise ContractError(f"{position.topic} is not the topic of this table, which is {self._topic.name}")
         while (reader := self._followed()) and self._passed[place] < offset:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,11 +17,14 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
 from eventlib.runtime import Runtime, RuntimeConfig, collect_garbage_seldom
+from eventlib.runtime.host import Restoring
 from eventlib.runtime.runtime import prepare_own
 from eventlib.settings import runtime_config
 
 if TYPE_CHECKING:
     from eventlib.cli.http import Listening
+
+_TELLS_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,9 @@ async def _serve(choreography: Choreography, what: Running, url: str, config: Ru
         if what.services:
             runtime = Runtime(event_log, ports=ports, services=what.services, config=config)
             failed = asyncio.ensure_future((await stack.enter_async_context(runtime)).failed())
+            restoring = asyncio.create_task(_tell_restoring(runtime))
             stack.callback(failed.cancel)
+            stack.callback(restoring.cancel)
             watched.append(failed)
         if listening is not None and choreography.http is not None:
             watched.append(await stack.enter_async_context(listening.serve(choreography.http(event_log))))
@@ -130,6 +135,26 @@ async def _serve(choreography: Choreography, what: Running, url: str, config: Ru
                 each.result()
         tell("Stopping: finishing what is at hand.")
     tell("Stopped.")
+
+
+async def _tell_restoring(runtime: Runtime) -> None:
+    """Say every now and then how far the tasks have come whose states are being read from the log."""
+    while True:
+        await asyncio.sleep(_TELLS_S)
+        for line in restoring_lines(runtime.restoring):
+            tell(line)
+
+
+def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]:
+    """Return a line for each service that has tasks being restored: how far they have come together."""
+    lines = list[str]()
+    for service in sorted({service for service, _ in restoring}):
+        theirs = [each for (name, _), each in restoring.items() if name == service]
+        come, left = sum(each.at - each.began for each in theirs), sum(each.end - each.at for each in theirs)
+        tasks = "1 task" if len(theirs) == 1 else f"{len(theirs)} tasks"
+        share = f"{come / (come + left):.0%} of {come + left:,} changelog records"
+        lines.append(f"{service}: restoring {tasks}, {share}")
+    return lines
 
 
 def _listening(place: str) -> "Listening":

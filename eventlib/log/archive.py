@@ -132,9 +132,9 @@ class ArchiveLog(Log):
         del service, partition
         self._refuse()
 
-    async def join(self, service: str, partitions: int) -> Membership:
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
         """Refuse. Raises: LogReadOnly."""
-        del service, partitions
+        del service, partitions, standbys
         self._refuse()
 
     async def compact(self) -> None:

@@ -167,8 +167,9 @@ class MemoryLog(Log):
         self._check_open()
         return self._owners.seize(service, partition)
 
-    async def join(self, service: str, partitions: int) -> Membership:
-        """See `Log.join`."""
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
+        """See `Log.join`; a copy is nothing that one process needs."""
+        del standbys
         self._check_open()
         return self._owners.join(service, partitions)
 

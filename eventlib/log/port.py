@@ -4,8 +4,9 @@ Partitions of a topic are numbered from 0, offsets of a partition grow and are n
 gaps). Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contract` holds every adapter to this.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -162,6 +163,15 @@ class Membership(ABC):
         not help; LogUnavailable when the log was closed.
         """
 
+    async def stands_by(self, held: Collection[int]) -> Collection[int]:
+        """Wait until the tasks that this process should keep a copy of differ from `held`, and return them.
+
+        Where a takeover needs no copies, that is never.
+        """
+        del held
+        await asyncio.Event().wait()
+        return ()
+
     @abstractmethod
     async def leave(self) -> None:
         """Give every claim back, so that another member can have them at once."""
@@ -274,8 +284,11 @@ class Log(ABC):
     async def end(self, topic: str, partition: int) -> int:
         """Return the offset that the next record will have."""
 
-    async def written(self, topic: str, partition: int) -> int:
-        """Return the offset after all that an append has returned for, anywhere, even if `end` does not show it yet."""
+    async def decided_end(self, topic: str, partition: int) -> int:
+        """Return what `end` does, once all can be read that an append has returned for before, whoever made it.
+
+        Raises: LogUnavailable when something undecided is in the way for long.
+        """
         return await self.end(topic, partition)
 
     @abstractmethod
@@ -294,8 +307,11 @@ class Log(ABC):
         """
 
     @abstractmethod
-    async def join(self, service: str, partitions: int) -> Membership:
-        """Become a member of those who run a service."""
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
+        """Become a member of those who run a service.
+
+        Where a log shares tasks out between machines, `standbys` other members keep a copy of each.
+        """
 
     async def keep_unarchived(self, ends: Mapping[TopicPartition, int] | None) -> bool:
         """Let retention drop nothing from these ends on, as far as this log can; it remembers them. None ends that.

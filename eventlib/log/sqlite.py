@@ -171,8 +171,9 @@ class SqliteLog(Log):
         """See `Log.seize`."""
         return await self._owners.seize(service, partition)
 
-    async def join(self, service: str, partitions: int) -> Membership:
-        """See `Log.join`."""
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
+        """See `Log.join`; the processes share their stores, so that nobody needs a copy."""
+        del standbys
         return await self._owners.join(service, partitions)
 
     async def keep_unarchived(self, ends: Mapping[TopicPartition, int] | None) -> bool:

@@ -5,8 +5,8 @@ from typing import Any
 
 from eventlib.codec.port import Codec, UnknownSchema
 from eventlib.decider import Decider
-from eventlib.log.port import Claim, Log
-from eventlib.runtime.host import Host
+from eventlib.log.port import Claim, Record
+from eventlib.runtime.host import Host, Restoring
 from eventlib.runtime.records import POSITION_KEY, Positions
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
@@ -23,7 +23,7 @@ async def restored(service: Service, claim: Claim, host: Host) -> Task:
     state = await restored_state(service, claim, host, deciders)
     positions = await positions_in(state, host.log.codec)
     task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
-    task.parked_end = await port.end(service.parked.name, partition)
+    task.parked_end = await port.decided_end(service.parked.name, partition)
     return task
 
 
@@ -34,19 +34,37 @@ async def restored_state(service: Service, claim: Claim, host: Host, deciders: M
     """
     store = host.stores.open(service.name, claim.partition, claim.epoch, host.log.port.log_id)
     state = TaskState(store, host.log.codec, deciders, host.config.cached_entries)
-    await catch_up(state, service, claim.partition, host.log.port, host.config.restore_chunk)
+    await catch_up(state, service, claim.partition, host)
     return state
 
 
-async def catch_up(state: TaskState, service: Service, partition: int, port: Log, chunk: int) -> None:
-    """Read what came to a task's changelog since."""
-    changelog, store = service.changelog.name, state.store
-    end = await port.end(changelog, partition)
+async def catch_up(state: TaskState, service: Service, partition: int, host: Host) -> None:
+    """Read what came to a task's changelog since; `host.restoring` shows how far that is."""
+    port, store = host.log.port, state.store
+    changelog, place = service.changelog.name, (service.name, partition)
+    # What a former owner has committed last may not be seen yet; who went on without it would do it again.
+    end = await port.decided_end(changelog, partition)
     if store.checkpoint > end:
         store.clear()
-    while store.checkpoint < end:
-        records = await port.read(changelog, partition, store.checkpoint, chunk)
-        state.restore(records, records[-1].offset + 1 if records else end)
+    if store.checkpoint == end:
+        return
+    shown = host.restoring[place] = Restoring(store.checkpoint, store.checkpoint, end)
+    try:
+        while store.checkpoint < end:
+            records = await port.read(changelog, partition, store.checkpoint, host.config.restore_chunk)
+            await take_in(state, records, records[-1].offset + 1 if records else end, host.log.codec)
+            shown.at = store.checkpoint
+    finally:
+        del host.restoring[place]
+
+
+async def take_in(state: TaskState, records: list[Record], checkpoint: int, codec: Codec) -> None:
+    """Take changelog records into a task's store."""
+    try:
+        state.restore(records, checkpoint)
+    except UnknownSchema:  # a newer version of the code has written here
+        await codec.refresh()
+        state.restore(records, checkpoint)
 
 
 async def positions_in(state: TaskState, codec: Codec) -> Positions:

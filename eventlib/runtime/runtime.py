@@ -16,12 +16,13 @@ from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, TopicPartition
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.effects import missing_ports
-from eventlib.runtime.host import Host, RuntimeConfig
+from eventlib.runtime.host import Host, Restoring, RuntimeConfig
 from eventlib.runtime.loop import TaskLoop
 from eventlib.runtime.parking import ParkedRetryRequested
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
 from eventlib.runtime.relay import Relay
 from eventlib.runtime.skipping import SkippedInput
+from eventlib.runtime.standby import Standbys
 from eventlib.service import Service
 from eventlib.store.open import open_stores
 from eventlib.store.port import Stores
@@ -61,6 +62,7 @@ class Runtime:
         )
         self._relay = Relay(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
+        self._works = set[tuple[str, int]]()
         self._serving: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
         for port, needed_by in missing_ports(self._services, self._host.ports).items():
@@ -107,6 +109,11 @@ class Runtime:
         return sum(loop.transactions for loop in self._loops.values())
 
     @property
+    def restoring(self) -> Mapping[tuple[str, int], Restoring]:
+        """How far the tasks have come, by service and partition, that are being restored or copied just now."""
+        return self._host.restoring
+
+    @property
     def breakers(self) -> Mapping[str, BreakerState]:
         """Whether calls to each port go through just now."""
         return {port: breaker.state for port, breaker in self._host.breakers.items() if port is not None}
@@ -121,10 +128,12 @@ class Runtime:
         return self.transactions == before
 
     async def _serve(self, service: Service) -> None:
-        membership = await self._log.port.join(service.name, service.partitions)
+        membership = await self._log.port.join(service.name, service.partitions, self._host.config.standbys)
         membership.progress = lambda: self._progress(service)
         slots = asyncio.Semaphore(self._host.config.concurrent_effects)
         running: dict[int, tuple[Claim, asyncio.Task[None]]] = {}
+        standbys = Standbys(service, self._host, membership, lambda partition: (service.name, partition) in self._works)
+        copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
         try:
             while True:
                 wanted = await membership.changed({partition: claim for partition, (claim, _) in running.items()})
@@ -135,6 +144,8 @@ class Runtime:
         except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to hear of it
             self._fail(error)
         finally:
+            copying.cancel()
+            await asyncio.gather(copying, return_exceptions=True)
             await asyncio.gather(*(self._end(service, p, task) for p, (_, task) in running.items()))
             await membership.leave()
 
@@ -145,6 +156,7 @@ class Runtime:
     def _begin(self, service: Service, claim: Claim, slots: asyncio.Semaphore) -> tuple[Claim, asyncio.Task[None]]:
         loop = TaskLoop(service, claim, self._host, slots, self._relay)
         self._loops[service.name, claim.partition] = loop
+        self._works.add((service.name, claim.partition))
         return claim, asyncio.create_task(self._run(loop, slots))
 
     async def _run(self, loop: TaskLoop, slots: asyncio.Semaphore) -> None:
@@ -175,6 +187,7 @@ class Runtime:
         loop = self._loops.pop((service.name, partition))
         loop.stop()
         await running
+        self._works.discard((service.name, partition))
 
     def _fail(self, error: Exception) -> None:
         if self._failure is not None and not self._failure.done():

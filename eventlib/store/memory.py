@@ -32,6 +32,11 @@ class MemoryStores(Stores):
         task.epoch = epoch
         return _MemoryStore(task, service, partition)
 
+    def open_copy(self, service: str, partition: int, log_id: str) -> Store:
+        """See `Stores.open_copy`."""
+        task = self._tasks.get((service, partition))
+        return self.open(service, partition, 0 if task is None or task.log_id != log_id else task.epoch, log_id)
+
     def close(self) -> None:
         """See `Stores.close`."""
         self._tasks.clear()

@@ -53,6 +53,14 @@ class Stores(ABC):
         into it any more. Raises: OwnershipLost when a newer epoch has opened it.
         """
 
+    def open_copy(self, service: str, partition: int, log_id: str) -> Store | None:
+        """Open a task's store to keep a copy of what another process owns; see `open` for when it comes back empty.
+
+        The next owner in this process ends it. None where processes share a task's store, so that there is no copy.
+        """
+        del service, partition, log_id
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Close what is shared by the stores."""

@@ -14,7 +14,7 @@ from typing import Any
 from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
 from eventlib.errors import EventlibError, LogFull, LogUnavailable
-from eventlib.log.port import TOMBSTONES_KEPT
+from eventlib.log.port import TOMBSTONES_KEPT, Claim
 from eventlib.store.memory import refuse_older
 from eventlib.store.port import Store, Stores
 from eventlib.times import now_ms
@@ -38,11 +38,23 @@ class RocksStores(Stores):
 
     def open(self, service: str, partition: int, epoch: int, log_id: str) -> Store:
         """See `Stores.open`. Raises: LogUnavailable when its directory cannot be used."""
+        return self._store(self._database(service, partition), Claim(service, partition, epoch), log_id)
+
+    def open_copy(self, service: str, partition: int, log_id: str) -> Store:
+        """See `Stores.open_copy`. Raises: as `open` does."""
+        database = self._database(service, partition)
+        epoch = database.note.epoch if database.note is not None and database.note.log_id == log_id else 0
+        return self._store(database, Claim(service, partition, epoch), log_id)
+
+    def _database(self, service: str, partition: int) -> "_Database":
         database = self._databases.get((service, partition))
         if database is None or database.is_gone:
             database = self._databases[service, partition] = _Database.open(self._directory / service, partition)
+        return database
+
+    def _store(self, database: "_Database", claim: Claim, log_id: str) -> Store:
         try:
-            return _RocksStore(database, service, partition, epoch, log_id)
+            return _RocksStore(database, *claim, log_id)
         finally:
             database.close_if_unused()
 

@@ -146,13 +146,14 @@ class AppendContract(LogFixture):
                 assert end == await log.end("a", 0)
                 assert await log.newest(("a", 0), end, {}, kind) == end
 
-    async def test_what_was_appended_is_counted_at_once(self, log: Log) -> None:
-        """Also by somebody else, before it can be read."""
+    async def test_the_decided_end_is_after_what_anybody_has_appended(self, log: Log) -> None:
+        """And then it can be read, also where an append returns before that."""
         self.only_for_durable_logs()
         other = await self.another_handle()
         for number in range(5):
-            (offset,) = await other.append([record("a", b"%d" % number)])
-            assert await log.written("a", 0) > offset
+            offset, _ = await other.append([record("a", b"%d" % number), record("b", b"1")])
+            assert await log.decided_end("a", 0) > offset
+            assert [r.value for r in await log.read("a", 0, offset, 10)] == [b"%d" % number]
 
     async def test_an_empty_append_is_nothing(self, log: Log) -> None:
         """It answers with no offsets."""

@@ -141,6 +141,28 @@ class StoreContract:
         with pytest.raises(OwnershipLost):
             stores.open("s", 0, 1, LOG)
 
+    def test_a_copy_is_where_the_next_owner_begins(self, stores: Stores) -> None:
+        """It goes on from what an owner has left here, and that owner ends it."""
+        before = stores.open("s", 0, 3, LOG)
+        before.write({"k": b"1"}, 5)
+        before.close()
+        copy = stores.open_copy("s", 0, LOG)
+        if copy is None:
+            pytest.skip("processes share these stores, so that there are no copies")
+        assert (copy.checkpoint, copy.get("k")) == (5, b"1")
+        copy.write({"k": b"2", "l": b"1"}, 9)
+        owner = stores.open("s", 0, 4, LOG)
+        assert (owner.checkpoint, dict(owner.scan(""))) == (9, {"k": b"2", "l": b"1"})
+        with pytest.raises(OwnershipLost):
+            copy.write({"k": b"3"}, 10)
+        copy.close()
+        owner.write({"k": b"4"}, 11)
+        assert (owner.checkpoint, owner.get("k")) == (11, b"4")
+        owner.close()
+        new = stores.open_copy("s", 0, "another log")
+        assert new is not None
+        assert (new.checkpoint, dict(new.scan(""))) == (0, {})
+
     def test_a_lost_owner_does_not_hold_the_others_up(self, stores: Stores) -> None:
         """The tasks of the same service go on."""
         old, neighbour = stores.open("s", 0, 1, LOG), stores.open("s", 1, 1, LOG)

@@ -291,5 +291,4 @@ async def _can_be_read(log: Log, topic: str, partitions: int) -> None:
     """Wait until brokers have marked what they have answered as committed."""
     async with asyncio.timeout(60):
         for partition in range(partitions):
-            while await log.end(topic, partition) < await log.written(topic, partition):
-                await asyncio.sleep(0.01)
+            await log.decided_end(topic, partition)

@@ -1,35 +1,80 @@
-"""Which member of a group runs which tasks: whole tasks, evenly, and as they were as far as that goes."""
+"""Which member of a group runs which tasks, and keeps copies of which: whole tasks, evenly, and as they were."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 
 class Member(NamedTuple):
-    """A member, the tasks that it runs, and the group's generation that gave them to it."""
+    """A member, the tasks that it runs, the group's generation that gave them to it, and the copies that it keeps."""
 
     name: str
     runs: Collection[int]
     generation: int
+    copies: Collection[int] = ()
 
 
 def assign(tasks: int, members: Sequence[Member]) -> dict[str, list[int]]:
     """Return each member's tasks.
 
     Guarantee: each task has one member; two members' numbers of tasks differ by one at most; no more tasks move than
-    that takes. Of two who say that they run a task, the one with the newer generation does.
+    that takes. Of two who say that they run a task, the one with the newer generation does. A task that moves goes to
+    who has a copy of it, if that one still takes tasks.
     """
     runs = _undisputed(tasks, members)
     least, more = divmod(tasks, len(members))
     # Who runs the most gets the odd ones, so that fewer move.
     order = sorted(runs, key=lambda name: (-len(runs[name]), name))
-    kept = {name: runs[name][: least + (turn < more)] for turn, name in enumerate(order)}
+    most = {name: least + (turn < more) for turn, name in enumerate(order)}
+    kept = {name: runs[name][: most[name]] for name in order}
     taken = {task for theirs in kept.values() for task in theirs}
     free = [task for task in range(tasks) if task not in taken]
-    for turn, name in enumerate(order):
-        wants = least + (turn < more) - len(kept[name])
+    _give_to_copies(free, kept, most, {member.name: member.copies for member in members})
+    for name in order:
+        wants = most[name] - len(kept[name])
         kept[name] = sorted(kept[name] + free[:wants])
         free = free[wants:]
     return kept
+
+
+def stand_by(runs: Mapping[str, Collection[int]], members: Sequence[Member], copies: int) -> dict[str, list[int]]:
+    """Return the tasks of which each member keeps a copy: `copies` members for each task, as far as there are others.
+
+    Guarantee: nobody keeps a copy of what it runs. Who has a copy keeps it, or who has just run the task, unless it has
+    more than its share; the copies of what one member runs are spread over the others, so that they take over evenly.
+    """
+    there = {member.name: {*member.copies, *member.runs} for member in members}
+    found: dict[str, list[int]] = {name: [] for name in there}
+    copies = min(copies, len(found) - 1)
+    share = -(-sum(map(len, runs.values())) * copies // len(found))
+    of_whom = Counter[tuple[str, str]]()
+    for runner, task in sorted((runner, task) for runner, theirs in runs.items() for task in theirs):
+        others = [name for name in found if name != runner]
+        others.sort(
+            key=lambda name: (
+                len(found[name]) >= share,
+                task not in there[name],
+                of_whom[runner, name],
+                len(found[name]),
+                name,
+            )
+        )
+        for name in others[:copies]:
+            found[name].append(task)
+            of_whom[runner, name] += 1
+    return {name: sorted(tasks) for name, tasks in found.items()}
+
+
+def _give_to_copies(
+    free: list[int], kept: Mapping[str, list[int]], most: Mapping[str, int], copies: Mapping[str, Collection[int]]
+) -> None:
+    """Give free tasks to those who have a copy and still take tasks: first those that fewest have copies of."""
+    holders = {task: [name for name in kept if task in copies[name]] for task in free}
+    for task in sorted(free, key=lambda task: (len(holders[task]), task)):
+        takers = [name for name in holders[task] if len(kept[name]) < most[name]]
+        if takers:
+            kept[min(takers, key=lambda name: (len(kept[name]) - most[name], name))].append(task)
+            free.remove(task)
 
 
 def _undisputed(tasks: int, members: Sequence[Member]) -> dict[str, list[int]]:

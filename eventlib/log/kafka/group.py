@@ -17,7 +17,7 @@ from aiokafka.protocol.group import (
 )
 
 from eventlib.errors import EventlibError, LogUnavailable, WiringError
-from eventlib.log.kafka.assignment import Member, assign
+from eventlib.log.kafka.assignment import Member, assign, stand_by
 from eventlib.log.kafka.cluster import GROUP, Cluster
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure, name_of
 from eventlib.log.port import TopicPartition
@@ -46,15 +46,18 @@ class GroupMember:
 
     The group is asked who should run what; safety does not rest on it, and the offsets committed with it are for
     onlookers. A member goes on with its tasks while they are shared out anew, and gives up those that others got.
-    `assigned` are the tasks that it should run, and `living` the processes that are members; `on_change` is called when
-    the tasks have changed. `runs` says which tasks it has, `progress` the next offsets of their inputs.
+    `assigned` are the tasks that it should run, `stands_by` those that it should keep a copy of, and `living` the
+    processes that are members; `on_change` is called when the tasks have changed. `runs` and `copies` say which it has,
+    `progress` the next offsets of their inputs. `standbys` is how many copies of each task there should be.
     """
 
-    def __init__(self, cluster: Cluster, service: str, tasks: int, process: str) -> None:
+    def __init__(self, cluster: Cluster, service: str, tasks: int, process: str, standbys: int = 0) -> None:
         self.assigned: frozenset[int] = frozenset()
+        self.stands_by: frozenset[int] = frozenset()
         self.living: frozenset[str] = frozenset()
         self.confirmed_at = float("-inf")
         self.runs: Callable[[], Iterable[int]] = tuple
+        self.copies: Callable[[], Iterable[int]] = tuple
         self.progress: Callable[[], Mapping[TopicPartition, int]] = dict
         self.on_change: Callable[[], None] = lambda: None
         self.on_expelled: Callable[[], None] = lambda: None
@@ -62,6 +65,7 @@ class GroupMember:
         self._service = service
         self._tasks = tasks
         self._process = process
+        self._standbys = standbys
         options = cluster.options
         self._name = f"{options.prefix}{options.application}.{service}"
         self._topic = cluster.physical(f"{service}.changelog")
@@ -121,26 +125,39 @@ class GroupMember:
         self.confirmed_at = asked_at
         if answer.member_assignment:
             assignment = MemberAssignment.decode(answer.member_assignment)
-            self.living = frozenset(json.loads(assignment.user_data or b"{}").get("living", ()))
-            self._assigned(frozenset(task for _, tasks in assignment.assignment for task in tasks))
+            note = json.loads(assignment.user_data or b"{}")
+            self.living = frozenset(note.get("living", ()))
+            self._assigned(
+                frozenset(task for _, tasks in assignment.assignment for task in tasks),
+                frozenset(note.get("stands_by", ())),
+            )
         else:
             self._assigned(frozenset())
 
     def _metadata(self) -> bytes:
-        about = {"runs": sorted(self.runs()), "generation": self._generation, "process": self._process}
+        about = {
+            "runs": sorted(self.runs()),
+            "generation": self._generation,
+            "process": self._process,
+            "copies": sorted(self.copies()),
+            "standbys": self._standbys,
+        }
         encoded: bytes = ProtocolMetadata(_VERSION, [self._topic], json.dumps(about).encode()).encode()
         return encoded
 
     def _shared_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> list[tuple[str, bytes]]:
-        found, living = list[Member](), list[str]()
+        found, living, standbys = list[Member](), list[str](), 0
         for name, _, metadata in members:
             about = json.loads(ProtocolMetadata.decode(metadata).user_data or b"{}")
-            found.append(Member(name, about.get("runs", ()), about.get("generation", -1)))
+            found.append(Member(name, about.get("runs", ()), about.get("generation", -1), about.get("copies", ())))
             living.append(about.get("process", ""))
-        note = json.dumps({"living": living}).encode()
+            standbys = max(standbys, about.get("standbys", 0))
+        runs = assign(self._tasks, found)
+        copies = stand_by(runs, found, standbys)
+        notes = {name: json.dumps({"living": living, "stands_by": copies[name]}).encode() for name in runs}
         return [
-            (name, MemberAssignment(_VERSION, [(self._topic, tasks)], note).encode())
-            for name, tasks in assign(self._tasks, found).items()
+            (name, MemberAssignment(_VERSION, [(self._topic, tasks)], notes[name]).encode())
+            for name, tasks in runs.items()
         ]
 
     async def _beat(self) -> None:
@@ -198,7 +215,7 @@ class GroupMember:
                 )
             raise error
 
-    def _assigned(self, tasks: frozenset[int]) -> None:
-        if tasks != self.assigned:
-            self.assigned = tasks
+    def _assigned(self, tasks: frozenset[int], stands_by: frozenset[int] = frozenset()) -> None:
+        if (tasks, stands_by) != (self.assigned, self.stands_by):
+            self.assigned, self.stands_by = tasks, stands_by
             self.on_change()

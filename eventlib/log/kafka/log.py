@@ -105,9 +105,9 @@ class KafkaLog(Log):
         place = await self._place(topic, partition)
         return (await self._looks.ends([place]))[place]
 
-    async def written(self, topic: str, partition: int) -> int:
-        """See `Log.written`: a commit is answered before its records can be read."""
-        return await self._looks.written(await self._place(topic, partition))
+    async def decided_end(self, topic: str, partition: int) -> int:
+        """See `Log.decided_end`: a commit is answered before its records can be read."""
+        return await self._looks.decided_end(await self._place(topic, partition))
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""
@@ -126,11 +126,11 @@ class KafkaLog(Log):
         await self._topics.create_own()
         return (await self._owners.seize((service, partition))).claim
 
-    async def join(self, service: str, partitions: int) -> Membership:
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
         """See `Log.join`."""
         self._check_open()
         await self._topics.create_own()
-        return await self._members.join(service, partitions)
+        return await self._members.join(service, partitions, standbys)
 
     async def compact(self) -> None:
         """Do nothing: the brokers compact, and drop what retention does not keep, in their own time."""

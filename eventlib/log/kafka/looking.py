@@ -92,9 +92,10 @@ class Looks:
         found = await offsets_at(self._cluster, places, LATEST)
         return {place: max(end, self._written.end(place)) for place, end in found.items()}
 
-    async def written(self, place: TopicPartition) -> int:
-        """See `Log.written`."""
-        return (await offsets_at(self._cluster, [place], LATEST, committed=False))[place]
+    async def decided_end(self, place: TopicPartition) -> int:
+        """See `Log.decided_end`."""
+        end = (await offsets_at(self._cluster, [place], LATEST, committed=False))[place]
+        return await self._until_visible(place, end)
 
     async def start(self, place: TopicPartition) -> int:
         """See `Log.start`."""
@@ -104,21 +105,25 @@ class Looks:
 
     async def at(self, place: TopicPartition, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""
-        await self._until_visible(place)
+        await self._until_visible(place, self._written.end(place))
         found = (await offsets_at(self._cluster, [place], max(timestamp_ms, 0)))[place]
         return found if found >= 0 else (await self.ends([place]))[place]
 
-    async def _until_visible(self, place: TopicPartition) -> None:
-        """Wait until what this process has written can be read. Raises: LogUnavailable when something holds it up."""
+    async def _until_visible(self, place: TopicPartition, end: int) -> int:
+        """Wait until all before an offset can be read, and return where that ends by then.
+
+        Raises: LogUnavailable when something holds it up.
+        """
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._cluster.options.append_timeout_s, 0.001
-        while (await offsets_at(self._cluster, [place], LATEST))[place] < self._written.end(place):
+        while (visible := (await offsets_at(self._cluster, [place], LATEST))[place]) < end:
             if loop.time() > deadline:
                 raise LogUnavailable(
                     f"what was written to {place[0]}/{place[1]} cannot be read yet: another transaction there is open"
                 )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return visible
 
     async def _chunk(self, place: TopicPartition, position: int, limit: int) -> tuple[int, Chunk | None]:
         """Return the next chunk that has something, and from where it counts; None at the end."""
@@ -135,7 +140,7 @@ class Looks:
             elif answer.chunk is not None and answer.chunk.next > position:
                 return position, answer.chunk
             elif position < self._written.end(place):
-                await self._until_visible(place)
+                await self._until_visible(place, self._written.end(place))
             elif position < answer.end:
                 position = answer.end  # only this partition was asked for, so nothing is left in between
             else:

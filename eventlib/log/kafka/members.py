@@ -25,11 +25,11 @@ class Members:
         self._listening: asyncio.Task[None] | None = None
         owners.on_loss = self._lost
 
-    async def join(self, service: str, partitions: int) -> KafkaMembership:
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> KafkaMembership:
         """See `Log.join`."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="kafka wishes")
-        member = KafkaMembership(self._owners, service, partitions)
+        member = KafkaMembership(self._owners, service, partitions, standbys)
         self._members.append(member)
         return member
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 
 from eventlib.errors import EventlibError, LogUnavailable, Retryable
@@ -24,7 +24,7 @@ _LEAVE_S = 2.0
 class KafkaMembership(Membership):
     """See `Membership`. Takes over what the group has given to this process, under a word of the group that is fresh."""
 
-    def __init__(self, owners: Owners, service: str, partitions: int) -> None:
+    def __init__(self, owners: Owners, service: str, partitions: int, standbys: int = 0) -> None:
         self._owners = owners
         self._service = service
         self._owned = dict[int, Owner]()
@@ -32,11 +32,14 @@ class KafkaMembership(Membership):
         self._not_before = dict[int, float]()
         self._change = asyncio.Event()
         self._due = asyncio.Event()
+        self._copies: frozenset[int] = frozenset()
+        self._copies_changed = asyncio.Event()
         self._error: EventlibError | None = None
-        self._group = GroupMember(owners.cluster, service, partitions, owners.process)
+        self._group = GroupMember(owners.cluster, service, partitions, owners.process, standbys)
         self._group.runs = lambda: self._owned
         self._group.progress = lambda: {} if self.progress is None else self.progress()
-        self._group.on_change = self._due.set
+        self._group.copies = lambda: self._copies
+        self._group.on_change = self._shared_out
         self._group.on_expelled = self._expelled
         self._tasks = [
             asyncio.create_task(self._watch(run), name=f"{name} of {service}")
@@ -55,6 +58,14 @@ class KafkaMembership(Membership):
             self._change.clear()
             await self._change.wait()
         return claims
+
+    async def stands_by(self, held: Collection[int]) -> Collection[int]:
+        """See `Membership.stands_by`."""
+        self._copies = frozenset(held)
+        while self._group.stands_by == self._copies:
+            self._copies_changed.clear()
+            await self._copies_changed.wait()
+        return self._group.stands_by
 
     async def leave(self) -> None:
         """See `Membership.leave`."""
@@ -86,6 +97,10 @@ class KafkaMembership(Membership):
             self._not_before[partition] = asyncio.get_running_loop().time() + pause_s
             self._change.set()
             self._due.set()
+
+    def _shared_out(self) -> None:
+        self._due.set()
+        self._copies_changed.set()
 
     def _expelled(self) -> None:
         """Stop everything: somebody else may have been given it meanwhile."""
