@@ -7,6 +7,7 @@ taken from `../shared/data` where it is, else the demo's orders stand in for it.
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,7 @@ PEER_ORDERS = 300
 SMALL_LOG, LARGE_LOG = 10_000, 200_000
 MEASURED_AT = 4_000
 HTTP_S = 10
+REPLAYS = 3
 
 
 def run(*command: object) -> str:
@@ -86,6 +88,24 @@ def real_file(directory: Path, found: dict[str, list[float]]) -> None:
     found["real_file_events"].append(events)
     found["real_file_events_per_s"].append(events / seconds)
     found["real_file_peak_mb"].append(usage.ru_maxrss / 1024)
+    for _ in range(REPLAYS):
+        replayed(log, found)
+
+
+def replayed(log: str, found: dict[str, list[float]]) -> None:
+    """Replay a log with the code that has made it, which differs in nothing."""
+    began, cpu = time.perf_counter(), children_cpu_s()
+    command = [str(Path(sys.executable).with_name("eventlib")), "replay", "--json", "--log", log]
+    report = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    seconds = time.perf_counter() - began
+    found["replay_events_per_s"].append(report["events"] / seconds)
+    found["replay_cpu_s_per_1000_events"].append((children_cpu_s() - cpu) / report["events"] * 1_000)
+
+
+def children_cpu_s() -> float:
+    """Return the CPU seconds of all processes that this one has started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def events_of(log: Path) -> int:
