@@ -26,9 +26,11 @@ def java_command(main: str, *options: str) -> list[str]:
     if not compiler.exists():
         raise BrokerFailed(f"{java.executable} cannot compile: name a JDK with JAVA_HOME")
     _CLASSES.parent.mkdir(exist_ok=True)
-    sources = [str(source) for source in sorted(_HERE.glob("*.java"))]
     with tempfile.TemporaryDirectory(dir=_CLASSES.parent) as scratch:
-        subprocess.run([compiler, "-d", scratch, "-cp", jars, *sources], check=True)
+        subprocess.run(
+            [compiler, "-proc:none", "-d", scratch, "-cp", jars, "-sourcepath", _HERE, _HERE / f"{main}.java"],
+            check=True,
+        )
         _CLASSES.mkdir(exist_ok=True)
         for compiled in Path(scratch).iterdir():
             compiled.replace(_CLASSES / compiled.name)
