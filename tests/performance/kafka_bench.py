@@ -22,6 +22,7 @@ from rich.table import Table
 
 from eventlib.broker import Cluster, ClusterConfig, running_cluster
 from eventlib.runtime import collect_garbage_seldom
+from tests.performance.kafka_scale import growth, wide, workers
 from tests.performance.kafka_session import running
 from tests.performance.kafka_systems import Faust, Streams, System, Toolkit
 
@@ -32,6 +33,9 @@ _FAUST_HAS = 5
 
 _BROKER = ClusterConfig(java_options=("-Xmx1g", "-XX:+UseSerialGC"))
 _SERVICES = ("order", "stock", "payment", "dispatch")
+
+ALONE = ("workers-2", "workers-4", "growth", "wide")
+"""This toolkit only: several processes with all services in each, more and more log, 64 partitions a service."""
 
 Found = dict[str, dict[str, list[float]]]
 
@@ -71,14 +75,24 @@ async def compare(broker: Cluster, name: str, turn: int, asked: argparse.Namespa
         return found | {"memory_mb": session.memory_mb()}
 
 
+async def alone(broker: Cluster, name: str, asked: argparse.Namespace) -> dict[str, float]:
+    """Measure this toolkit in one more way."""
+    if name == "growth":
+        return await growth(broker, asked.largest_mb)
+    if name == "wide":
+        return await wide(broker, asked.orders // 4)
+    return await workers(broker, int(name.rpartition("-")[2]), asked.orders)
+
+
 async def measure(asked: argparse.Namespace) -> Found:
     """Measure what is asked for, in turns, on one broker."""
     found: Found = defaultdict(lambda: defaultdict(list))
     with running_cluster(_BROKER) as broker:
         for turn in range(asked.rounds):
-            for name in asked.only:
+            for name in [each for each in asked.only if each in SYSTEMS or turn == 0]:
                 began = time.monotonic()
-                for figure, value in (await compare(broker, name, turn, asked)).items():
+                measuring = compare(broker, name, turn, asked) if name in SYSTEMS else alone(broker, name, asked)
+                for figure, value in (await measuring).items():
                     found[name][figure].append(value)
                 say(f"{name}, round {turn + 1} of {asked.rounds}: {time.monotonic() - began:.0f} s")
     return found
@@ -131,20 +145,29 @@ def tell(systems: Mapping[str, Mapping[str, float]], reached: Mapping[str, float
     for name, figures in systems.items():
         cells = (f"{figures[each]:,.2f}" if "cpu" in each else f"{figures[each]:,.0f}" for each in columns.values())
         table.add_row(TITLES[name], *cells)
-    console.print(table)
+    if systems:
+        console.print(table)
     for name, value in reached.items():
         console.print(f"{name} {value:g}")
+
+
+def tell_alone(found: Mapping[str, Mapping[str, float]]) -> None:
+    """Print what was measured of this toolkit only."""
+    console = Console(width=110)
+    for name, figures in found.items():
+        console.print(f"{name}: " + ", ".join(f"{figure} {value:g}" for figure, value in figures.items()))
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=list(SYSTEMS), help="measure this, may be repeated")
+    parser.add_argument("--only", action="append", choices=[*SYSTEMS, *ALONE], help="measure this, may be repeated")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--orders", type=int, default=20_000, help="in the backlog")
     parser.add_argument("--seconds", type=int, default=20, help=f"for how long {RATE} orders a second are placed")
+    parser.add_argument("--largest-mb", type=int, default=1_000, help="how far the log grows")
     asked = parser.parse_args(given)
-    asked.only = asked.only or list(SYSTEMS)
+    asked.only = asked.only or [*SYSTEMS, *ALONE]
     return asked
 
 
@@ -153,12 +176,14 @@ def main(given: Sequence[str]) -> None:
     collect_garbage_seldom()
     asked = arguments(given)
     before = os.getloadavg()[0]
-    systems = medians(asyncio.run(measure(asked)))
+    found = medians(asyncio.run(measure(asked)))
+    systems = {name: each for name, each in found.items() if name in SYSTEMS}
     reached = targets(systems)
     tell(systems, reached)
+    tell_alone({name: each for name, each in found.items() if name in ALONE})
     old = json.loads(REPORT.read_text(encoding="utf-8")) if REPORT.exists() else {}
     report = {
-        "systems": old.get("systems", {}) | {name: {**each, "load_before": before} for name, each in systems.items()},
+        "measured": old.get("measured", {}) | {name: {**each, "load_before": before} for name, each in found.items()},
         "targets": old.get("targets", {}) | reached,
     }
     REPORT.parent.mkdir(exist_ok=True)

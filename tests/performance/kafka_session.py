@@ -96,6 +96,10 @@ class Session:
             "broker_cores": (broker_cpu_s(self._broker) - broker_cpu) / took,
         }
 
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of its processes so far."""
+        return self._processes.cpu_s()
+
     def memory_mb(self) -> float:
         """Return what its processes have in memory."""
         return self._processes.memory_mb()

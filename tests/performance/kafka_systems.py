@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eventlib.codec.avro_codec import AvroCodec
+from eventlib.event import contract_of
 from eventlib.eventlog import EventLog, Publication
 from eventlib.log.port import Log, Record
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 from services import shop
+from services.order.events import OrderPlaced
 from services.stock.events import StockReceived
 from tests.performance.kafka_streams.program import java_command
 from tests.performance.sagas import SKUS, order
 
-PARTITIONS = 8
+PARTITIONS = contract_of(OrderPlaced).topic.partitions
 UNITS = 1_000_000
 COUNTRY, CURRENCY, PRICE = "United Kingdom", "GBP", 250
 STEPS = (
@@ -76,14 +78,15 @@ class System(ABC):
 class Toolkit(System):
     """This toolkit: the shop itself."""
 
-    def __init__(self, *arguments: Sequence[str]) -> None:
+    def __init__(self, *arguments: Sequence[str], app: str = "tests.performance.instant_shop:shop") -> None:
         self._arguments = arguments
+        self._app = app
         self._log: EventLog | None = None
 
     def commands(self, place: Place) -> Sequence[Sequence[str]]:
         """See `System.commands`."""
         run = [str(Path(sys.executable).with_name("eventlib")), "run"]
-        where = ["--app", "tests.performance.instant_shop:shop", "--log", place.url]
+        where = ["--app", self._app, "--log", place.url]
         return [[*run, *where, *each] for each in self._arguments]
 
     async def prepare(self, port: Log) -> None:
