@@ -4,7 +4,9 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +23,7 @@ from eventlib.times import now_ms
 _log = logging.getLogger(__name__)
 _BATCH = 500
 _RETRY_S = 0.2
+_ASK_S = 0.5
 # Four fifths, so that a slow start does not bring it near the moment when tombstones go.
 _LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
@@ -47,6 +50,9 @@ class Projection:
         self._following: asyncio.Task[None] | None = None
         self._anew = False
         self._fits = False
+        self._current_at = 0.0
+        self._mark: tuple[float, Mapping[TopicPartition, int]] | None = None
+        self._asks = False
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Self:
@@ -99,8 +105,26 @@ class Projection:
     async def caught_up(self, timeout_s: float) -> bool:
         """Wait until all has been applied that is on the log now; False when it was not in time."""
         self._refuse_ended()
-        ends = await self.ends()
-        return await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s)
+        asked_at, ends = monotonic(), await self.ends()
+        if not await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s):
+            return False
+        self._current_at = max(self._current_at, asked_at)
+        return True
+
+    async def age_s(self, fresh_s: float = 0.25) -> float:
+        """Return how old it is at most (s): all that was on the log so long ago has been applied.
+
+        It asks the log where it ends, when it has not done so for `fresh_s`, and then one of many callers waits for
+        that; while the log does not answer, the age grows.
+        """
+        self._look_at_mark()
+        if self._mark is None and not self._asks and monotonic() - self._current_at > fresh_s:
+            self._asks = True
+            try:
+                await self._set_mark()
+            finally:
+                self._asks = False
+        return monotonic() - self._current_at
 
     async def ends(self) -> dict[TopicPartition, int]:
         """Return where the partitions that it reads end now."""
@@ -130,6 +154,19 @@ class Projection:
     def _refuse_ended(self) -> None:
         if self._error is not None:
             raise self._error
+
+    async def _set_mark(self) -> None:
+        if self._reader is None:
+            return
+        asked_at = monotonic()
+        with suppress(Retryable, TimeoutError):
+            async with asyncio.timeout(_ASK_S):
+                self._mark = asked_at, await self._reader.ends()
+        self._look_at_mark()
+
+    def _look_at_mark(self) -> None:
+        if self._mark is not None and self._has_reached(self._mark[1]):
+            self._current_at, self._mark = max(self._current_at, self._mark[0]), None
 
     def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         positions = self.positions

@@ -17,7 +17,8 @@ from eventlib.runtime.records import POSITION_KEY, STATE, Positions, state_name
 from services.order.events import PRODUCTS, OrderSubmitted, ProductListed
 from services.order.state import Order, Status
 
-REQUESTS = contract_of(OrderSubmitted).topic.name
+_REQUESTED = contract_of(OrderSubmitted).topic
+REQUESTS = _REQUESTED.name
 FINGERPRINT = "http-body"
 """The header of a request that holds the hash of the HTTP body it came from (32 hex digits)."""
 
@@ -172,6 +173,20 @@ class OrderIndex:
         """Tell whether the owner has decided a request, and this index has both the request and the decision."""
         read = self.projection.positions.get((REQUESTS, partition), 0)
         return read > offset and self.handled(partition) > offset
+
+    def seen_of(self, order_id: str) -> tuple[int, int, int]:
+        """Return how far this index is with an order: its partition, its owner's last request, and its changelog."""
+        partition = _REQUESTED.partition_of(order_id.encode())
+        changes = self.projection.positions.get((_CHANGELOG, partition), 0)
+        return partition, self.handled(partition) - 1, changes
+
+    async def changelog_end(self, partition: int) -> int:
+        """Return where the changelog of a partition's owner ends. Raises: LogUnavailable."""
+        return await self.log.port.end(_CHANGELOG, partition)
+
+    async def has_seen(self, partition: int, changes: int, timeout_s: float) -> bool:
+        """Wait until the index is as far with a changelog; False when it was not in time."""
+        return changes == 0 or await self.projection.reached(_CHANGELOG, partition, changes - 1, timeout_s)
 
     async def decided(self, partition: int, offset: int, timeout_s: float) -> bool:
         """Wait until a request is decided; False when it was not in time."""

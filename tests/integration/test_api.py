@@ -96,6 +96,7 @@ async def test_what_was_written_is_read_on_another_instance(running: Shop, clien
             read = await other.get(f"/orders/{placed['order_id']}", params={"min_position": placed["position"]})
             assert read.status_code == 200
         refused(await other.get("/orders", params={"min_position": "7-999999"}), 422, "invalid")
+        refused(await other.get("/orders", params={"min_position": placed["position"] + "-999999"}), 422, "invalid")
 
 
 async def test_pages_stay_as_they_are_while_orders_are_added(client: httpx.AsyncClient) -> None:

@@ -10,7 +10,7 @@ from services.order.index import Found
 from services.order.state import Cancel, Money, Order, Parcel, Status, Stock
 
 CustomerId = Annotated[str, Field(min_length=1, max_length=200)]
-PositionText = Annotated[str, Field(pattern=r"^[0-9]{1,6}-[0-9]{1,15}$", examples=["3-17"])]
+PositionText = Annotated[str, Field(pattern=r"^[0-9]{1,6}-[0-9]{1,15}(-[0-9]{1,15})?$", examples=["3-17"])]
 CANCELLATION = Literal["none", "pending", "granted", "refused"]
 
 

@@ -39,28 +39,41 @@ class Reading:
         self._config = config
 
     async def wait_for(self, position: str | None) -> None:
-        """Wait until a request's decision can be read here; a position is what the answer to the request has said.
+        """Wait until this instance is as far as a position, which an answer of any instance has said.
 
-        Raises: Refusal.
+        `3-17` is that of a request, and is reached when that is decided; `3-17-2042` is that of a read, and of what
+        the owner had written by then. Raises: Refusal.
         """
         if position is None:
             return
-        partition, offset = map(int, position.split("-"))
+        partition, offset, *seen = map(int, position.split("-"))
         topic = (await self._log.port.topics())[REQUESTS]
         if partition >= topic.partitions or offset >= await self._log.port.end(REQUESTS, partition):
             raise refused_field("query", "min_position", "is no position that this API has given")
-        if not await self._index.decided(partition, offset, self._config.decision_s):
+        changes = seen[0] if seen else 0
+        if changes > await self._index.changelog_end(partition):
+            raise refused_field("query", "min_position", "is no position that this API has given")
+        is_decided = await self._index.decided(partition, offset, self._config.decision_s)
+        if not is_decided or not await self._index.has_seen(partition, changes, self._config.decision_s):
             raise try_later("not-decided-yet", f"what stands at {position} is not decided yet, or not read here")
 
     async def ended(self, order_id: str, timeout_s: float) -> None:
         """Wait until an order has ended, or the time is over."""
         await self._index.waiters.until(order_id, lambda: self._index.has_ended(order_id), timeout_s)
 
+    async def age_ms(self) -> int:
+        """Return how old answers are at most: all that was on the log then is in them."""
+        return int(await self._index.projection.age_s() * 1000)
+
     def order(self, order_id: str, position: str | None = None) -> OrderDetail:
-        """Return an order with its lines. Raises: Refusal."""
+        """Return an order with its lines; its position is how far this instance is, if no other is given.
+
+        Raises: Refusal.
+        """
         found, submitted = self._index.order(order_id), self._submitted(order_id)
         lines = [] if submitted is None else [Line.model_construct(**dict(line)) for line in submitted.lines]
         if found is not None:
+            position = position or "-".join(map(str, self._index.seen_of(order_id)))
             return OrderDetail.model_construct(**facts_of(found), position=position, lines=lines)
         if submitted is None:
             raise Refusal(404, "unknown-order", f"there is no order {order_id}")

@@ -25,7 +25,7 @@ OrderId = Annotated[str, _ORDER_ID]
 MinPosition = Annotated[
     str | None,
     Query(
-        pattern=r"^[0-9]{1,6}-[0-9]{1,15}$",
+        pattern=r"^[0-9]{1,6}-[0-9]{1,15}(-[0-9]{1,15})?$",
         description="The `position` of an answer: the read waits until it shows at least what was said there.",
         examples=["3-17"],
     ),
@@ -45,6 +45,12 @@ Prefer = Annotated[
 ]
 _PREFERENCE_APPLIED = {
     "Preference-Applied": {"description": "`wait=…`, when it was asked for.", "schema": {"type": "string"}}
+}
+_STALENESS = {
+    "Staleness-Ms": {
+        "description": "All that was on the log so many milliseconds ago is in this answer.",
+        "schema": {"type": "integer"},
+    }
 }
 _LOCATION = {"Location": {"description": "Where the order is read.", "schema": {"type": "string"}}}
 
@@ -125,11 +131,16 @@ def _add_writes(routes: APIRouter, api: Api) -> None:
 def _add_reads(routes: APIRouter, api: Api) -> None:
     reading = api.reading
 
+    async def age() -> dict[str, str]:
+        """Return the header that says how old an answer is at most; to be asked for before it is made."""
+        return {"Staleness-Ms": str(await reading.age_ms())}
+
     @routes.get("/orders/{order_id}", responses=_found(OrderDetail, 404, 422, 503), summary="Read an order")
     async def order(order_id: OrderId, min_position: MinPosition = None) -> Response:
         """Return an order as its owner has it."""
         await reading.wait_for(min_position)
-        return _answer(200, reading.order(order_id))
+        how_old = await age()
+        return _answer(200, reading.order(order_id), how_old)
 
     @routes.get("/orders", responses=_found(OrderPage, 422, 503), summary="List orders")
     async def orders(
@@ -141,13 +152,15 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
     ) -> Response:
         """Return orders, the newest first. Orders that are placed meanwhile do not shift the pages."""
         await reading.wait_for(min_position)
-        return _answer(200, reading.orders(customer_id, status, cursor, limit))
+        how_old = await age()
+        return _answer(200, reading.orders(customer_id, status, cursor, limit), how_old)
 
     @routes.get("/orders/{order_id}/timeline", responses=_found(Timeline, 404, 422, 503), summary="An order's history")
     async def timeline(order_id: OrderId, min_position: MinPosition = None) -> Response:
         """Return every event of an order's saga, with its cause and time."""
         await reading.wait_for(min_position)
-        return _answer(200, await reading.timeline(order_id))
+        how_old = await age()
+        return _answer(200, await reading.timeline(order_id), how_old)
 
     @routes.get(
         "/orders/{order_id}/events",
@@ -174,7 +187,8 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
     @routes.get("/products", responses=_found(ProductPage, 422, 503), summary="List products")
     async def products(cursor: Annotated[str | None, _CURSOR] = None, limit: Annotated[int, _LIMIT] = 50) -> Response:
         """Return what is for sale, by SKU."""
-        return _answer(200, reading.products(cursor, limit))
+        how_old = await age()
+        return _answer(200, reading.products(cursor, limit), how_old)
 
 
 async def _json_only(request: Request) -> None:
@@ -188,4 +202,4 @@ def _answer(status: int, model: BaseModel, headers: dict[str, str] | None = None
 
 
 def _found(model: type[BaseModel], *problems: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model, "description": "What was found."}, **documented(*problems)}
+    return {200: {"model": model, "headers": _STALENESS, "description": "What was found."}, **documented(*problems)}
