@@ -9,14 +9,13 @@ member (6 s by default).
 
 import asyncio
 import json
-import signal
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Never
@@ -68,7 +67,7 @@ KEEPING = Choreography("keeping", [Service("keep", deciders=[keeping])])
 
 
 async def run(url: str, place: str, standbys: int) -> None:
-    """Run the service until killed, and print a line whenever it has other tasks, or begins or ends to be idle."""
+    """Run the service until killed, and print a line whenever that changes which the lines say."""
     async with open_log(url, KEEPING) as log:
         restored, read = Counter[str](), log.port.read
 
@@ -78,14 +77,15 @@ async def run(url: str, place: str, standbys: int) -> None:
             return records
 
         log.port.read = counted  # type: ignore[method-assign]  # this log only
-        config, said = RuntimeConfig(standbys=standbys), (-1, False)
+        config, said = RuntimeConfig(standbys=standbys), (-1, False, 0)
         async with Runtime(log, stores=RocksStores(place), config=config) as runtime:
             while True:
                 loops = [*runtime._loops.values()]  # noqa: SLF001  the tasks of a process are its own affair
                 idle = not runtime.restoring and all([await loop.is_idle() for loop in loops])
-                if (len(loops), idle) != said:
-                    said = (len(loops), idle)
-                    line = {"tasks": said[0], "idle": idle, "read": restored["keep.changelog"]}
+                now = (len(loops), idle, restored["keep.changelog"])
+                if now != said:
+                    said = now
+                    line = dict(zip(("tasks", "idle", "read"), said, strict=True))
                     print(json.dumps({**line, "at": time.time(), "cpu_s": cpu_s()}), flush=True)
                 await asyncio.sleep(_LOOK_S)
 
@@ -93,38 +93,50 @@ async def run(url: str, place: str, standbys: int) -> None:
 Line = dict[str, Any]
 
 
-@contextmanager
-def process(*arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    """Start a process that runs the service."""
-    command = [sys.executable, "-m", "tests.performance.takeover", "run", *arguments]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        yield running
-    finally:
-        running.kill()
-        running.wait()
+class Process:
+    """A process that runs the service, and the lines that it has written."""
+
+    def __init__(self, url: str, place: Path, standbys: int) -> None:
+        place.mkdir(parents=True, exist_ok=True)
+        self._told = place / "told.ndjson"
+        command = [sys.executable, "-m", "tests.performance.takeover", "run", url, str(place), str(standbys)]
+        with self._told.open("wb") as told:
+            self._running = subprocess.Popen(command, stdout=told)
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill it."""
+        self._running.kill()
+        self._running.wait()
+
+    @property
+    def lines(self) -> list[Line]:
+        """What it has said so far."""
+        return [json.loads(line) for line in self._told.read_text().split("\n")[:-1]]
+
+    def until(self, what: Callable[[Line], bool], after: int = 0) -> Line:
+        """Return the first line after so many that is what is waited for."""
+        while self._running.poll() is None:
+            for line in self.lines[after:]:
+                if what(line):
+                    return line
+            time.sleep(_LOOK_S)
+        raise RuntimeError("the process has ended")
+
+    def ready(self, tasks: int, after: int = 0) -> Line:
+        """Wait until it has so many tasks, and is done with them."""
+        return self.until(lambda line: bool(line["tasks"] == tasks and line["idle"]), after)
 
 
-def until(running: "subprocess.Popen[str]", what: Callable[[Line], bool]) -> Line:
-    """Return the first line of a process that is what is waited for."""
-    assert running.stdout is not None
-    for line in running.stdout:
-        found: Line = json.loads(line)
-        if what(found):
-            return found
-    raise RuntimeError("the process has ended")
-
-
-def ready(running: "subprocess.Popen[str]", tasks: int) -> dict[str, float]:
-    """Wait until a process has so many tasks and is done with them, and return what that took from having them."""
-    has = until(running, lambda line: line["tasks"] == tasks)
-    done = has if has["idle"] else until(running, lambda line: line["tasks"] == tasks and line["idle"])
-    return {
-        "seconds": round(done["at"] - has["at"], 2),
-        "cpu_s": round(done["cpu_s"] - has["cpu_s"], 2),
-        "records_read": done["read"],
-        "at": done["at"],
-    }
+def between(first: Line, last: Line) -> dict[str, float]:
+    """Return what it took from one line to the other."""
+    names = {"seconds": "at", "cpu_s": "cpu_s", "records_read": "read"}
+    return {name: round(last[key] - first[key], 2) for name, key in names.items()}
 
 
 async def fill(url: str, states: int) -> None:
@@ -139,28 +151,28 @@ def starts(url: str, place: Path) -> dict[str, Any]:
     """Start from the changelog alone, and then from what that has left."""
     found = dict[str, Any]()
     for name in ("from the changelog", "from the local stores"):
-        with process(url, str(place / "alone"), "0") as alone:
-            found[name] = ready(alone, TASKS)
+        with Process(url, place, 0) as alone:
+            last = alone.ready(TASKS)
+            found[name] = between(alone.until(lambda line: bool(line["tasks"])), last)
             time.sleep(_SETTLES_S)
-            alone.send_signal(signal.SIGKILL)
-            alone.wait()
-        del found[name]["at"]
         time.sleep(_SETTLES_S * 3)  # its group has given it up
     return found
 
 
 def takeover(url: str, place: Path, standbys: int) -> dict[str, Any]:
     """Kill one of two processes, and return what it took the other to take over."""
-    with process(url, str(place / "first"), str(standbys)) as first:
-        ready(first, TASKS)
-        with process(url, str(place / "second"), str(standbys)) as second:
-            before = ready(second, TASKS // 2)
-            time.sleep(_SETTLES_S * 2)
+    with Process(url, place / "first", standbys) as first:
+        first.ready(TASKS)
+        with Process(url, place / "second", standbys) as second:
+            second.ready(TASKS // 2)
+            time.sleep(_SETTLES_S * 3)  # copies are there by now
+            before = len(second.lines)
             killed_at = time.time()
             first.kill()
-            found = ready(second, TASKS)
-    found["records_read"] -= before["records_read"] if not standbys else 0
-    return {**found, "from_kill_s": round(found.pop("at") - killed_at, 2)}
+            began = second.until(lambda line: bool(line["tasks"] > TASKS // 2), before)
+            ended = second.ready(TASKS, before)
+            read = ended["read"] - second.lines[before - 1]["read"]
+    return {**between(began, ended), "records_read": read, "from_kill_s": round(ended["at"] - killed_at, 2)}
 
 
 def main(arguments: list[str]) -> None:
@@ -172,14 +184,14 @@ def main(arguments: list[str]) -> None:
     with running_cluster(ClusterConfig(java_options=_FAST)) as broker, tempfile.TemporaryDirectory() as scratch:
         url, place = f"{broker.url}/?prefix=keeping.", Path(scratch)
         asyncio.run(fill(url, states))
-        with process(url, str(place / "maker"), "0") as maker:
-            ready(maker, TASKS)
+        with Process(url, place / "maker", 0) as maker:
+            maker.ready(TASKS)
         time.sleep(_SETTLES_S * 3)
-        found = starts(url, place)
+        found = starts(url, place / "alone")
         for standbys in (0, 1):
             found[f"takeover with {standbys} copies"] = takeover(url, place / str(standbys), standbys)
             time.sleep(_SETTLES_S * 3)
-        print(json.dumps({"states": states, **found}, indent=1))
+        print(json.dumps({"states": states, **found, "load_average": os.getloadavg()[0]}, indent=1))
 
 
 if __name__ == "__main__":
