@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,16 +22,14 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlib import Choreography, Event, GlobalTable, Topic, open_log
 from eventlib.broker import Cluster, ClusterConfig, running_cluster
-from eventlib.broker.jars import KAFKA, JarSet
-from eventlib.broker.java import find_java
 from eventlib.foreign import Json
 from eventlib.log.port import Log, Record
 from eventlib.times import now_ms
+from tests.performance.kafka_streams.program import java_command
 from tests.performance.sagas import cpu_s
 from tests.unit.small_services import noting
 
 _FAST = ("-Xmx1g", "-XX:+UseSerialGC")
-_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 _AT_ONCE = 5_000
 _VALUE_BYTES = 100
 _PREFIX = "products."
@@ -134,21 +131,6 @@ def _peak_mb() -> float:
 # --- the run
 
 
-def streams(broker: Cluster, scratch: Path) -> Callable[[str, str, int], tuple[str, ...]]:
-    """Return the command that loads a topic into a GlobalKTable."""
-    java, here = find_java(), Path(__file__).parent / "kafka_streams"
-    jars = JarSet("Kafka Streams", "kafka-streams", "kafka-streams", here / "jars.lock")
-    places = [each.fetched(java, each.default_place()) for each in (KAFKA, jars)]
-    path = os.pathsep.join([str(scratch), *(f"{place}/*" for place in places)])
-    subprocess.run([java.tool("javac"), "-cp", path, "-d", str(scratch), here / "GlobalProducts.java"], check=True)
-    address = broker.url.removeprefix("kafka://").strip("/")
-
-    def command(topic: str, store: str, count: int) -> tuple[str, ...]:
-        return (str(java.executable), _QUIET, "-cp", path, "GlobalProducts", address, topic, str(count), store)
-
-    return command
-
-
 def measured(*command: str) -> dict[str, float]:
     """Run a process, and return what it has measured."""
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -160,7 +142,8 @@ def rounds(broker: Cluster, url: str, count: int, times: int) -> dict[str, Any]:
     """Measure all of them in turns, and return their medians."""
     found = dict[str, list[dict[str, float]]]()
     with tempfile.TemporaryDirectory() as place:
-        peer = streams(broker, Path(place))
+        address = broker.url.removeprefix("kafka://").strip("/")
+        peer = (*java_command("GlobalProducts", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"), address)
         for kind in _KINDS:
             path = f"{place}/{kind}"
             me = (sys.executable, "-m", __spec__.name if __spec__ else "tests.performance.globaltable")
@@ -171,8 +154,8 @@ def rounds(broker: Cluster, url: str, count: int, times: int) -> dict[str, Any]:
                     "table": (*me, "table", *own),
                     "table from its file": (*me, "table", *own, path),
                     "bare aiokafka": (*me, "bare", *own),
-                    "Kafka Streams, memory": peer(f"{_PREFIX}{kind}", "memory", count),
-                    "Kafka Streams, RocksDB": peer(f"{_PREFIX}{kind}", "rocksdb", count),
+                    "Kafka Streams, memory": (*peer, f"{_PREFIX}{kind}", str(count), "memory"),
+                    "Kafka Streams, RocksDB": (*peer, f"{_PREFIX}{kind}", str(count), "rocksdb"),
                 }.items():
                     found.setdefault(f"{kind}: {name}", []).append(measured(*command))
     return {
