@@ -133,7 +133,7 @@ class _Server(uvicorn.Server):
 
 async def ready(client: httpx.AsyncClient) -> None:
     """Wait until the API can be asked."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         async for answer in asking(client, "/readyz"):
             if answer.status_code == 200:
                 return
@@ -148,7 +148,7 @@ async def asking(client: httpx.AsyncClient, url: str) -> AsyncIterator[httpx.Res
 
 async def reachable(client: httpx.AsyncClient) -> None:
     """Wait until somebody answers."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             try:
                 await client.get("/healthz")

@@ -103,7 +103,7 @@ async def _reads_go_on(here: httpx.AsyncClient, there: httpx.AsyncClient, order_
 
 
 async def _ended(client: httpx.AsyncClient, order_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while (order := await read(client, order_id))["status"] not in {"completed", "cancelled"}:
             await asyncio.sleep(0.05)
     return order
