@@ -18,9 +18,9 @@ from eventlib.replay.said import Said
 from eventlib.replay.steps import HistoryStep, Kind, Recorded
 from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
 from eventlib.runtime.entry import Entry, entry_of
+from eventlib.runtime.handling import body_hash
 from eventlib.runtime.past import mark_of
 from eventlib.runtime.saying import Speaker, Turn
-from eventlib.runtime.task import body_hash
 from eventlib.times import from_ms
 
 _EMPTY = Entry()

@@ -66,7 +66,7 @@ class Follower:
             beginnings = [Beginning(topic, first, first) for topic, first in begun]
             await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
         self._naming = Naming(self._rails.log.codec, await self._said_when_taken_over())
-        for speaker in task.speakers.values():
+        for speaker in task.handling.speakers.values():
             speaker.names = self._naming
         await self._rails.unheard.load(self.partition, task.positions)
         for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():

@@ -167,7 +167,7 @@ class Planner:
             case EffectReleased(request_id=request_id):
                 return Release(end, effect_id=request_id)
             case Released(decider, key):
-                parked = self._task.parked.get(decider, key)
+                parked = self._task.handling.parked.get(decider, key)
                 if parked is not None:
                     place = self._task.service.parked.name, self._task.partition
                     return Release(end, await waiting_behind(parked, place, self._rails.log.port))

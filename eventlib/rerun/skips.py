@@ -70,7 +70,7 @@ async def skip(log: EventLog, service: Service, event_id: str, why: str) -> Skip
     async def decide(task: Task) -> Inputs:
         if record.offset < task.positions.next.get(record.topic, 0):
             raise _too_late(service, record)
-        if (known := task.skips.why(event_id)) is not None:
+        if (known := task.handling.skips.why(event_id)) is not None:
             raise ContractError(f"{service.name} is not going to handle {record.type} {event_id} anyway ({known})")
         return Inputs(now_ms(), acts=[Skip(event_id, why)])
 
@@ -83,7 +83,7 @@ async def _skip_parked(log: EventLog, service: Service, found: _Parked, event_id
     place = service.parked.name, found.original.partition
 
     async def decide(task: Task) -> Inputs | None:
-        parked = task.parked.get(found.decider, key_text(found.original))
+        parked = task.handling.parked.get(found.decider, key_text(found.original))
         waiting = [] if parked is None else await waiting_behind(parked, place, log.port)
         if not any(record.event_id == event_id for record in waiting):
             return None

@@ -13,6 +13,7 @@ from eventlib.rerun.known import SwitchNote, note_record
 from eventlib.rerun.ruling import Ruling
 from eventlib.rerun.running import Rerun
 from eventlib.rerun.unheard import unmarked
+from eventlib.runtime.handling import stalled
 from eventlib.runtime.parking import waiting_behind
 from eventlib.runtime.records import (
     EFFECT,
@@ -32,7 +33,6 @@ from eventlib.runtime.records import (
 from eventlib.runtime.restoring import positions_in
 from eventlib.runtime.skipping import SkippedInput
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.task import stalled
 from eventlib.service import Service
 from eventlib.times import now_ms
 

@@ -23,7 +23,7 @@ async def restored(service: Service, claim: Claim, host: Host) -> Task:
     state = await restored_state(service, claim, host, deciders)
     positions = await positions_in(state, host.log.codec)
     task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
-    task.parked_end = await port.decided_end(service.parked.name, partition)
+    task.handling.parked_end = await port.decided_end(service.parked.name, partition)
     return task
 
 

@@ -208,7 +208,7 @@ class Worker:
         except EventlibError as error:
             _log.warning("control record %s is not a retry request: %s", control.event_id, error)
             return Release(control)
-        parked = self.task.parked.get(request.decider, request.key)
+        parked = self.task.handling.parked.get(request.decider, request.key)
         if parked is None:
             return Release(control, effect_id=request.key)
         place = self.task.service.parked.name, self.task.partition

@@ -1,0 +1,90 @@
+"""A transaction while it is open: what it has come to so far."""
+
+from collections.abc import Sequence
+
+from eventlib.event import Event, contract_of
+from eventlib.eventlog import latest_copy
+from eventlib.log.port import Record
+from eventlib.runtime.journal import Steps
+from eventlib.runtime.past import Beginning
+from eventlib.runtime.records import JournalEntry, Positions, Step
+
+
+class Draft:
+    """What an open transaction says, does and leaves to be done.
+
+    `at_ms` is its time, and that of all that it says. `said` holds the event in each record of `events`, or None;
+    `requested` the effects to start once it is committed; `said_count` counts what was said since the journal's last entry
+    was cut, and `is_met` tells whether anybody handled one of its inputs.
+    """
+
+    def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
+        self.at_ms = at_ms
+        self.steps = Steps(passed)
+        self.events: list[Record] = []
+        self.said: list[Event | None] = []
+        self.requested: list[tuple[Record, Event | None]] = []
+        self.parks = False
+        self.is_met = False
+        self.past = positions.past
+        self.first_ms = positions.first_ms
+        self._from = positions
+        self._entries: list[JournalEntry] = []
+        self.said_count = 0
+
+    def say(self, records: list[Record], said: Sequence[Event]) -> None:
+        """Add events, and the compacted copies of those whose topic is held twice."""
+        self.events += records
+        self.said += said
+        self.said_count += len(records)
+        for record, event in zip(records, said, strict=True):
+            contract = contract_of(type(event))
+            if contract.topic.latest:
+                self._add(latest_copy(record, tombstone=contract.tombstone))
+
+    def park(self, copy: Record) -> None:
+        """Add the copy of an input that waits."""
+        self._add(copy)
+        self.parks = True
+
+    def begin(self, beginnings: Sequence[Beginning]) -> None:
+        """Read topics from where they begin."""
+        for topic, first, past_end in beginnings:
+            self.steps.act(Step("begin", topic, first, past_end))
+            self.steps.next[topic] = first
+            self.past = {**self.past, topic: past_end}
+        if not self._from.next:
+            self.first_ms = self.at_ms
+
+    def move(self, topic: str, to: int, why: str) -> None:
+        """Read a topic from somewhere else."""
+        self.steps.act(Step("reset", topic, self._from.next[topic], to, detail=why))
+        self.steps.next[topic] = to
+
+    def next_of(self, topic: str) -> int:
+        """Return the offset of a topic's next input."""
+        expected = self.steps.next.get(topic)
+        return self._from.next[topic] if expected is None else expected
+
+    def cut(self, code_version: str) -> None:
+        """End the journal's entry, since others have taken up what was said so far, perhaps to say the next input.
+
+        Only what came before an input can tell it again.
+        """
+        self._entries.append(JournalEntry(code_version, self.at_ms, self.steps.cut(), self.said_count))
+        self.said_count = 0
+
+    def entries(self, code_version: str) -> list[JournalEntry]:
+        """Return what belongs into the journal, whole."""
+        self.cut(code_version)
+        return self._entries
+
+    def positions(self) -> Positions:
+        """Return where the task stands after it."""
+        next_offsets = {**self._from.next, **self.steps.next}
+        past = {topic: end for topic, end in self.past.items() if next_offsets[topic] < end} if self.past else {}
+        return Positions(next_offsets, self.at_ms, self.first_ms, past)
+
+    def _add(self, copy: Record) -> None:
+        self.events.append(copy)
+        self.said.append(None)
