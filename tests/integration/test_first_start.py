@@ -133,7 +133,7 @@ async def test_an_input_of_the_past_that_was_parked_stays_past(opened: Opened, o
 async def test_a_deadline_of_the_past_is_past_and_a_later_one_is_new(opened: Opened, outbox: Path) -> None:
     async with opened(mailing()) as log:
         await sign(log, range(3), remind_s=0)
-        await sign(log, range(3, 6), remind_s=1)
+        await sign(log, range(3, 6), remind_s=3)
         await asyncio.sleep(0.05)
         async with Runtime(log, ports={"outbox": Outbox(outbox)}), asyncio.timeout(20):
             while len(sent(outbox, "reminder")) < 3:
