@@ -77,6 +77,11 @@ class ArchivedLog(SqliteLog):
     async def end(self, topic: str, partition: int) -> int:
         return await self.catch_up().end(topic, partition)
 
+    async def decided_end(self, topic: str, partition: int) -> int:
+        self.behind = True  # others may have appended
+        await self.catch_up().refresh()
+        return await self.end(topic, partition)
+
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         await self.catch_up().refresh()
         return await self.archive.offset_at(topic, partition, timestamp_ms)
