@@ -62,8 +62,12 @@ async def test_a_process_with_one_service_answers_for_what_another_one_decides(t
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
             await reachable(client)
             await ready(client)
-            answer = await client.post("/orders", json=wanted(), headers={"Prefer": "wait=15"})
-            assert answer.json()["status"] in {"completed", "cancelled"}  # cancelled: the delivery came later
+            placed = (await client.post("/orders", json=wanted(), headers={"Prefer": "wait=15"})).json()
+            async with asyncio.timeout(120):
+                while placed["ended_at"] is None:
+                    await asyncio.sleep(0.1)
+                    placed = (await client.get(f"/orders/{placed['order_id']}")).json()
+            assert placed["status"] in {"completed", "cancelled"}  # cancelled: the delivery came later
     finally:
         for process in (others, order):
             process.kill()

@@ -125,7 +125,9 @@ async def test_an_api_process_that_is_killed_loses_nothing_that_it_has_accepted(
         for life in range(3):
             async with api_process(shop, port) as (process, client):
                 customers = [asyncio.create_task(customer(client, f"{life}-{n}")) for n in range(4)]
-                await asyncio.sleep(random.uniform(0.05, 0.4))
+                while len(accepted) < 4 * (life + 1):
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(random.uniform(0.0, 0.3))
                 os.kill(process.pid, signal.SIGKILL)
                 await asyncio.gather(*customers)
         async with api_process(shop, port) as (_, client):
