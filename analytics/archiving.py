@@ -58,7 +58,7 @@ async def archive(log: Log, place: Path, progress: Progress = lambda *_: None) -
     LogUnavailable while another one is archiving there.
     """
     began = perf_counter()
-    with _alone(place):
+    with alone(place, "archives to"):
         before = read_manifest(place) if newest_number(place) else Manifest(log_id=log.log_id)
         _refuse_another(before, log, place)
         _sweep(place, before)
@@ -197,15 +197,15 @@ def _sweep(place: Path, manifest: Manifest) -> None:
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Be the only one who archives there. Raises: LogUnavailable."""
+def alone(place: Path, does: str) -> Iterator[None]:
+    """Be the only one who `does` something there. Raises: LogUnavailable."""
     place.mkdir(parents=True, exist_ok=True)
     handle = os.open(place / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LogUnavailable(f"somebody else archives to {place} just now: wait until that has ended") from error
+            raise LogUnavailable(f"somebody else {does} {place} just now: wait until that has ended") from error
         yield
     finally:
         os.close(handle)

@@ -70,6 +70,30 @@ def archive_log(
         raise typer.Exit(1)
 
 
+@app.command("rebuild", cls=Command)
+def rebuild_tables(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the tables are.")],
+    log: LogOption = None,
+    full: Annotated[
+        bool, typer.Option("--full", metavar="", help="Read the whole log, not only what the tables do not have.")
+    ] = False,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME|FILE",
+            help="As it stood at a time (UTC), or at offsets: a file with {topic: {partition: first that is not read}}.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rebuild tables of orders, payments, stock and sagas from the log, as Parquet: what is new, or all of it."""
+    from analytics.commands.rebuild import rebuild_command
+
+    rebuild_command(log_url(log), out, full=full, as_of=as_of, as_json=as_json)
+
+
 def main() -> None:
     """Run a command, and exit: 0 fine, 1 an error or findings, 2 a wrong option, 130 interrupted."""
     sys.exit(run(sys.argv[1:]))

@@ -54,7 +54,7 @@ def events(
         return _spread(_in_python(records, struct, _Foreign(event, contract.foreign, strict=strict)), struct)
     texts = _schemas(source, live)
     writers = writers_of(record, texts)
-    able = _has_avro() and all(resolves_alike(record, json.loads(text)) for text in writers.values())
+    able = has_avro() and all(resolves_alike(record, json.loads(text)) for text in writers.values())
     if jvm and not able:
         raise WiringError(f"{contract.type} cannot be decoded in the JVM here: leave jvm out, and our codec decodes it")
     if able if jvm is None else jvm:
@@ -83,7 +83,8 @@ def _schemas(source: str | DataFrame, live: str | None) -> Mapping[int, str]:
     return {**schemas(source), **({} if live is None else schemas(live))}
 
 
-def _has_avro() -> bool:
+def has_avro() -> bool:
+    """Tell whether this session decodes Avro in the JVM."""
     try:
         from_avro(f.lit(b""), '"null"')
     except (TypeError, PySparkException):  # how a JVM package that is not there shows
@@ -102,7 +103,7 @@ def _in_jvm(records: DataFrame, record: Record, writers: Mapping[int, str], *, s
     event: Column = f.lit(None).cast(struct_of(record))
     for number, text in writers.items():
         decoded = from_avro(f.substring(value, HEADER_BYTES + 1, _ALL), text, options).cast(struct_of(record))
-        event = f.when(f.substring(value, 1, HEADER_BYTES) == f.lit(_header(number)), decoded).otherwise(event)
+        event = f.when(f.substring(value, 1, HEADER_BYTES) == f.lit(header_of(number)), decoded).otherwise(event)
     found = records.withColumn(_EVENT, event)
     if not strict:
         return found
@@ -113,7 +114,8 @@ def _in_jvm(records: DataFrame, record: Record, writers: Mapping[int, str], *, s
 _ALL = 0x7FFFFFFF - HEADER_BYTES
 
 
-def _header(number: int) -> bytes:
+def header_of(number: int) -> bytes:
+    """Return what stands in front of what a schema has written."""
     return bytes([MAGIC]) + number.to_bytes(4, "big")
 
 
@@ -139,7 +141,7 @@ class _Ours:
     def __init__(self, event: type[Event], writers: Mapping[int, str], *, strict: bool) -> None:
         self.event = event
         self.strict = strict
-        self._writers = {_header(number): text for number, text in writers.items()}
+        self._writers = {header_of(number): text for number, text in writers.items()}
         self._readers = dict[bytes, Callable[[bytes], Any]]()
 
     def __call__(self, value: bytes, _key: str | None) -> Any:

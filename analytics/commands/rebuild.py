@@ -1,0 +1,91 @@
+"""`python -m analytics rebuild`."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from analytics import session
+from analytics.asking import refuse_missing
+from analytics.commands.showing import bars, ranges_json, ranges_table
+from analytics.rebuilding import Rebuilt, rebuild
+from analytics.rebuilding.rebuild import AsOf
+from eventlib.cli import output
+from eventlib.errors import ContractError, WiringError
+from eventlib.log.port import TopicPartition
+from eventlib.times import time_of
+
+
+def rebuild_command(url: str, out: Path, *, full: bool, as_of: str | None, as_json: bool) -> None:
+    """Rebuild the tables, and tell what was read and written."""
+    refuse_missing(url)
+    when = None if as_of is None else as_of_text(as_of)
+    with bars(shown=not as_json) as shown:
+        task = shown.add_task("starting Spark", total=None)
+
+        def progress(what: str, done: int, total: int) -> None:
+            shown.update(task, description=f"rebuilding: {what}", completed=done, total=total)
+
+        spark = session("rebuild")
+        done = rebuild(spark, url, out, full=full, as_of=when, progress=progress)
+    if as_json:
+        output.print_json([{"log": url, "out": str(out), **_as_json(done)}])
+    else:
+        _print(url, out, done)
+
+
+def as_of_text(text: str) -> AsOf:
+    """Read a time, or a file with offsets: `{topic: {partition: end}}`. Raises: WiringError."""
+    path = Path(text)
+    if not path.is_file():
+        try:
+            found: datetime = time_of(text)
+        except ContractError as error:
+            raise WiringError(f"--as-of: {error}; or name a file with offsets") from error
+        return found
+    try:
+        return _offsets(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise WiringError(f'--as-of: {path} has no offsets, such as {{"orders": {{"0": 120}}}}: {error}') from error
+
+
+def _offsets(content: Any) -> Mapping[TopicPartition, int]:
+    return {
+        (str(topic), int(partition)): int(end)
+        for topic, partitions in content.items()
+        for partition, end in partitions.items()
+    }
+
+
+def _as_json(done: Rebuilt) -> dict[str, object]:
+    return {
+        "version": done.manifest.number,
+        "full": done.full,
+        "records": done.records,
+        "undecodable": done.undecodable,
+        "rows": dict(done.manifest.rows),
+        "read": ranges_json(done.read),
+        "ends": {topic: dict(enumerate(ends)) for topic, ends in done.manifest.topics.items()},
+        "seconds": round(done.seconds, 3),
+    }
+
+
+def _print(url: str, out: Path, done: Rebuilt) -> None:
+    if not done.read:
+        print(f"Nothing new on {url}: the tables in {out} are as they were.")
+        return
+    output.terminal().print(ranges_table(done.read))
+    shown = output.table("table", "rows", "where", right=["rows"], whole=["table"])
+    for table, rows in done.manifest.rows.items():
+        shown.add_row(table, f"{rows:,}", str(out / table))
+    output.terminal().print(shown)
+    print()
+    how = "from the beginning" if done.full else "going on from what was there"
+    print(
+        f"Rebuilt of {output.counted(done.records, 'record')} {how} in {done.seconds:.1f} s, version {done.manifest.number}."
+    )
+    if done.undecodable:
+        output.warn(
+            f"{output.counted(done.undecodable, 'record')} cannot be decoded and is in no table: see `eventlib parked`"
+        )

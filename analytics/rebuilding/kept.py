@@ -1,0 +1,118 @@
+"""What is kept of each order's facts: of old ones and of new ones, so that both can be merged."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from eventlib.event import Event, contract_of
+from services import shop
+from services.dispatch import events as dispatch
+from services.order import events as order
+from services.payment import events as payment
+from services.stock import events as stock
+
+_TYPES: tuple[type[Event], ...] = (
+    *(order.OrderPlaced, order.OrderCompleted, order.OrderCancelled),
+    *(stock.StockReserved, stock.StockRejected, stock.StockReleased, stock.StockShipped),
+    *(payment.ChargeRequested, payment.PaymentTaken, payment.PaymentFailed, payment.ChargeUncertain),
+    *(payment.PaymentVoided, payment.PaymentRefunded, payment.PaymentWaived),
+    *(dispatch.DispatchRequested, dispatch.DispatchUncertain, dispatch.OrderDispatched, dispatch.DispatchFailed),
+    *(dispatch.DispatchCancelled, dispatch.CancelRefused),
+)
+_BITS = {cls: 1 << i for i, cls in enumerate(_TYPES)}
+_AGAINST = (
+    *(stock.StockRejected, stock.StockReleased, dispatch.DispatchFailed, dispatch.DispatchCancelled),
+    *(payment.PaymentFailed, payment.ChargeUncertain, payment.PaymentVoided, payment.PaymentRefunded),
+    payment.PaymentWaived,
+)
+_LINE_TOPICS = ("stock.lines", "stock.requests")
+
+
+def is_one(*events: type[Event]) -> Column:
+    """Return whether a fact is one of these events."""
+    return f.col("type").isin(*(contract_of(event).type for event in events))
+
+
+def _of(field: str | Column, *events: type[Event]) -> Column:
+    return f.when(is_one(*events), f.col(field) if isinstance(field, str) else field)
+
+
+def _bit() -> Column:
+    bit: Column = f.lit(0)
+    for cls, value in _BITS.items():
+        bit = f.when(f.col("type") == contract_of(cls).type, value).otherwise(bit)
+    return bit.cast("bigint")
+
+
+class Kept(NamedTuple):
+    """A value kept for a key: what a fact adds, and the function that merges two of them."""
+
+    of_fact: Column
+    merged: str
+
+
+def _numbers() -> dict[str, Kept]:
+    """Return what is kept of all facts, those about lines too: numbers, which Spark merges without sorting."""
+    undone = [event for event in shop.events if contract_of(event).reverses]
+    failed = [event for event in shop.events if contract_of(event).failure]
+    return {
+        "first_at": Kept(f.col("recorded_at"), "min"),
+        "last_at": Kept(f.col("recorded_at"), "max"),
+        "steps": Kept(f.lit(1).cast("bigint"), "sum"),
+        "failures": Kept(is_one(*failed).cast("bigint"), "sum"),
+        "compensations": Kept(is_one(*undone).cast("bigint"), "sum"),
+    }
+
+
+def _texts() -> dict[str, Kept]:
+    """Return what is kept of facts about whole orders."""
+    placed, ended = order.OrderPlaced, (order.OrderCompleted, order.OrderCancelled)
+    place = ("recorded_at", "topic", "partition", "offset", "reason")
+    return {
+        "seen": Kept(_bit(), "bit_or"),
+        "customer_id": Kept(_of("customer_id", placed), "max"),
+        "country": Kept(_of("country", placed), "max"),
+        "total_cents": Kept(_of("amount_cents", placed), "max"),
+        "currency": Kept(f.col("currency"), "max"),
+        "placed_at": Kept(_of("placed_at", placed), "max"),
+        "ended_at": Kept(_of("recorded_at", *ended), "min"),
+        "end_reason": Kept(_of("reason", order.OrderCancelled), "max"),
+        "against": Kept(_of(f.struct(*place), *_AGAINST), "min"),
+        "taken_cents": Kept(_of("amount_cents", payment.PaymentTaken, payment.PaymentVoided), "sum"),
+        "refunded_cents": Kept(_of("amount_cents", payment.PaymentRefunded, payment.PaymentVoided), "sum"),
+        "charged_at": Kept(_of("recorded_at", payment.ChargeRequested), "min"),
+        "taken_at": Kept(_of("recorded_at", payment.PaymentTaken), "min"),
+        "refunded_at": Kept(_of("recorded_at", payment.PaymentRefunded, payment.PaymentVoided), "min"),
+        "unpaid_reason": Kept(f.when(f.col("topic") == "payments", f.col("reason")), "max"),
+        "booked_at": Kept(_of("recorded_at", dispatch.DispatchRequested), "min"),
+        "dispatched_at": Kept(_of("recorded_at", dispatch.OrderDispatched), "min"),
+        "tracking": Kept(f.col("tracking"), "max"),
+        "undelivered_reason": Kept(_of("reason", dispatch.DispatchFailed, dispatch.DispatchCancelled), "max"),
+    }
+
+
+def by_order(facts: DataFrame, before: DataFrame | None) -> DataFrame:
+    """Return what is kept of each order: of new facts, and of those `before`."""
+    numbers, texts = _numbers(), _texts()
+    found = facts.filter(f.col("order_id").isNotNull())
+    of_lines = _kept(found.filter(f.col("topic").isin(*_LINE_TOPICS)), numbers)
+    of_orders = _kept(found.filter(~f.col("topic").isin(*_LINE_TOPICS)), {**numbers, **texts})
+    both = of_orders.unionByName(of_lines, allowMissingColumns=True)
+    if before is not None:
+        both = before.unionByName(both)
+    merged = [getattr(f, kept.merged)(name).alias(name) for name, kept in {**numbers, **texts}.items()]
+    return both.groupBy("order_id").agg(*merged)
+
+
+def _kept(facts: DataFrame, values: Mapping[str, Kept]) -> DataFrame:
+    return facts.groupBy("order_id").agg(
+        *(getattr(f, kept.merged)(kept.of_fact).alias(name) for name, kept in values.items())
+    )
+
+
+def has(*events: type[Event]) -> Column:
+    """Return whether one of these events is among what is kept of an order."""
+    bits = sum(_BITS[event] for event in events)
+    return f.coalesce(f.col("seen"), f.lit(0)).bitwiseAND(f.lit(bits).cast("bigint")) != 0

@@ -1,0 +1,229 @@
+"""Rebuilding the tables: in full, or only of what is new, with the same tables in the end."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import perf_counter
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from analytics.archiving import alone
+from analytics.asking import ask, spans_of
+from analytics.log import log
+from analytics.rebuilding.facts import TOPICS, facts
+from analytics.rebuilding.kept import by_order
+from analytics.rebuilding.tables import (
+    DEFINITION,
+    OF_ORDERS,
+    order_lines,
+    saga_steps,
+    stock_levels,
+    stock_movements,
+)
+from analytics.rebuilding.versions import KEPT, Manifest, Version, current, read_manifest
+from analytics.selection import Only
+from eventlib.errors import LogUnavailable, WiringError
+from eventlib.log.port import Log, TopicPartition
+from eventlib.times import to_ms
+
+AsOf = datetime | Mapping[TopicPartition, int]
+"""A time, what was recorded at it included; or the first offset of each partition that is not."""
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how many steps are done, and how many there are."""
+
+_STEPS = (
+    "reading the log",
+    "order_lines",
+    "stock_movements",
+    "saga_steps",
+    KEPT,
+    *OF_ORDERS,
+    "stock_levels",
+    "counting",
+)
+_ROWS_AT_ONCE = 1_000_000
+"""How many rows one of Spark's tasks sorts at most, about: what bounds its memory."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What one run did: the offsets that it read, the rows that its tables have, and what could not be decoded."""
+
+    manifest: Manifest
+    full: bool
+    read: Mapping[TopicPartition, range]
+    records: int
+    undecodable: int
+    seconds: float
+
+
+def rebuild(
+    spark: SparkSession,
+    url: str,
+    place: Path,
+    *,
+    full: bool = False,
+    as_of: AsOf | None = None,
+    progress: Progress = lambda *_: None,
+) -> Rebuilt:
+    """Bring the tables in `place` up to a log's end, or as of a time or of offsets.
+
+    Reads only what is new, unless `full`, or where what is there cannot be gone on from: it is of a time, beyond
+    `as_of`, or of an older release. Guarantee: the tables are those of a full rebuild at the same offsets, they change
+    all at one moment, and a run that finds nothing new changes nothing.
+    Raises: LogUnavailable when there is no log, it has dropped what is to be read, or while another one rebuilds there;
+    WiringError when the tables are another log's, or the log has less than they.
+    """
+    began = perf_counter()
+    with alone(place, "rebuilds in"):
+        log_id, there = ask(url, _places)
+        ends = _ends(there, as_of)
+        version = current(place)
+        before = None if full or version is None else _going_on(read_manifest(version), log_id, ends, place, as_of)
+        begin = {p: 0 if before is None else before.ends.get(p, 0) for p in ends}
+        _refuse_dropped(there, begin, ends, url)
+        new = {p: range(begin[p], end) for p, end in ends.items() if end > begin[p]}
+        if before is not None and not new:
+            return Rebuilt(before, False, {}, 0, 0, perf_counter() - began)
+        number = 1 + (0 if version is None else int(version.name))
+        run = _Run(spark, url, Version(place, number), version if before else None, progress)
+        with _settings(spark, sum(map(len, new.values()))):
+            records, undecodable = run.make(begin, ends, as_of if isinstance(as_of, datetime) else None)
+        manifest = Manifest(
+            number=number,
+            definition=DEFINITION,
+            log_id=log_id,
+            log_url=url,
+            as_of_ms=to_ms(as_of) if isinstance(as_of, datetime) else None,
+            topics=_by_topic(ends),
+            rows=run.version.rows(),
+        )
+        run.version.commit(manifest)
+    return Rebuilt(manifest, before is None, new, records, undecodable, perf_counter() - began)
+
+
+async def _places(log: Log) -> tuple[str, Mapping[TopicPartition, range]]:
+    return log.log_id.removeprefix("archive-"), await spans_of(log, TOPICS)
+
+
+def _ends(there: Mapping[TopicPartition, range], as_of: AsOf | None) -> dict[TopicPartition, int]:
+    if as_of is None or isinstance(as_of, datetime):
+        return {p: span.stop for p, span in there.items()}
+    beyond = [p for p, end in as_of.items() if p in there and end > there[p].stop]
+    if beyond:
+        (topic, partition), end = beyond[0], there[beyond[0]].stop
+        raise WiringError(f"--as-of names offset {as_of[beyond[0]]} of {topic}/{partition}, which ends at {end}")
+    return {p: as_of.get(p, 0) for p in there}
+
+
+def _going_on(
+    before: Manifest, log_id: str, ends: Mapping[TopicPartition, int], place: Path, as_of: AsOf | None
+) -> Manifest | None:
+    """Return from which tables to go on; None when they are to be made from the beginning."""
+    if before.log_id != log_id:
+        raise WiringError(f"the tables in {place} are of {before.log_url}, another log: rebuild to another directory")
+    if before.as_of_ms is not None or isinstance(as_of, datetime) or before.definition != DEFINITION:
+        return None
+    less = [p for p, end in before.ends.items() if ends.get(p, 0) < end]
+    if less and as_of is None:
+        (topic, partition) = less[0]
+        raise WiringError(
+            f"{topic}/{partition} ends at {ends.get(less[0], 0)}, and the tables in {place} go up to {before.ends[less[0]]}: "
+            "read the log itself, or its archive once it is up to date; or rebuild with --full"
+        )
+    return None if less else before
+
+
+def _refuse_dropped(
+    there: Mapping[TopicPartition, range],
+    begin: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    url: str,
+) -> None:
+    for (topic, partition), span in there.items():
+        p = (topic, partition)
+        if begin[p] < span.start and begin[p] < ends[p]:
+            raise LogUnavailable(
+                f"{url} has dropped {topic}/{partition} from {begin[p]} to {span.start}: rebuild from its archive"
+            )
+
+
+def _by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, tuple[int, ...]]:
+    topics = sorted({topic for topic, _ in ends})
+    return {topic: tuple(end for (name, _), end in sorted(ends.items()) if name == topic) for topic in topics}
+
+
+@contextmanager
+def _settings(spark: SparkSession, records: int) -> Iterator[None]:
+    """Let Spark share rows out to as many tasks as bound what each holds, and write times that every reader takes."""
+    name = "spark.sql.shuffle.partitions"
+    tasks = max(int(spark.conf.get(name) or 0), spark.sparkContext.defaultParallelism, records // _ROWS_AT_ONCE)
+    wanted = {name: str(tasks), "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+    before = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for key, text in before.items():
+            spark.conf.set(key, text or "")
+
+
+@dataclass
+class _Run:
+    """The making of one version, from `before` if there is one."""
+
+    spark: SparkSession
+    url: str
+    version: Version
+    before: Path | None
+    progress: Progress
+
+    def make(
+        self, begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], at: datetime | None
+    ) -> tuple[int, int]:
+        """Write all tables; return how many records were read, and how many of them nobody can decode."""
+        self._tell("reading the log")
+        until = None if at is None else at + timedelta(milliseconds=1)
+        only: Only = {"begin": begin, "end": ends, "until": until}
+        new = self.version.stage("facts", facts(self.spark, self.url, **only))
+        self._add("order_lines", order_lines(new))
+        moved = self._add("stock_movements", stock_movements(new))
+        self._add("saga_steps", saga_steps(new, self._causes(new, ends)))
+        self._tell(KEPT)
+        kept = self.version.write(KEPT, by_order(new, self._had(KEPT)))
+        for table, made_of in OF_ORDERS.items():
+            self._tell(table)
+            self.version.write(table, made_of(kept))
+        self._tell("stock_levels")
+        self.version.write("stock_levels", stock_levels(moved, self._had("stock_levels")))
+        self._tell("counting")
+        unread = f.count_if(f.col("order_id").isNull() & f.col("sku").isNull())
+        row = new.agg(f.count("*"), unread).collect()[0]
+        return int(row[0]), int(row[1])
+
+    def _add(self, table: str, rows: DataFrame) -> DataFrame:
+        self._tell(table)
+        return self.version.write(table, rows, self.before / table if self.before else None)
+
+    def _causes(self, new: DataFrame, ends: Mapping[TopicPartition, int]) -> DataFrame:
+        """Return all events that may be causes: the new ones, those before, and those after the end of a partition.
+
+        What was said stands behind what it was said for, but not when the partitions' ends were asked for in another
+        order; so a cause is looked for in what the log has by now.
+        """
+        columns = ("id", "recorded_at", "type")
+        later = log(self.spark, self.url, topics=TOPICS, begin=ends).select(*columns)
+        causes = new.select(*columns).unionAll(later)
+        steps = self._had("saga_steps")
+        return causes if steps is None else causes.unionAll(steps.select(*columns))
+
+    def _had(self, table: str) -> DataFrame | None:
+        return None if self.before is None else self.spark.read.parquet(str(self.before / table))
+
+    def _tell(self, what: str) -> None:
+        self.progress(what, _STEPS.index(what), len(_STEPS))
