@@ -94,6 +94,27 @@ def rebuild_tables(
     rebuild_command(log_url(log), out, full=full, as_of=as_of, as_json=as_json)
 
 
+@app.command("sql", cls=Command)
+def ask_sql(
+    text: Annotated[
+        str | None, typer.Argument(metavar="[SELECT…]", help="The query; without one, a prompt.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", file_okay=False, help="Where the tables are.", show_default=False),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="URL", help="The log whose events are tables, too.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask SQL of the rebuilt tables (--out), and of the events on a log by their names (--log)."""
+    from analytics.commands.sql import sql_command
+
+    sql_command(text, out, log, as_json=as_json)
+
+
 def main() -> None:
     """Run a command, and exit: 0 fine, 1 an error or findings, 2 a wrong option, 130 interrupted."""
     sys.exit(run(sys.argv[1:]))

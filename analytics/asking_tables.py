@@ -1,0 +1,33 @@
+"""SQL over the rebuilt tables and a log's typed events: each is a view by its name, made when a query names it."""
+
+import re
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from analytics.events import events
+from analytics.rebuilding.versions import tables
+from eventlib.errors import WiringError
+from eventlib.event import contract_of
+from services import shop
+
+
+def query(spark: SparkSession, text: str, place: Path | None, url: str | None) -> DataFrame:
+    """Return what a query gives, of the tables in `place` and of the events on the log at `url`.
+
+    Raises: WiringError with Spark's own sentence for a query that is none; LogUnavailable without tables or log.
+    """
+    named = {word.lower() for word in re.findall(r"\w+", text)}
+    if place is not None:
+        for table, rows in tables(spark, place).items():
+            if table in named:
+                rows.createOrReplaceTempView(table)
+    for event in shop.events if url is not None else ():
+        name = contract_of(event).type
+        if name.lower() in named and url is not None:
+            events(spark, url, event, strict=False).createOrReplaceTempView(name)
+    try:
+        return spark.sql(text)
+    except PySparkException as error:
+        raise WiringError(str(error).split("\n", maxsplit=1)[0]) from error

@@ -1,0 +1,94 @@
+"""`python -m analytics sql`."""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import NumericType
+
+from analytics import session
+from analytics.asking import refuse_missing
+from analytics.asking_tables import query
+from analytics.rebuilding.versions import current
+from eventlib.cli import output
+from eventlib.errors import EventlibError, WiringError
+
+_MOST_SHOWN = 1_000
+
+
+def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json: bool) -> None:
+    """Answer a query, or one after the other at a prompt."""
+    if out is None and url is None:
+        raise WiringError("name the tables, the log, or both: --out DIR, --log URL")
+    if out is not None and current(out) is None:
+        raise WiringError(
+            f"there are no tables in {out}: `python -m analytics rebuild --log URL --out {out}` makes them"
+        )
+    if url is not None:
+        refuse_missing(url)
+    spark = session("sql")
+    for each in [text] if text is not None else _asked():
+        try:
+            _answer(spark, each, out, url, as_json=as_json)
+        except EventlibError as error:
+            if text is not None:
+                raise
+            output.warn(str(error))
+
+
+def _asked() -> Iterator[str]:
+    if not sys.stdin.isatty():
+        yield from (text for text in sys.stdin.read().split(";") if text.strip())
+        return
+    prompt = PromptSession[str]("sql> ")
+    while True:
+        try:
+            text = prompt.prompt().strip().rstrip(";")
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        if text in {"exit", "quit"}:
+            return
+        if text:
+            yield text
+
+
+def _answer(spark: SparkSession, text: str, out: Path | None, url: str | None, *, as_json: bool) -> None:
+    found = query(spark, text, out, url)
+    if as_json:
+        output.print_json(_plain(row.asDict(recursive=True)) for row in found.toLocalIterator())
+        return
+    _print(found)
+
+
+def _print(found: DataFrame) -> None:
+    right = [field.name for field in found.schema.fields if isinstance(field.dataType, NumericType)]
+    shown = output.table(*found.columns, right=right)
+    rows: list[Row] = found.limit(_MOST_SHOWN + 1).collect()
+    for row in rows[:_MOST_SHOWN]:
+        shown.add_row(*("" if value is None else output.printable(str(_plain(value))) for value in row))
+    output.terminal().print(shown)
+    if len(rows) > _MOST_SHOWN:
+        output.warn(f"only the first {_MOST_SHOWN:,} rows are shown: add LIMIT, or take all of them by --json")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    match value:
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+        case datetime():
+            return output.iso(value.astimezone(UTC))  # Spark gives the machine's own time
+        case bytes() | bytearray():
+            return value.hex()
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
