@@ -1,0 +1,74 @@
+"""The application whose log is audited, as Spark's workers load it: by name, since functions do not travel."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from eventlib.choreography import Choreography
+from eventlib.cli.project import load_choreography
+from eventlib.event import contract_of
+from eventlib.eventlog import EventLog
+from eventlib.opening import open_log
+
+
+@dataclass(frozen=True)
+class Application:
+    """A choreography by its name (`module:name`; None: as the nearest pyproject.toml says), from a directory on."""
+
+    named: str | None = None
+    directory: str = field(default_factory=lambda: str(Path.cwd()))
+
+    @cached_property
+    def choreography(self) -> Choreography:
+        """The choreography. Raises: WiringError when there is none."""
+        return load_choreography(self.named, Path(self.directory))
+
+    def __reduce__(self) -> tuple[type["Application"], tuple[str | None, str]]:
+        """Travel by name alone."""
+        return Application, (self.named, self.directory)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that hold its events, without copies and foreign ones."""
+        contracts = [contract_of(event) for event in self.choreography.events]
+        return list(dict.fromkeys(each.topic.name for each in contracts if each.foreign is None))
+
+    @property
+    def story_field(self) -> str:
+        """The key field of the events that end a story: an order's, in a shop; empty when nothing ends."""
+        contracts = [contract_of(event) for event in self.choreography.events]
+        return next((each.key for each in contracts if each.final and each.key), "")
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The decider of each source (`service/decider`)."""
+        return {
+            f"{service.speaks_as}/{decider.name}": decider.name
+            for service in self.choreography.services
+            for decider in service.deciders
+        }
+
+    def story(self) -> Column:
+        """Return the story that a record belongs to, by its topic's key, or that of whoever said it."""
+        name = self.story_field
+        keyed = [contract_of(e).topic.name for e in self.choreography.events if contract_of(e).key == name]
+        saying = [source for source, decider in self.sources.items() if self.choreography.decider(decider).key == name]
+        by_source = f.when(f.col("source").isin(saying), f.col("subject"))
+        return f.coalesce(f.when(f.col("topic").isin(keyed), f.col("key")).otherwise(by_source), f.lit(""))
+
+    @contextmanager
+    def opened(self, url: str) -> Iterator[EventLog]:
+        """Open a log to read from it, for code that is not async."""
+        with asyncio.Runner() as runner:
+            opening = open_log(url, self.choreography, read_only=True)
+            log = runner.run(opening.__aenter__())
+            try:
+                yield log
+            finally:
+                runner.run(opening.__aexit__(None, None, None))

@@ -1,0 +1,23 @@
+"""Audits a log: every rule, over every event."""
+
+from pyspark.sql import DataFrame, SparkSession
+
+from analytics.audit.application import Application
+from analytics.audit.headers import header_findings
+from analytics.audit.laws import LawCheck, law_findings
+from analytics.audit.standing import changelogs, standing_of
+from analytics.log import log
+
+
+def audit(spark: SparkSession, url: str, application: Application | None = None) -> DataFrame:
+    """Return what is wrong with a log, one row of `FINDING` for each finding; none when it is right.
+
+    `application` is whose log it is; by default the one that the nearest pyproject.toml names. What is still in flight
+    is judged only by what holds at every moment. A log on Kafka should be at rest, or be audited from its archive.
+    Raises: WiringError when there is no such application; as `analytics.log` does.
+    """
+    whose = application or Application()
+    events = log(spark, url, topics=whose.topics)
+    newest = changelogs(spark, url, whose)
+    check = LawCheck(whose, url, standing_of(newest, url, whose))
+    return header_findings(events, whose).unionAll(law_findings(events, newest, check))

@@ -1,0 +1,40 @@
+"""What a rule is, and what it finds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from pyspark.sql import types as t
+
+Severity = Literal["error", "warning"]
+
+FINDING = t.StructType([
+    t.StructField("rule", t.StringType()),
+    t.StructField("severity", t.StringType()),
+    t.StructField("order", t.StringType()),
+    t.StructField("about", t.StringType()),
+    t.StructField("evidence", t.ArrayType(t.StringType())),
+    t.StructField("sentence", t.StringType()),
+])  # fmt: skip
+"""One row for each finding: `order` is the key under which its saga ends, empty where it is about none; `about` names
+the field and key that the rule is about; `evidence` are the ids of events."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What has to hold of a log, in one sentence, and how bad it is when it does not."""
+
+    name: str
+    severity: Severity
+    sentence: str
+
+
+class Finding(NamedTuple):
+    """A rule that does not hold, as a row of `FINDING`."""
+
+    rule: str
+    severity: Severity
+    order: str
+    about: str
+    evidence: Sequence[str]
+    sentence: str

@@ -1,0 +1,220 @@
+"""What must hold of every event by its headers alone: its id, its place, its cause, and who said it about what."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from analytics.audit.application import Application
+from analytics.audit.finding import FINDING, Rule
+from eventlib.choreography import Choreography
+from eventlib.event import contract_of
+from eventlib.flow import Flow
+
+_SEPARATOR = "\x1f"
+
+
+@dataclass(frozen=True)
+class HeaderRule:
+    """A rule on the columns of `_looked_up`: when it is broken, and what a person is told then."""
+
+    rule: Rule
+    broken: Callable[["Graph"], Column]
+    told: Callable[[], Column]
+    also: str = "cause_id"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What the code can say: `steps` has (source, cause's type, type), the other sets have types, topics and sources."""
+
+    steps: frozenset[tuple[str, str, str]]
+    late: frozenset[tuple[str, str]]
+    entries: frozenset[str]
+    requests: frozenset[str]
+    effects: frozenset[tuple[str, str]]
+    forgetting: frozenset[str]
+    sources: frozenset[str]
+    topics: Mapping[str, str]
+
+    @classmethod
+    def of(cls, choreography: Choreography) -> "Graph":
+        """Read a choreography's graph off its types."""
+        flow = Flow(choreography)
+        services = {service.name: service.speaks_as for service in choreography.services}
+        reactions = [(f"{services[r.service]}/{r.decider.name}", r) for r in flow.reactions]
+        contracts = {event: contract_of(event) for event in choreography.events}
+        return cls(
+            frozenset((s, contracts[r.cause].type, contracts[e].type) for s, r in reactions if r.cause for e in r.says),
+            frozenset((s, contracts[e].type) for s, r in reactions if r.cause is None for e in r.says),
+            frozenset(contracts[event].type for event in flow.entries),
+            frozenset(each.type for each in contracts.values() if each.request),
+            frozenset((s, contracts[r.cause].type) for s, r in reactions if r.kind == "effect" and r.cause),
+            frozenset(s for s, r in reactions if r.decider.forgotten_at is not None),
+            frozenset(s for s, _ in reactions),
+            {each.type: each.topic.name for each in contracts.values()},
+        )
+
+
+def _among(known: frozenset[tuple[str, ...]], *columns: str) -> Column:
+    joined = f.concat_ws(_SEPARATOR, *(f.coalesce(f.col(name), f.lit("?")) for name in columns))
+    return joined.isin([_SEPARATOR.join(each) for each in known])
+
+
+def _step_known(graph: Graph) -> Column:
+    by_service = _among(graph.steps, "source", "cause_type", "type") | _among(graph.late, "source", "type")
+    return f.when(_is_said(graph), f.col("cause_type").isNull() | by_service).otherwise(
+        f.col("type").isin(*graph.entries)
+    )
+
+
+def _is_said(graph: Graph) -> Column:
+    return f.coalesce(f.col("source").isin(*graph.sources), f.lit(False))
+
+
+def _sequence_broken(graph: Graph) -> Column:
+    follows = f.col("sequence") == f.coalesce(f.col("before"), f.lit(0)) + 1
+    anew = f.col("source").isin(*graph.forgetting) & (f.col("sequence") == 1)
+    return _is_said(graph) & ~f.coalesce(follows | anew, f.lit(False))
+
+
+def _misplaced(graph: Graph) -> Column:
+    home = f.create_map(*(f.lit(text) for pair in graph.topics.items() for text in pair))[f.col("type")]
+    return (home != f.col("topic")) | (f.col("home") != f.col("partition"))
+
+
+HEADER_RULES = (
+    HeaderRule(
+        Rule("id-twice", "error", "An event's id is on the log once; only a request may come twice."),
+        lambda graph: (f.col("copies") > 1) & ~f.col("type").isin(*graph.requests),
+        lambda: f.format_string("%s stands on the log %d times with one id.", "type", "copies"),
+        also="id",
+    ),
+    HeaderRule(
+        Rule("sequence", "error", "What a decider says under a key is numbered from 1 without a gap."),
+        _sequence_broken,
+        lambda: f.format_string(
+            "%s of %s is number %s there, after number %s.",
+            f.col("type"),
+            f.concat_ws(" ", "source", "subject"),
+            f.coalesce(f.col("sequence").cast("string"), f.lit("(none)")),
+            f.coalesce(f.col("before").cast("string"), f.lit("0")),
+        ),
+        also="before_id",
+    ),
+    HeaderRule(
+        Rule("cause-missing", "error", "What a service says names its cause, and that is on the log."),
+        lambda graph: _is_said(graph) & f.col("cause_id").isNull(),
+        lambda: f.format_string(
+            "%s names %s as its cause, which is not on the log.",
+            f.col("type"),
+            f.coalesce("causation_id", f.lit("nothing")),
+        ),
+        also="causation_id",
+    ),
+    HeaderRule(
+        Rule("cause-later", "error", "Nothing is recorded before its cause."),
+        lambda _: f.col("cause_at") > f.col("recorded_at"),
+        lambda: f.format_string(
+            "%s was recorded before its cause, %s: at %s and at %s.",
+            f.col("type"),
+            f.col("cause_type"),
+            f.col("recorded_at").cast("string"),
+            f.col("cause_at").cast("string"),
+        ),
+    ),
+    HeaderRule(
+        Rule("conformance", "error", "Every step is one that the code can take: who says what about what."),
+        lambda graph: ~_step_known(graph),
+        lambda: f.format_string(
+            "%s cannot say %s about %s.",
+            f.coalesce("source", f.lit("nobody")),
+            f.coalesce("type", f.lit("an event without a type")),
+            f.coalesce("cause_type", f.lit("nothing")),
+        ),
+    ),
+    HeaderRule(
+        Rule("saga-mixed", "error", "An event belongs to the saga of its cause."),
+        lambda graph: (
+            _is_said(graph)
+            & (f.col("correlation_id") != f.col("cause_saga"))
+            & ~f.col("cause_type").isin(*graph.requests)
+        ),
+        lambda: f.format_string("%s belongs to another saga than %s, its cause.", "type", "cause_type"),
+    ),
+    HeaderRule(
+        Rule("answered-twice", "error", "The outside world's answer enters the log once for each request."),
+        lambda graph: (f.col("answers") > 1) & _among(graph.effects, "source", "cause_type"),
+        lambda: f.format_string("%s was answered %d times.", "cause_type", "answers"),
+    ),
+    HeaderRule(
+        Rule("misplaced", "error", "An event stands on its topic, in the partition of its key."),
+        _misplaced,
+        lambda: f.format_string(
+            "%s with key %s stands in %s/%d.", f.col("type"), f.col("key"), f.col("topic"), f.col("partition")
+        ),
+        also="id",
+    ),
+)
+
+
+def header_findings(events: DataFrame, application: Application) -> DataFrame:
+    """Return what the rules on headers find among a log's events."""
+    graph = Graph.of(application.choreography)
+    found = [_finding(rule, graph) for rule in HEADER_RULES]
+    each = f.explode(f.filter(f.array(*found), lambda one: one.isNotNull()))
+    checked = _looked_up(events, application).select(each.alias("found")).select("found.*")
+    return checked.dropDuplicates(["rule", "order", "evidence"]).select(*FINDING.names)
+
+
+def _finding(each: HeaderRule, graph: Graph) -> Column:
+    evidence = f.array_distinct(f.filter(f.array("id", each.also), lambda one: one.isNotNull()))
+    about = f.concat_ws(" ", f.coalesce("source", f.lit("outside")), f.coalesce("subject", "key"))
+    columns = (f.lit(each.rule.name), f.lit(each.rule.severity), f.col("order"), about, evidence, each.told())
+    named = [column.alias(name) for column, name in zip(columns, FINDING.names, strict=True)]
+    return f.when(f.coalesce(each.broken(graph), f.lit(False)), f.struct(*named))
+
+
+def _looked_up(events: DataFrame, application: Application) -> DataFrame:
+    """Return each event's headers, with those of its cause, and what else stands beside it."""
+    heads = events.drop("value", "headers", "schema_id", "traceparent").withColumn("order", application.story())
+    causes = events.filter(f.col("id").isNotNull()).select(
+        f.col("id").alias("cause_id"),
+        f.col("type").alias("cause_type"),
+        f.col("recorded_at").alias("cause_at"),
+        f.col("correlation_id").alias("cause_saga"),
+    )
+    in_turn = Window.partitionBy("source", "subject").orderBy("recorded_at", "sequence", "topic", "offset")
+    same_id, same_cause = Window.partitionBy("id"), Window.partitionBy("source", "causation_id")
+    answered = f.size(f.collect_set(f.when(_is_answer(application), f.col("id"))).over(same_cause))
+    return (
+        _with_home(heads, application)
+        .withColumn("copies", f.when(f.col("id").isNotNull(), f.count("*").over(same_id)))
+        .withColumn("before", f.lag("sequence").over(in_turn))
+        .withColumn("before_id", f.lag("id").over(in_turn))
+        .withColumn("answers", answered)
+        .join(causes.dropDuplicates(["cause_id"]), f.col("causation_id") == f.col("cause_id"), "left")
+    )
+
+
+def _is_answer(application: Application) -> Column:
+    deciders = application.choreography.deciders
+    answers = {contract_of(e).type for d in deciders for effect in d.effects.values() for e in effect.says}
+    return f.col("type").isin(*answers)
+
+
+def _with_home(heads: DataFrame, application: Application) -> DataFrame:
+    """Add the partition of each key, as the topic's own partitioner has it: asked once for each key."""
+    keys = heads.filter(f.col("key").isNotNull()).select("topic", "key").distinct()
+    homes = keys.mapInArrow(lambda batches: _homes(batches, application), "topic string, key string, home int")
+    return heads.join(homes, ["topic", "key"], "left")
+
+
+def _homes(batches: Iterable[pa.RecordBatch], application: Application) -> Iterator[pa.RecordBatch]:
+    topics = {topic.name: topic for topic in application.choreography.topics}
+    for batch in batches:
+        places = zip(batch.column("topic").to_pylist(), batch.column("key").to_pylist(), strict=True)
+        homes = pa.array([topics[topic].partition_of(key.encode()) for topic, key in places], pa.int32())
+        yield pa.RecordBatch.from_arrays([*batch.columns, homes], names=["topic", "key", "home"])

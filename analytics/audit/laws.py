@@ -1,0 +1,219 @@
+"""The laws that a choreography declares, checked on its log: events grouped by the key that a law is about."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from analytics.audit.application import Application
+from analytics.audit.finding import FINDING, Finding, Rule
+from analytics.audit.rows import RECORD, WIDTH, batches_of, findings, record_columns, record_of, rows_of
+from analytics.audit.standing import Flight, Standing
+from eventlib.choreography import Choreography
+from eventlib.decider import Decider
+from eventlib.errors import UndecodableRecord
+from eventlib.event import Event
+from eventlib.eventlog import EventLog
+from eventlib.laws import Breach, Fold, Law, Outside, Watch
+from eventlib.log.port import Record
+from eventlib.runtime.records import STATE, state_name
+
+UNREADABLE = Rule("unreadable", "error", "Every event can be read as what its type says.")
+
+_ROW = t.StructType([
+    *RECORD.fields,
+    t.StructField("depth", t.IntegerType()),
+    t.StructField("field", t.StringType()),
+    t.StructField("about", t.StringType()),
+])  # fmt: skip
+_LAST = 5
+_NOT_READ = "unreadable"
+_STATE_FIELD = "state"
+
+
+def laws_of(choreography: Choreography) -> list[Law]:
+    """Return the laws that a log alone can be judged by: those that need nothing from outside.
+
+    A state that its decider forgets is no longer there to be compared.
+    """
+    return [each for each in choreography.laws if not any(map(_is_elsewhere, each.sources))]
+
+
+def _is_elsewhere(source: object) -> bool:
+    return isinstance(source, Outside) or (isinstance(source, Decider) and source.forgotten_at is not None)
+
+
+def law_rules(choreography: Choreography) -> list[Rule]:
+    """Return the laws as rules."""
+    return [Rule(each.name, "error", each.sentence) for each in laws_of(choreography)]
+
+
+def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> DataFrame:
+    """Return which laws a log breaks; `newest` are its changelogs' newest records."""
+    records = events.select(*record_columns(), f.col("correlation_id").alias("saga"))
+    told = (
+        records.repartition("saga")
+        .sortWithinPartitions("saga")
+        .drop("saga")
+        .mapInArrow(partial(_unfolded, check=check), _ROW)
+    )
+    states = newest.filter(f.col("key").startswith(STATE)).select(
+        *record_columns(), f.lit(_LATEST).alias("depth"), f.lit(_STATE_FIELD).alias("field"), f.lit("").alias("about")
+    )
+    known = states.mapInArrow(partial(_states, check=check), _ROW)
+    by_key = told.unionAll(known).repartition("field", "about")
+    in_order = by_key.sortWithinPartitions("field", "about", "at_ms", "depth", "topic", "partition", "offset")
+    return in_order.mapInArrow(partial(_folded, check=check), FINDING)
+
+
+_LATEST = 1 << 30
+
+
+class LawCheck:
+    """What workers need: where the log is, whose it is, and how it stands."""
+
+    def __init__(self, application: Application, url: str, standing: Standing) -> None:
+        self.application = application
+        self.url = url
+        self.standing = standing
+
+
+def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
+    """Yield each event once for each field that some law is about, with its depth under causes of the same moment."""
+    folds = _folds(check.application.choreography)
+    with check.application.opened(check.url) as log:
+        yield from batches_of(_told(rows_of(batches), folds, log), _ROW)
+
+
+def _folds(choreography: Choreography) -> dict[str, list[Fold[Any]]]:
+    found = dict[str, list[Fold[Any]]]()
+    for each in laws_of(choreography):
+        for source in each.sources:
+            if isinstance(source, Fold) and source not in found.setdefault(source.key, []):
+                found[source.key].append(source)
+    return found
+
+
+_SAGA = RECORD.names.index("correlation_id")
+
+
+def _told(
+    rows: Iterator[tuple[Any, ...]], folds: dict[str, list[Fold[Any]]], log: EventLog
+) -> Iterator[tuple[Any, ...]]:
+    for _, group in groupby(rows, key=lambda row: row[_SAGA]):
+        saga = [(row, record_of(row)) for row in group]
+        by_id = {record.event_id: record for _, record in saga}
+        for row, record in saga:
+            event, depth = _read(log, record), _depth(record, by_id)
+            if not isinstance(event, Event):
+                yield (*row, depth, _NOT_READ, row[4])
+                continue
+            for field, of_field in folds.items():
+                about = next((key for fold in of_field if (key := fold.concerns(event)) is not None), None)
+                if about is not None:
+                    yield (*row, depth, field, about)
+
+
+def _read(log: EventLog, record: Record) -> Event | str:
+    try:
+        event = log.decode(record)
+    except UndecodableRecord as error:
+        return error.reason
+    except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
+        return str(error)
+    return event or f"{record.type} is not an event of this choreography"
+
+
+def _depth(record: Record, by_id: dict[str, Record]) -> int:
+    """Return how many causes an event has in its own millisecond."""
+    depth, seen = 0, {record.event_id}
+    at: Record | None = by_id.get(record.causation_id or "")
+    while at is not None and at.timestamp_ms == record.timestamp_ms and at.event_id not in seen:
+        seen.add(at.event_id)
+        depth += 1
+        at = by_id.get(at.causation_id or "")
+    return depth
+
+
+def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
+    """Yield the states of deciders that some law is about, last of all that is known of their keys."""
+    judged = {s.name: s for each in laws_of(check.application.choreography) for s in each.sources}
+
+    def told() -> Iterator[tuple[Any, ...]]:
+        for row in rows_of(batches):
+            decider, key = state_name(row[4])
+            source = judged.get(decider)
+            if isinstance(source, Decider) and row[5]:
+                yield (*row[:3], _FOR_EVER, *row[4:WIDTH], _LATEST, source.key, key)
+
+    return batches_of(told(), _ROW)
+
+
+_FOR_EVER = 1 << 62
+
+
+def _folded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
+    """Yield what the laws find, key by key."""
+    with check.application.opened(check.url) as log:
+        judge = _Judge(check, log)
+        keyed = groupby(rows_of(batches), key=lambda row: (row[WIDTH + 1], row[WIDTH + 2]))
+        yield from findings(each for (field, key), rows in keyed for each in judge.key(field, key, rows))
+
+
+class _Judge:
+    """Takes the events of one key after the other."""
+
+    def __init__(self, check: LawCheck, log: EventLog) -> None:
+        choreography = check.application.choreography
+        self._log = log
+        self._watch = Watch(laws_of(choreography))
+        self._flight = Flight(check.application, check.standing)
+        self._deciders = {decider.name: decider for decider in choreography.deciders}
+        self._story = check.application.story_field
+
+    def key(self, field: str, key: str, rows: Iterable[Sequence[Any]]) -> Iterator[Finding]:
+        """Yield what breaks a law about one key, each law once."""
+        if field == _NOT_READ:
+            yield from (self._unreadable(record_of(row)) for row in rows)
+            return
+        found, last, is_open = dict[str, Finding](), deque[str](maxlen=_LAST), False
+        for row in rows:
+            record, story = record_of(row), key if field == self._story else ""
+            if row[WIDTH] == _LATEST:
+                breaches = self._known(record)
+            else:
+                event = self._log.decode(record)
+                if event is None:
+                    continue
+                story = story or str(getattr(event, self._story, None) or "")
+                last.append(record.event_id)
+                is_open = is_open or self._flight.has(record)
+                breaches = self._watch.said(event, record.meta())
+            for breach in breaches:
+                found.setdefault(breach.law.name, _finding(breach, story, [record.event_id] if record.id else last))
+        rest = self._watch.settled(field, key)
+        for breach in () if is_open else rest:
+            found.setdefault(breach.law.name, _finding(breach, key if field == self._story else "", last))
+        yield from found.values()
+
+    def _known(self, record: Record) -> list[Breach]:
+        decider, key = state_name((record.key or b"").decode())
+        source = self._deciders[decider]
+        return self._watch.changed(source, key, self._log.codec.decode(source.state, record.value or b""))
+
+    def _unreadable(self, record: Record) -> Finding:
+        key = (record.key or b"").decode()
+        sentence = f"{record.type} at {record.topic}/{record.partition}/{record.offset}: {_read(self._log, record)}"
+        return Finding(UNREADABLE.name, UNREADABLE.severity, key, f"key {key}", [record.event_id], sentence)
+
+
+def _finding(breach: Breach, story: str, evidence: Iterable[str]) -> Finding:
+    about = f"{breach.law.key} {breach.key}"
+    sentence = f"{breach.law.sentence} Not so: {breach.what_was_known}"
+    return Finding(breach.law.name, "error", story, about, list(evidence), sentence)

@@ -1,0 +1,79 @@
+"""Records as rows, and back: what folds in Python take and give."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from analytics.audit.finding import FINDING, Finding
+from analytics.schema import HEADERS
+from eventlib.log.port import Record
+
+RECORD = t.StructType([
+    t.StructField("topic", t.StringType()),
+    t.StructField("partition", t.IntegerType()),
+    t.StructField("offset", t.LongType()),
+    t.StructField("at_ms", t.LongType()),
+    t.StructField("key", t.StringType()),
+    t.StructField("value", t.BinaryType()),
+    t.StructField("id", t.StringType()),
+    t.StructField("type", t.StringType()),
+    t.StructField("source", t.StringType()),
+    t.StructField("subject", t.StringType()),
+    t.StructField("sequence", t.LongType()),
+    t.StructField("correlation_id", t.StringType()),
+    t.StructField("causation_id", t.StringType()),
+    t.StructField("traceparent", t.StringType()),
+    t.StructField("headers", HEADERS),
+])  # fmt: skip
+"""A `Record`'s fields as columns, in their order."""
+
+WIDTH = len(RECORD)
+
+
+def record_columns() -> list[Column]:
+    """Return the columns of `RECORD`, of a log as `analytics.log` gives it."""
+    at_ms = f.unix_millis("recorded_at").alias("at_ms")
+    return [at_ms if name == "at_ms" else f.col(name) for name in RECORD.names]
+
+
+def record_of(row: Sequence[Any]) -> Record:
+    """Return the record in the first `WIDTH` columns of a row."""
+    key, headers = row[4], row[14]
+    pairs = tuple((each["name"], each["value"]) for each in headers) if headers else ()
+    return Record._make((*row[:4], None if key is None else key.encode(), *row[5:14], pairs))
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of batches, one after the other."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def batches_of(rows: Iterable[Sequence[Any]], schema: t.StructType, size: int = 4_096) -> Iterator[pa.RecordBatch]:
+    """Yield rows as batches."""
+    arrow = to_arrow_schema(schema)
+    chunk = list[Sequence[Any]]()
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == size:
+            yield _batch(chunk, arrow)
+            chunk = []
+    if chunk:
+        yield _batch(chunk, arrow)
+
+
+def findings(found: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
+    """Yield findings as batches."""
+    return batches_of(found, FINDING)
+
+
+def _batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema
+    )

@@ -1,0 +1,79 @@
+"""How a log stands: what its services have handled, what they wait for, and what is parked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from analytics.audit.application import Application
+from analytics.log import log
+from eventlib.event import contract_of
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record, key_text
+from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, Positions
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where services go on, by (service, topic, partition); parked (decider, key)s; effects that were not answered."""
+
+    next: Mapping[tuple[str, str, int], int]
+    parked: frozenset[tuple[str, str]]
+    pending: frozenset[str]
+
+
+class Flight:
+    """Tells whether something is still to follow from an event."""
+
+    def __init__(self, application: Application, standing: Standing) -> None:
+        self._standing = standing
+        self._handling: dict[str, list[tuple[str, str]]] = {}
+        for service in application.choreography.services:
+            for decider in service.deciders:
+                for event in decider.handlers:
+                    self._handling.setdefault(contract_of(event).type, []).append((service.name, decider.name))
+
+    def has(self, record: Record) -> bool:
+        """Tell whether an event waits for a decider, for the outside world, or for a person."""
+        known = self._standing
+        if record.event_id in known.pending:
+            return True
+        key = key_text(record)
+        return any(
+            known.next.get((service, record.topic, record.partition), 0) <= record.offset
+            or (decider, key) in known.parked
+            for service, decider in self._handling.get(record.type or "", ())
+        )
+
+
+def changelogs(spark: SparkSession, url: str, application: Application) -> DataFrame:
+    """Return the newest record of each key of the services' changelogs."""
+    topics = [service.changelog.name for service in application.choreography.services]
+    kept = log(spark, url, topics=topics)
+    newest = kept.groupBy("topic", "partition", "key").agg(f.max_by(f.struct(*kept.columns), "offset").alias("newest"))
+    return newest.select("newest.*")
+
+
+def standing_of(newest: DataFrame, url: str, application: Application) -> Standing:
+    """Return how a log stands, from its changelogs' newest records."""
+    rows = newest.filter(~f.col("key").startswith(STATE)).select("topic", "partition", "key", "value").collect()
+    positions, parked, pending = dict[tuple[str, str, int], int](), set[tuple[str, str]](), set[str]()
+    with application.opened(url) as opened:
+        for topic, partition, key, value in rows:
+            if not value:
+                continue
+            if key == POSITION_KEY:
+                service = topic.removesuffix(".changelog")
+                for read, offset in _positions(opened, bytes(value)).next.items():
+                    positions[service, read, partition] = offset
+            elif key.startswith(PARKED):
+                _, decider, name = key.split("/", 2)
+                parked.add((decider, name))
+            elif key.startswith(EFFECT):
+                pending.add(key.removeprefix(EFFECT))
+    return Standing(positions, frozenset(parked), frozenset(pending))
+
+
+def _positions(opened: EventLog, value: bytes) -> Positions:
+    return opened.codec.decode(Positions, value)
