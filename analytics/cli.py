@@ -115,6 +115,26 @@ def ask_sql(
     sql_command(text, out, log, as_json=as_json)
 
 
+@app.command("audit", cls=Command)
+def audit_log(
+    log: LogOption = None,
+    choreography: Annotated[
+        str | None,
+        typer.Option("--app", metavar="MODULE:NAME", help="Whose log it is.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", file_okay=False, help="Write DIR/findings/ too.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Prove a log right, or name the order that is not: every rule over every event; 1 if there is an error."""
+    from analytics.commands.audit import audit_command
+
+    if audit_command(log_url(log), choreography, out, as_json=as_json):
+        raise typer.Exit(1)
+
+
 def main() -> None:
     """Run a command, and exit: 0 fine, 1 an error or findings, 2 a wrong option, 130 interrupted."""
     sys.exit(run(sys.argv[1:]))

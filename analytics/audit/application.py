@@ -1,11 +1,12 @@
 """The application whose log is audited, as Spark's workers load it: by name, since functions do not travel."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
@@ -15,6 +16,15 @@ from eventlib.cli.project import load_choreography
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs a coroutine until it is done."""
+
+    def __call__(self, coro: Coroutine[Any, Any, T], /) -> T:
+        """Return its result."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +75,16 @@ class Application:
     @contextmanager
     def opened(self, url: str) -> Iterator[EventLog]:
         """Open a log to read from it, for code that is not async."""
+        with self.running(url) as (log, _):
+            yield log
+
+    @contextmanager
+    def running(self, url: str) -> Iterator[tuple[EventLog, Run]]:
+        """Open a log to read from it; the function runs what is async until it is done."""
         with asyncio.Runner() as runner:
             opening = open_log(url, self.choreography, read_only=True)
             log = runner.run(opening.__aenter__())
             try:
-                yield log
+                yield log, runner.run
             finally:
                 runner.run(opening.__aexit__(None, None, None))

@@ -172,7 +172,8 @@ class _Judge:
     def __init__(self, check: LawCheck, log: EventLog) -> None:
         choreography = check.application.choreography
         self._log = log
-        self._watch = Watch(laws_of(choreography))
+        laws = laws_of(choreography)
+        self._watches = {name: Watch(each for each in laws if each.key == name) for name in {each.key for each in laws}}
         self._flight = Flight(check.application, check.standing)
         self._deciders = {decider.name: decider for decider in choreography.deciders}
         self._story = check.application.story_field
@@ -182,11 +183,12 @@ class _Judge:
         if field == _NOT_READ:
             yield from (self._unreadable(record_of(row)) for row in rows)
             return
+        watch = self._watches[field]
         found, last, is_open = dict[str, Finding](), deque[str](maxlen=_LAST), False
         for row in rows:
             record, story = record_of(row), key if field == self._story else ""
             if row[WIDTH] == _LATEST:
-                breaches = self._known(record)
+                breaches = self._known(watch, record)
             else:
                 event = self._log.decode(record)
                 if event is None:
@@ -194,18 +196,18 @@ class _Judge:
                 story = story or str(getattr(event, self._story, None) or "")
                 last.append(record.event_id)
                 is_open = is_open or self._flight.has(record)
-                breaches = self._watch.said(event, record.meta())
+                breaches = watch.said(event, record.meta())
             for breach in breaches:
                 found.setdefault(breach.law.name, _finding(breach, story, [record.event_id] if record.id else last))
-        rest = self._watch.settled(field, key)
+        rest = watch.settled(field, key)
         for breach in () if is_open else rest:
             found.setdefault(breach.law.name, _finding(breach, key if field == self._story else "", last))
         yield from found.values()
 
-    def _known(self, record: Record) -> list[Breach]:
+    def _known(self, watch: Watch, record: Record) -> list[Breach]:
         decider, key = state_name((record.key or b"").decode())
         source = self._deciders[decider]
-        return self._watch.changed(source, key, self._log.codec.decode(source.state, record.value or b""))
+        return watch.changed(source, key, self._log.codec.decode(source.state, record.value or b""))
 
     def _unreadable(self, record: Record) -> Finding:
         key = (record.key or b"").decode()

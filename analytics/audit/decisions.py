@@ -1,0 +1,179 @@
+"""The differential audit: what every decider has said is what its pure functions say, folded again in its journal's order."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from analytics.audit.application import Application
+from analytics.audit.finding import FINDING, Finding, Rule
+from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
+from analytics.audit.rows import RECORD, WIDTH, findings, record_columns, record_of, rows_of
+from analytics.log import log
+from eventlib.decider import FORGET
+from eventlib.errors import EventlibError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record, key_text
+from eventlib.replay.again import Again
+from eventlib.replay.fed import FedWindow
+from eventlib.replay.judging import Asked, Describer
+from eventlib.replay.kept import IN_MEMORY, KeptEntries, Spill
+from eventlib.replay.report import Difference, Tally
+from eventlib.replay.setting import Setting
+from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.entry import due_times
+from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.runtime import code_version
+from eventlib.service import Service
+from eventlib.times import from_ms
+
+DECISION = Rule(
+    "decision", "error", "What a decider has said is what its functions say about the same input and state."
+)
+COUNT = Rule("said-count", "error", "A transaction has said as many events as its journal has.")
+UNKNOWN = Rule("not-journalled", "error", "What a service has said is the work of a transaction in its journal.")
+UNCLAIMED = Rule("not-decided", "error", "What a transaction has said follows from something that it has done.")
+OVERDUE = Rule("overdue", "error", "Nothing waits beyond its deadline.")
+BROKEN = Rule("not-whole", "error", "A task's journal and inputs are whole, so that its past can be known.")
+
+DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
+
+_ROUTED = t.StructType([
+    *RECORD.fields,
+    t.StructField("service", t.StringType()),
+    t.StructField("task", t.IntegerType()),
+    t.StructField("role", t.IntegerType()),
+])  # fmt: skip
+_MOST = 10_000
+_GRACE_MS = 60_000
+_OBJECTS = 500_000
+
+
+def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
+    """Return which decisions on a log are not those of today's code."""
+    routes = Routes.of(application.choreography)
+    records = log(spark, url, topics=routes.topics).select(*record_columns())
+    routed = records.mapInArrow(partial(_routed, application=application), _ROUTED)
+    journals = log(spark, url, topics=[*routes.journals]).select(
+        *record_columns(),
+        f.regexp_replace("topic", r"\.journal$", "").alias("service"),
+        f.col("partition").alias("task"),
+        f.lit(JOURNAL).alias("role"),
+    )
+    by_task = routed.unionAll(journals).repartition("service", "task")
+    order = ("service", "task", "at_ms", f.col("role") == JOURNAL, "topic", "offset")
+    return by_task.sortWithinPartitions(*order).mapInArrow(partial(_decided, application=application, url=url), FINDING)
+
+
+def _routed(batches: Iterable[pa.RecordBatch], application: Application) -> Iterator[pa.RecordBatch]:
+    """Yield each record for each task that may take it or has said it; the bytes are not looked at."""
+    routes = Routes.of(application.choreography)
+    for batch in batches:
+        at, services, tasks, roles = routes.of_batch(batch)
+        added = [pa.array(services, pa.string()), pa.array(tasks, pa.int32()), pa.array(roles, pa.int32())]
+        yield pa.RecordBatch.from_arrays([*batch.take(pa.array(at, pa.int64())).columns, *added], names=_ROUTED.names)
+
+
+def _decided(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
+    """Yield what is not as it was decided, task by task."""
+    collect_garbage_seldom(growth=_OBJECTS)
+    with application.running(url) as (opened, run):
+        version = code_version(application.choreography)
+        for (service, partition), rows in groupby(rows_of(batches), key=lambda row: (row[WIDTH], row[WIDTH + 1])):
+            task = _Task(application, opened, (application.choreography.service(service), partition), version)
+            yield from findings(run(task.findings(rows)))
+
+
+class _Task:
+    """One task's past, from its rows in the order of time."""
+
+    def __init__(self, application: Application, opened: EventLog, task: tuple[Service, int], version: str) -> None:
+        self._opened = opened
+        self._story = application.story_field
+        self._service, self._partition = task
+        self._version = version
+        self._window = FedWindow(opened, *task)
+        self._tally = Tally(_MOST)
+        self._found = list[Finding]()
+
+    async def findings(self, rows: Iterable[tuple[Any, ...]]) -> list[Finding]:
+        """Decide all of it again, and return what differs."""
+        spill = Spill()
+        try:
+            deciders = self._service.deciders
+            entries = {d.name: KeptEntries(d, spill, IN_MEMORY // len(deciders)) for d in deciders}
+            describer = Describer(self._opened.choreography)
+            asked, tally = Asked(), self._tally
+            setting = Setting(self._opened, self._window, entries, tally, asked, describer, self._version)
+            await spill.prepare([*deciders])
+            last_ms = await self._all(Again(self._service, self._partition, setting), rows)
+            self._look_for_overdue(entries, last_ms - _GRACE_MS)
+        except EventlibError as error:
+            place = f"{self._service.name}/{self._partition}"
+            self._found.append(Finding(BROKEN.name, BROKEN.severity, "", f"task {place}", [], str(error)))
+        finally:
+            spill.close()
+        return [*map(_differs, self._tally.report(0).first), *self._found]
+
+    async def _all(self, again: Again, rows: Iterable[tuple[Any, ...]]) -> int:
+        last_ms = 0
+        for at_ms, moment in groupby(rows, key=lambda row: row[3]):
+            heard, said, entries = list[Record](), list[Record](), list[JournalEntry]()
+            for row in moment:
+                record, role = record_of(row), row[WIDTH + 2]
+                if role == JOURNAL:
+                    entries.append(self._opened.codec.decode(JournalEntry, record.value or b""))
+                if role & HEARD:
+                    heard.append(record)
+                if role & SAID:
+                    said.append(record)
+            if heard or said:
+                await self._window.give(heard, said)
+            if entries:
+                await self._moment(again, at_ms, entries)
+                last_ms = at_ms
+            elif said:
+                self._not_known(at_ms, UNKNOWN)
+        return int(last_ms)
+
+    async def _moment(self, again: Again, at_ms: int, entries: Sequence[JournalEntry]) -> None:
+        told, there = sum(entry.said for entry in entries), self._window.said_at(at_ms)
+        for entry in entries:
+            await again.go_on(entry)
+        if told != there:
+            about = f"task {self._service.name}/{self._partition}"
+            sentence = f"At {from_ms(at_ms).isoformat()} it said {told} events, and {there} are on the log."
+            self._found.append(Finding(COUNT.name, COUNT.severity, "", about, [], sentence))
+        self._not_known(at_ms, UNCLAIMED)
+
+    def _not_known(self, at_ms: int, rule: Rule) -> None:
+        for record, event in self._window.unclaimed(self._service.name, at_ms):
+            order = str(getattr(event, self._story, None) or "")
+            sentence = f"{record.type} of {record.source} about {record.causation_id or 'nothing'}: {rule.sentence}"
+            about = f"{record.source} {record.subject or key_text(record)}"
+            self._found.append(Finding(rule.name, rule.severity, order, about, [record.event_id], sentence))
+
+    def _look_for_overdue(self, entries: dict[str, KeptEntries], before_ms: int) -> None:
+        for decider in (each for each in self._service.deciders if each.deadlines):
+            for key, entry in entries[decider.name].all():
+                for name, due_ms in due_times(decider, entry.state, entry.memory).items():
+                    if name != FORGET and due_ms < before_ms:
+                        order = key if decider.key == self._story else ""
+                        sentence = f"{decider.name}.{name} fell due at {from_ms(due_ms).isoformat()}."
+                        about, evidence = f"{decider.name} {key}", [entry.changed_by or ""]
+                        self._found.append(Finding(OVERDUE.name, OVERDUE.severity, order, about, evidence, sentence))
+
+
+def _differs(found: Difference) -> Finding:
+    then = ", ".join(each.type for each in found.then) or "nothing"
+    now = found.why or ", ".join(each.type for each in found.now) or "nothing"
+    sentence = f"About {found.input.type} it said {then}; its functions say {now}"
+    if then == now:
+        sentence += " with other fields"
+    about = f"{found.handler} {found.key}"
+    return Finding(DECISION.name, DECISION.severity, found.saga, about, [found.input.id], f"{sentence}.")

@@ -1,0 +1,59 @@
+"""`python -m analytics audit`."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import Row
+
+from analytics.asking import refuse_missing, spans
+from analytics.audit import FINDING, audit, rules
+from analytics.audit.application import Application
+from analytics.commands.showing import bars, ranges_json, ranges_table
+from analytics.session import session
+from eventlib.cli import output
+
+_MOST_SHOWN = 50
+
+
+def audit_command(url: str, app: str | None, out: Path | None, *, as_json: bool) -> bool:
+    """Audit a log, tell what was found, and return whether an error was among it."""
+    application, began = Application(app), time.monotonic()
+    declared = rules(application)
+    refuse_missing(url)
+    with bars(shown=not as_json) as shown:
+        task = shown.add_task(f"auditing {url}", total=None)
+        read = {place: span for place, span in spans(url).items() if place[0] in application.topics}
+        spark = session("audit")
+        found = audit(spark, url, application).orderBy("severity", "rule", "order", "about").collect()
+        shown.update(task, completed=1, total=1)
+    if out is not None:
+        spark.createDataFrame(found, FINDING).coalesce(1).write.mode("overwrite").parquet(str(out / "findings"))
+    seconds = time.monotonic() - began
+    if as_json:
+        counts = Counter(row["rule"] for row in found)
+        checked = [
+            {"rule": r.name, "severity": r.severity, "says": r.sentence, "found": counts[r.name]} for r in declared
+        ]
+        summary = {"log": url, "rules": checked, "read": ranges_json(read), "seconds": round(seconds, 3)}
+        output.print_json([{**summary, "findings": [row.asDict(recursive=True) for row in found]}])
+    else:
+        output.terminal().print(ranges_table(read))
+        _print(found, len(declared), sum(map(len, read.values())), seconds)
+        if out is not None:
+            print(f"The findings stand in {out / 'findings'}.")
+    return any(row["severity"] == "error" for row in found)
+
+
+def _print(found: Sequence[Row], declared: int, events: int, seconds: float) -> None:
+    if found:
+        shown = output.table("severity", "rule", "order", "what", "evidence", whole=["severity", "rule", "order"])
+        for row in found[:_MOST_SHOWN]:
+            evidence = " ".join(output.short_id(each) for each in row["evidence"][:3])
+            shown.add_row(row["severity"], row["rule"], row["order"], f"{row['about']}: {row['sentence']}", evidence)
+        output.terminal().print(shown)
+    if len(found) > _MOST_SHOWN:
+        print(f"… and {len(found) - _MOST_SHOWN} more: --json or --out DIR has them all")
+    result = output.counted(len(found), "finding") if found else "nothing is wrong"
+    print(f"\nAudited {output.counted(events, 'record')} by {declared} rules in {seconds:.1f} s: {result}.")

@@ -1,0 +1,86 @@
+"""A log that is right gives no finding; each damage is found, at the order that it was done to, by the rules that should."""
+
+import asyncio
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.analytics.damages import DAMAGES, Damage, Damaged
+from pyspark.sql import Row, SparkSession
+
+from analytics.audit import audit, rules
+from analytics.audit.application import Application
+from eventlib.opening import open_log
+from services import shop
+from services.order.state import Order
+
+
+def orders_ended(path: Path, kind: str) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT DISTINCT CAST(key AS TEXT) FROM records WHERE type = ? ORDER BY 1", (kind,))
+        return [order for (order,) in rows]
+
+
+def declined(path: Path) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT CAST(key AS TEXT) FROM records WHERE type = 'PaymentFailed' ORDER BY 1")
+        return [order for (order,) in rows]
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory, shop_log: str) -> tuple[str, Mapping[str, str]]:
+    """A log with each damage done to an order of its own, and which order that is."""
+    path = tmp_path_factory.mktemp("damaged") / "shop.db"
+    with sqlite3.connect(shop_log.removeprefix("sqlite:///")) as source, sqlite3.connect(path) as copy:
+        source.backup(copy)
+    return f"sqlite:///{path}", asyncio.run(damage_all(path))
+
+
+async def damage_all(path: Path) -> Mapping[str, str]:
+    completed, cancelled = orders_ended(path, "OrderCompleted"), declined(path)
+    chosen = dict[str, str]()
+    async with open_log(f"sqlite:///{path}", shop) as log:
+        await log.codec.prepare([("order.changelog", Order)])
+        with sqlite3.connect(path) as connection:
+            done = Damaged(connection, log)
+            for number, damage in enumerate(DAMAGES):
+                order = cancelled[number] if damage.cancelled else completed[-1 - number]
+                damage.do(done, order, completed[0])
+                chosen[damage.name] = order
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, damaged: tuple[str, Mapping[str, str]]) -> Mapping[str, list[Row]]:
+    by_order = defaultdict[str, list[Row]](list)
+    for row in audit(spark, damaged[0]).collect():
+        by_order[row["order"]].append(row)
+    return by_order
+
+
+def test_a_log_that_is_right_gives_no_finding(spark: SparkSession, shop_log: str) -> None:
+    assert audit(spark, shop_log).collect() == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+def test_a_damage_is_named_by_the_rules_that_should(
+    damage: Damage, damaged: tuple[str, Mapping[str, str]], found: Mapping[str, list[Row]]
+) -> None:
+    rows = found[damaged[1][damage.name]]
+    assert {row["rule"] for row in rows} == damage.rules
+    assert all(row["evidence"] and row["sentence"] for row in rows)
+
+
+def test_no_other_order_is_named(damaged: tuple[str, Mapping[str, str]], found: Mapping[str, list[Row]]) -> None:
+    others = [row for order, rows in found.items() if order not in damaged[1].values() for row in rows]
+    about_shelves = {"sequence", "shelves_hold_what_the_log_says", "nothing_stays_set_aside", "units_are_conserved"}
+    assert {row["rule"] for row in others} <= about_shelves  # the shelf whose answer was dropped
+    assert all("shelf" in row["about"] or row["about"].startswith("sku") for row in others)
+
+
+def test_every_rule_says_what_it_is_for() -> None:
+    declared = rules(Application())
+    assert len({rule.name for rule in declared}) == len(declared)
+    assert all(rule.sentence.endswith(".") for rule in declared)
