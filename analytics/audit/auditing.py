@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.audit.application import Application
+from analytics.audit.decisions import decision_findings
 from analytics.audit.headers import header_findings
 from analytics.audit.laws import LawCheck, law_findings
 from analytics.audit.standing import changelogs, standing_of
@@ -20,4 +21,5 @@ def audit(spark: SparkSession, url: str, application: Application | None = None)
     events = log(spark, url, topics=whose.topics)
     newest = changelogs(spark, url, whose)
     check = LawCheck(whose, url, standing_of(newest, url, whose))
-    return header_findings(events, whose).unionAll(law_findings(events, newest, check))
+    found = header_findings(events, whose).unionAll(law_findings(events, newest, check))
+    return found.unionAll(decision_findings(spark, url, whose))

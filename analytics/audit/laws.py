@@ -131,14 +131,18 @@ def _read(log: EventLog, record: Record) -> Event | str:
 
 
 def _depth(record: Record, by_id: dict[str, Record]) -> int:
-    """Return how many causes an event has in its own millisecond."""
-    depth, seen = 0, {record.event_id}
-    at: Record | None = by_id.get(record.causation_id or "")
-    while at is not None and at.timestamp_ms == record.timestamp_ms and at.event_id not in seen:
-        seen.add(at.event_id)
-        depth += 1
-        at = by_id.get(at.causation_id or "")
-    return depth
+    """Return how many causes an event has in its own millisecond; what begins with a cause of another saga comes last."""
+    depth, seen, at = 0, {record.event_id}, record
+    while (cause := by_id.get(at.causation_id or "")) is not None:
+        if cause.timestamp_ms != record.timestamp_ms or cause.event_id in seen:
+            return depth
+        seen.add(cause.event_id)
+        depth, at = depth + 1, cause
+    is_first = at.causation_id is None and at.sequence is None
+    return depth if is_first else depth + _UNKNOWN_CAUSE
+
+
+_UNKNOWN_CAUSE = 1 << 20
 
 
 def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:

@@ -86,6 +86,12 @@ def _one_cent_less(log: Damaged, order: str, _: str) -> None:
     log.alter(taken, value=log.bytes_of(event.model_copy(update={"amount_cents": event.amount_cents - 1})))
 
 
+def _charged_less(log: Damaged, order: str, _: str) -> None:
+    charge = log.the("ChargeRequested", order)
+    event = log.event(charge)
+    log.alter(charge, value=log.bytes_of(event.model_copy(update={"amount_cents": event.amount_cents - 1})))
+
+
 def _told_otherwise(log: Damaged, order: str, _: str) -> None:
     known = log.state("order", order)
     decider = log.log.choreography.decider("order")
@@ -130,12 +136,14 @@ DAMAGES = (
     Damage(
         "an answer dropped",
         _drop("PaymentTaken"),
-        frozenset({"cause-missing", "completed_orders_are_whole", "customers_are_told_the_truth"}),
+        frozenset(
+            {"decision", "not-decided", "cause-missing", "completed_orders_are_whole", "customers_are_told_the_truth"}
+        ),
     ),
     Damage(
         "the end dropped",
         _drop("OrderCompleted"),
-        frozenset({"orders_come_to_an_end", "customers_are_told_the_truth"}),
+        frozenset({"decision", "orders_come_to_an_end", "customers_are_told_the_truth"}),
     ),
     Damage(
         "a step doubled",
@@ -145,30 +153,46 @@ DAMAGES = (
     Damage(
         "a charge doubled",
         _twice("PaymentTaken", id="d" * 32, sequence=3),
-        frozenset({"answered-twice", "steps_happen_once", "money_is_conserved", "completed_orders_are_whole"}),
+        frozenset(
+            {"not-decided", "answered-twice", "steps_happen_once", "money_is_conserved", "completed_orders_are_whole"}
+        ),
     ),
     Damage(
         "an amount altered", _one_cent_less, frozenset({"completed_orders_are_whole", "customers_are_told_the_truth"})
     ),
+    Damage("a decision altered", _charged_less, frozenset({"decision"})),
     Damage("a live state altered", _told_otherwise, frozenset({"customers_are_told_the_truth"})),
-    Damage("a step before its cause", _earlier, frozenset({"cause-later", "charges_follow_stock"})),
-    Damage("a refund forged", _forged_refund, frozenset({"conformance", "completed_orders_are_whole"})),
+    Damage(
+        "a step before its cause",
+        _earlier,
+        frozenset({"decision", "not-journalled", "cause-later", "charges_follow_stock"}),
+    ),
+    Damage(
+        "a refund forged", _forged_refund, frozenset({"not-journalled", "conformance", "completed_orders_are_whole"})
+    ),
     Damage(
         "said by somebody else",
         _alter("DispatchRequested", source="order/order", sequence=9),
-        frozenset({"conformance", "sequence"}),
+        frozenset({"decision", "not-decided", "conformance", "sequence"}),
     ),
-    Damage("a cause forgotten", _alter("OrderCompleted", causation_id=None), frozenset({"cause-missing"})),
-    Damage("a cause of another order", _anothers_cause, frozenset({"saga-mixed"})),
+    Damage(
+        "a cause forgotten",
+        _alter("OrderCompleted", causation_id=None),
+        frozenset({"decision", "not-decided", "cause-missing"}),
+    ),
+    Damage("a cause of another order", _anothers_cause, frozenset({"decision", "not-decided", "saga-mixed"})),
     Damage("another saga's name", _alter("OrderCompleted", correlation_id="0" * 32), frozenset({"saga-mixed"})),
     Damage("a number skipped", _alter("OrderCompleted", sequence=7), frozenset({"sequence"})),
     Damage("in a partition not its own", _moved, frozenset({"misplaced"})),
     Damage(
         "bytes cut off",
         _alter("OrderDispatched", value=b"\x00\x00\x00\x00\x01"),
-        frozenset({"unreadable", "completed_orders_are_whole"}),
+        frozenset({"decision", "unreadable", "completed_orders_are_whole"}),
     ),
     Damage(
-        "a compensation dropped", _drop("LineReleased"), frozenset({"cancelled_orders_leave_nothing"}), cancelled=True
+        "a compensation dropped",
+        _drop("LineReleased"),
+        frozenset({"decision", "cancelled_orders_leave_nothing"}),
+        cancelled=True,
     ),
 )
