@@ -1,6 +1,7 @@
 """A log that is right gives no finding; each damage is found, at the order that it was done to, by the rules that should."""
 
 import asyncio
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from analytics.audit import audit, rules
+from analytics.audit import rules
 from analytics.audit.application import Application
+from analytics.cli import run
 from eventlib.opening import open_log
 from services import shop
 from services.order.state import Order
@@ -53,15 +55,25 @@ async def damage_all(path: Path) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, damaged: tuple[str, Mapping[str, str]]) -> Mapping[str, list[Row]]:
+def found(
+    spark: SparkSession, damaged: tuple[str, Mapping[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, list[Row]]:
+    """What the command writes about the damaged log, by order."""
+    out = tmp_path_factory.mktemp("found")
+    assert run(["audit", "--log", damaged[0], "--out", str(out)]) == 1
     by_order = defaultdict[str, list[Row]](list)
-    for row in audit(spark, damaged[0]).collect():
+    for row in spark.read.parquet(str(out / "findings")).collect():
         by_order[row["order"]].append(row)
     return by_order
 
 
-def test_a_log_that_is_right_gives_no_finding(spark: SparkSession, shop_log: str) -> None:
-    assert audit(spark, shop_log).collect() == []
+@pytest.mark.usefixtures("spark")
+def test_a_log_that_is_right_gives_no_finding(shop_log: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(["audit", "--log", shop_log, "--json"]) == 0
+    told = json.loads(capfdbinary.readouterr().out.splitlines()[-1])
+    assert told["findings"] == []
+    assert {rule["rule"] for rule in told["rules"]} == {rule.name for rule in rules(Application())}
+    assert told["read"]["orders"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
