@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.typed import Command, Group, ReaderGone, let_go_of_stdout
-from eventlib.errors import EventlibError
-from eventlib.settings import eventlib_settings, wants_traceback
+from eventlib.cli.ending import run_command
+from eventlib.cli.typed import Command, Group
+from eventlib.settings import eventlib_settings
 
 app = typer.Typer(
     name="analytics",
@@ -19,9 +19,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
 
 LogOption = Annotated[
     str | None,
@@ -136,33 +133,10 @@ def audit_log(
 
 
 def main() -> None:
-    """Run a command, and exit: 0 fine, 1 an error or findings, 2 a wrong option, 130 interrupted."""
+    """Run a command, and exit."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and return its exit code; what went wrong is one sentence on stderr."""
-    try:
-        code = app(arguments, prog_name="python -m analytics", standalone_mode=False)
-        sys.stdout.flush()
-    except typer.TyperException as error:
-        message = error.format_message().strip().rstrip(".")
-        return _complain(f"{message[:1].lower()}{message[1:]} (see `python -m analytics --help`)", error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
-    except (BrokenPipeError, ReaderGone):
-        let_go_of_stdout()
-        return 0
-    except (EventlibError, OSError) as error:
-        return _complain(str(error) or type(error).__name__, 1)
-    except Exception as error:  # whatever it is, a person at a terminal gets a sentence
-        if wants_traceback():
-            raise
-        what = f"{type(error).__name__}: {error}"
-        return _complain(f"something unforeseen: {what} (EVENTLIB_TRACEBACK=1 shows where)", 1)
-    return code if isinstance(code, int) else 0
-
-
-def _complain(sentence: str, code: int) -> int:
-    sys.stderr.write(f"analytics: {sentence}\n")
-    return code
+    """Run one command, and return its exit code."""
+    return run_command(app, "python -m analytics", arguments)

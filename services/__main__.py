@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from eventlib.cli.typed import Command, Group, ReaderGone, let_go_of_stdout
-from eventlib.errors import EventlibError
+from eventlib.cli.ending import run_command
+from eventlib.cli.typed import Command, Group
 from eventlib.log import DEFAULT_URL
 from eventlib.runtime import collect_garbage_seldom
-from eventlib.settings import eventlib_settings, wants_traceback
+from eventlib.settings import eventlib_settings
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
@@ -29,9 +29,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
 
 LogOption = Annotated[
     str | None,
@@ -183,37 +180,15 @@ def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
 
 
 def main() -> None:
-    """Run a command, and exit: 0 fine, 1 an error, 2 a wrong option, 130 interrupted."""
+    """Run a command, and exit."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; what went wrong is one sentence on stderr."""
-    try:
-        code = app(arguments, prog_name="python -m services", standalone_mode=False)
-    except typer.TyperException as error:
-        return _complain(error.format_message(), error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    except (BrokenPipeError, ReaderGone):
-        let_go_of_stdout()
-        return 0
-    except (EventlibError, OSError) as error:
-        return _complain(str(error) or type(error).__name__, 1)
-    except Exception as error:
-        if wants_traceback():
-            raise
-        what = f"{type(error).__name__}: {error}"
-        return _complain(f"something unforeseen: {what} (EVENTLIB_TRACEBACK=1 shows where)", 1)
-    if code == INTERRUPTED:
-        return _complain("interrupted; start it again and it goes on where it was", INTERRUPTED)
-    return code if isinstance(code, int) else 0
-
-
-def _complain(sentence: str, code: int) -> int:
-    if sentence:  # without a command, the help was printed, and nothing is left to say
-        sys.stderr.write(f"services: {sentence}\n")
-    return code
+    """Run one command, and return its exit code."""
+    return run_command(
+        app, "python -m services", arguments, interrupted="interrupted; start it again and it goes on where it was"
+    )
 
 
 if __name__ == "__main__":

@@ -350,3 +350,11 @@ def test_every_public_name_is_there_when_it_is_asked_for() -> None:
     assert len(done.stdout.split()) == len(eventlib.__all__) <= 20
     with pytest.raises(AttributeError, match="module 'eventlib' has no attribute 'Decidr'"):
         getattr(eventlib, "Decidr")  # noqa: B009  a type checker would see it
+
+
+@pytest.mark.parametrize("arguments", [[], ["parked"]])
+def test_help_that_was_printed_is_enough(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert "Usage" in said.out + said.err
+    assert "eventlib: " not in said.err

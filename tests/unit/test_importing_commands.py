@@ -11,11 +11,11 @@ from services.__main__ import run
     ("arguments", "code", "says"),
     [
         (["import", "none.ndjson"], 1, "none.ndjson is not a file"),
-        (["import", "none.ndjson", "--decline", "1.5"], 2, "Invalid value for '--decline'"),
-        (["import", "none.ndjson", "--gateway-timeout", "nan"], 2, "Invalid value for '--gateway-timeout'"),
-        (["import", "none.ndjson", "--stock", "0"], 2, "Invalid value for '--stock'"),
-        (["import"], 2, "Missing argument 'FILE'"),
-        (["imports"], 2, "No such command 'imports'"),
+        (["import", "none.ndjson", "--decline", "1.5"], 2, "invalid value for '--decline'"),
+        (["import", "none.ndjson", "--gateway-timeout", "nan"], 2, "invalid value for '--gateway-timeout'"),
+        (["import", "none.ndjson", "--stock", "0"], 2, "invalid value for '--stock'"),
+        (["import"], 2, "missing argument 'FILE'"),
+        (["imports"], 2, "no such command 'imports'"),
     ],
 )
 def test_a_sentence_and_an_exit_code(

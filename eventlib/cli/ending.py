@@ -1,0 +1,64 @@
+"""How a command ends: its exit code, and one sentence for a person about what went wrong."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from eventlib.cli.typed import ReaderGone, let_go_of_stdout
+from eventlib.errors import EventlibError
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
+
+
+def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, interrupted: str = "") -> int:
+    """Run one command of `program`, and return its exit code: 0 fine, 1 an error, 2 a wrong option, 130 interrupted.
+
+    What went wrong is one sentence on stderr, never a traceback (EVENTLIB_TRACEBACK=1 raises what was unforeseen);
+    `interrupted` is what to say after Ctrl-C.
+    """
+    _survive_any_character()
+    try:
+        code = app([*arguments], prog_name=program, standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        return _complain(program, _usage(error, program), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except (BrokenPipeError, ReaderGone):
+        let_go_of_stdout()
+        return 0
+    except (EventlibError, OSError) as error:
+        return _complain(program, str(error) or type(error).__name__, 1)
+    except Exception as error:  # whatever it is, a person at a terminal gets a sentence
+        from eventlib.settings import wants_traceback
+
+        if wants_traceback():
+            raise
+        what = f"{type(error).__name__}: {error}"
+        return _complain(program, f"something unforeseen: {what} (EVENTLIB_TRACEBACK=1 shows where)", 1)
+    if code == INTERRUPTED:
+        return _complain(program, interrupted, INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(program: str, sentence: str, code: int) -> int:
+    if sentence:
+        sys.stderr.write(f"{program.rsplit(maxsplit=1)[-1]}: {sentence}\n")
+    return code
+
+
+def _usage(error: typer.TyperException, program: str) -> str:
+    """Return what was wrong with the arguments, or nothing, when the help is already there to be read."""
+    command = getattr(getattr(error, "ctx", None), "command_path", program)
+    message = error.format_message().strip().rstrip(".")
+    return message and f"{message[:1].lower()}{message[1:]} (see `{command} --help`)"
+
+
+def _survive_any_character() -> None:
+    """Let a terminal that cannot show a character get an escape for it, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
