@@ -135,9 +135,10 @@ class SqliteLog(Log):
 
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""
-        state = await self._file.known_partition(topic, partition)
-        oldest = (await self._file.read(_START, state.range))[0][0]
-        return await self.end(topic, partition) if oldest is None else int(oldest)
+        # The end first: what others append while this looks around must not lie before what it returns.
+        end = await self.end(topic, partition)
+        oldest = (await self._file.read(_START, self._file.partition(topic, partition).range))[0][0]
+        return end if oldest is None else int(oldest)
 
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""

@@ -82,6 +82,21 @@ class AppendContract(LogFixture):
         assert await log.start("a", 0) == offset >= end
         assert await log.end("a", 0) > offset
 
+    async def test_what_is_appended_meanwhile_lies_neither_before_the_start_nor_before_a_time(self, log: Log) -> None:
+        """Who begins at the start reads all, also what somebody appends at that very moment."""
+        self.only_for_durable_logs()
+        other, partitions = await self.another_handle(), range(60)
+        await log.create_topics([Topic("fresh", partitions=len(partitions))])
+
+        async def append(partition: int) -> int:
+            await asyncio.sleep(partition % 20 * 0.000_25)
+            return (await log.append([record("fresh", b"x", partition=partition)]))[0]
+
+        for partition in partitions:
+            looks = other.start("fresh", partition), other.offset_at("fresh", partition, 0)
+            offset, *found = await asyncio.gather(append(partition), *looks)
+            assert max(found) <= offset
+
     async def test_offset_at_a_time(self, log: Log) -> None:
         """The first record that is not older counts, also when times do not rise with the offsets."""
         times = [1_000_000 + t for t in (10, 20, 15, 40, 30)]

@@ -99,15 +99,17 @@ class Looks:
 
     async def start(self, place: TopicPartition) -> int:
         """See `Log.start`."""
+        # The end first: what is appended while this looks around must not lie before what it returns.
+        end = (await self.ends([place]))[place]
         start = (await offsets_at(self._cluster, [place], EARLIEST))[place]
         oldest = await self.read(place, start, 1)
-        return oldest[0].offset if oldest else (await self.ends([place]))[place]
+        return oldest[0].offset if oldest else end
 
     async def at(self, place: TopicPartition, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""
-        await self._until_visible(place, self._written.end(place))
+        end = await self._until_visible(place, self._written.end(place))
         found = (await offsets_at(self._cluster, [place], max(timestamp_ms, 0)))[place]
-        return found if found >= 0 else (await self.ends([place]))[place]
+        return found if found >= 0 else end
 
     async def _until_visible(self, place: TopicPartition, end: int) -> int:
         """Wait until all before an offset can be read, and return where that ends by then.

@@ -244,4 +244,4 @@ class KafkaReader(Reader):
         if slot.fetched < start:
             slot.skip_to(start)
         else:
-            slot.fetched = end
+            slot.fetched = min(slot.fetched, end)  # something may have been written there meanwhile
