@@ -18,7 +18,7 @@
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -30,10 +30,11 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
 from eventlib.codec.avro.defaults import with_default
-from eventlib.codec.avro.fields import doc_of, fields_of, is_record
+from eventlib.codec.avro.fields import Declared, doc_of, fields_of, is_record
 from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Field, Node, Plain, Record, StringMap, Symbols, Union
 from eventlib.codec.avro.types import name_of as branch_name
 from eventlib.errors import WiringError
+from eventlib.evolution import Aliases, unknown_symbol, version_of
 
 DECIMAL_PRECISION = 38  # the most digits that Spark and SQL databases hold
 DECIMAL_SCALE = 18
@@ -67,7 +68,9 @@ def record_of(cls: type[Any]) -> Record:
     """
     if not is_record(cls):
         raise WiringError(f"{cls!r} has no Avro schema: only Pydantic models and dataclasses have one")
-    return _Derivation().record(cls, cls.__name__)
+    record = _Derivation().record(cls, cls.__name__)
+    record.version = version_of(cls)
+    return record
 
 
 class _Derivation:
@@ -85,7 +88,8 @@ class _Derivation:
         for each in fields_of(cls):
             place = f"{cls.__name__}.{each.name}"
             _check_name(each.name, place)
-            field = Field(each.name, self.node(each.annotation, place, each.metadata), doc=each.doc)
+            node = self.node(each.annotation, place, each.metadata)
+            field = Field(each.name, node, doc=each.doc, aliases=_aliases(each, place))
             record.fields.append(with_default(field, each.default))
         return record
 
@@ -145,7 +149,7 @@ class _Derivation:
                     f"{where}: {cls.__name__} has the value {symbol!r}, which is no Avro symbol: use ASCII letters, "
                     "digits and '_', not beginning with a digit; or a Literal, which is written as a string"
                 )
-        made = self._named[cls.__name__] = Symbols(cls, members)
+        made = self._named[cls.__name__] = Symbols(cls, members, _unknown(cls, members, where))
         return made
 
     def _union(self, arguments: Iterable[Any], where: str, metadata: Iterable[Any]) -> Node:
@@ -183,6 +187,24 @@ def _constraints(metadata: Iterable[Any]) -> Iterator[Any]:
             yield from _constraints(each.metadata)
         else:
             yield each
+
+
+def _aliases(declared: Declared, where: str) -> tuple[str, ...]:
+    annotated = typing.get_args(declared.annotation)[1:] if typing.get_origin(declared.annotation) is Annotated else ()
+    names = [name for each in (*declared.metadata, *annotated) if isinstance(each, Aliases) for name in each.names]
+    for name in names:
+        _check_name(name, where)
+    return tuple(dict.fromkeys(names))
+
+
+def _unknown(cls: type[Enum], members: Mapping[str, Enum], where: str) -> str | None:
+    named = unknown_symbol(cls)
+    if named is None or named in members:
+        return named
+    found = next((symbol for symbol, member in members.items() if member.name == named), None)
+    if found is None:
+        raise WiringError(f"{where}: unknown_is({named!r}) is not a symbol of {cls.__name__}: {', '.join(members)}")
+    return found
 
 
 def _choice(values: tuple[Any, ...], where: str) -> Node:

@@ -28,6 +28,7 @@ from eventlib.codec.avro.types import (
     Symbols,
     Union,
     name_of,
+    schema_json,
 )
 from eventlib.errors import ContractError
 
@@ -72,16 +73,32 @@ class Pairing:
         """Return the converter from fastavro's result to what is validated; None when there is nothing to do."""
         return self._of(self._writer, root, final=False)
 
+    def wanted(self, root: Record) -> Json:
+        """Return the schema to resolve the writer's to: the class's, without what the writer does not have.
+
+        Of a field's former names only the one stays that was written: fastavro fails on a writer with two of them.
+        """
+        schema = schema_json(root, self.absent)
+        for each in _named_in(schema):
+            written = self._by_short_name.get(each["name"], {})
+            names = {field["name"] for field in written.get("fields", ())}
+            for field in each.get("fields", ()):
+                former = [] if field["name"] in names else [n for n in field.pop("aliases", ()) if n in names]
+                field.pop("aliases", None)
+                if former:
+                    field["aliases"] = former[:1]
+        return schema
+
     def _absent_of(self, record: Record) -> frozenset[str]:
         written = self._by_short_name.get(record.name)
         if written is None:
             return frozenset()
         known = {field["name"] for field in written["fields"]} if "fields" in written else set[str]()
-        absent = [field for field in record.fields if field.name not in known]
+        absent = [field for field in record.fields if field.written_as(known) is None]
         for field in absent:
             if not field.fills and field.default is NO_DEFAULT:
                 raise ContractError(
-                    f"{record.name}.{field.name} is not in the schema that wrote the bytes; give it a default"
+                    f"{record.name}.{field.name} is not in the schema that wrote the bytes; give it a default, or its former name as an alias"
                 )
         return frozenset(field.name for field in absent)
 
@@ -115,9 +132,11 @@ class Pairing:
             return lambda raw: raw if (found := self._records[key]) is None else found(raw)
         self._records[key] = None
         types = {field["name"]: field["type"] for field in schema["fields"]}
-        found = [(f.name, self._field(types[f.name], f, record)) for f in record.fields if f.name in types]
+        written = [(f, name) for f in record.fields if (name := f.written_as(types)) is not None]
+        found = [(f.name, self._field(types[name], f, record)) for f, name in written]
         changes = [(name, to) for name, to in found if to is not None]
-        nulls = [f.name for f in record.fields if f.name not in types and not f.fills]
+        known = {f.name for f, _ in written}
+        nulls = [f.name for f in record.fields if f.name not in known and not f.fills]
         validate = validator_of(record.cls) if final else None
         if not changes and not nulls and validate is None:
             return None

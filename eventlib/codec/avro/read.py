@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from eventlib.codec.avro.guard import Guard, guard_of
 from eventlib.codec.avro.pairing import Pairing, validator_of
 from eventlib.codec.avro.quick import Reader, quick_reader_of
-from eventlib.codec.avro.types import Json, Record, schema_json, without_logical_types
+from eventlib.codec.avro.types import Json, Record, schema_json, version_in, without_logical_types
+from eventlib.codec.avro.upcast import upcasting_reader_of
 from eventlib.errors import ContractError
 from eventlib.validation import sentence_of
 
@@ -22,14 +23,17 @@ _DECIMAL = frozenset(
 def reader_of(record: Record, writer: Json, header_bytes: int) -> Callable[[bytes], Any]:
     """Return the function that reads what a schema has written, behind a header, as validated values of a class.
 
-    It raises ContractError for bytes that cannot be read. A schema that equals the class's own needs no resolution.
+    It raises ContractError for bytes that cannot be read. A schema that equals the class's own needs no resolution;
+    one of an earlier version of its contract is read by its upcasters.
     Raises: ContractError when the class cannot be read from that schema at all.
     """
+    if version_in(writer) != record.version:
+        return upcasting_reader_of(record, writer, header_bytes)
     try:
         written = parse_schema(without_logical_types(writer, _DECIMAL))
         pairing = Pairing(record, parse_schema(writer))
         same = _essence(writer) == _essence(schema_json(record))
-        wanted = None if same else parse_schema(without_logical_types(schema_json(record, pairing.absent), _DECIMAL))
+        wanted = None if same else parse_schema(without_logical_types(pairing.wanted(record), _DECIMAL))
         convert = pairing.convert(record)
         guard = guard_of(written, always=not same)
     except ContractError:
@@ -69,12 +73,12 @@ def _fastavro(written: Json, wanted: Json | None, guard: Guard | None, *, named:
 
 
 def _essence(schema: Json) -> Json:
-    """Return what decides how bytes are read: a schema without docs and defaults."""
+    """Return what decides how bytes are read: a schema without docs, defaults and former names."""
     if isinstance(schema, list):
         return [_essence(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: value for name, value in schema.items() if name not in {"doc", "default"}}
+    kept = {name: value for name, value in schema.items() if name not in {"doc", "default", "aliases"}}
     return {name: _essence(value) for name, value in kept.items()}
 
 

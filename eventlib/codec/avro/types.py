@@ -1,13 +1,16 @@
 """The Avro types that Python annotations map to, and the schema text that they make."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 Json = Any
 """A schema, or a part of one, as JSON has it."""
+
+VERSION = "version"
+"""The attribute of a root record that says which version of the contract it is; 1 is not written."""
 
 NO_DEFAULT: Any = object()
 """Stands where a field has no default, since None is one."""
@@ -56,10 +59,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Symbols:
-    """An Enum. `symbols` are its members' values when these are strings, else their names."""
+    """An Enum. Its symbols are its members' values when these are strings, else their names.
+
+    `unknown` is the one that any other symbol is read as.
+    """
 
     cls: type[Enum]
     members: Mapping[str, Enum]
+    unknown: str | None = None
     avro: str = "enum"
 
 
@@ -97,22 +104,34 @@ class Union:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record. `fills` tells whether the class itself fills it in when it is not given."""
+    """A field of a record. `fills` tells whether the class itself fills it in when it is not given.
+
+    `aliases` are the names that it had before.
+    """
 
     name: str
     node: "Node"
     default: Json = NO_DEFAULT
     fills: bool = False
     doc: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    def written_as(self, names: Collection[str]) -> str | None:
+        """Return which of the names in a writer's schema is this field's; None when it does not have it."""
+        return next((name for name in (self.name, *self.aliases) if name in names), None)
 
 
 @dataclass(eq=False)
 class Record:
-    """A Pydantic model or a dataclass. Compared by identity: its fields may lead back to it."""
+    """A Pydantic model or a dataclass. Compared by identity: its fields may lead back to it.
+
+    `version` is the version of the contract that it is the root of.
+    """
 
     cls: type
     doc: str | None
     fields: list[Field] = field(default_factory=list)
+    version: int = 1
     avro: str = "record"
 
     @property
@@ -135,6 +154,12 @@ def name_of(node: Node) -> str:
             return cls.__name__
         case _:
             return node.avro
+
+
+def version_in(schema: Json) -> int:
+    """Return which version of its contract a schema is."""
+    found = schema.get(VERSION, 1) if isinstance(schema, dict) else 1
+    return found if isinstance(found, int) else 1
 
 
 def schema_text(node: Node) -> str:
@@ -163,7 +188,8 @@ def _json(node: Node, defined: set[str], without: Mapping[str, frozenset[str]]) 
                 return name
             defined.add(name)
             if isinstance(node, Symbols):
-                return {"type": "enum", "name": name, "symbols": list(node.members)}
+                made: Json = {"type": "enum", "name": name, "symbols": list(node.members)}
+                return made if node.unknown is None else {**made, "default": node.unknown}
             return _record_json(node, defined, without)
 
 
@@ -171,12 +197,16 @@ def _record_json(record: Record, defined: set[str], without: Mapping[str, frozen
     made: dict[str, Json] = {"type": "record", "name": record.name}
     if record.doc:
         made["doc"] = record.doc
+    if record.version > 1:
+        made[VERSION] = record.version
     left_out = without.get(record.name, frozenset())
     fields = made["fields"] = list[Json]()
     for each in record.fields:
         if each.name in left_out:
             continue
         item: dict[str, Json] = {"name": each.name, "type": _json(each.node, defined, without)}
+        if each.aliases:
+            item["aliases"] = list(each.aliases)
         if each.doc:
             item["doc"] = each.doc
         if each.default is not NO_DEFAULT:
