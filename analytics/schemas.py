@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from analytics.columns import MOST_DIGITS, nodes_of
-from eventlib.codec.avro.types import Exact, Json, Record, schema_json
+from eventlib.codec.avro.types import Exact, Json, Record, schema_json, version_in
 from eventlib.codec.schemas import SCHEMAS, Schemas
 from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Record as Stored
@@ -34,9 +34,11 @@ def _short_name(schema: Json) -> str:
 def resolves_alike(record: Record, writer: Json) -> bool:
     """Tell whether Avro's resolution alone makes of a writer's bytes what our codec makes of them.
 
-    Said only where it is plain: the class fills in nothing itself, names are the same, and types are the same or one
-    more branch of a union.
+    Said only where it is plain: no upcaster is needed, the class fills in nothing itself, names are the same, and
+    types are the same or one more branch of a union.
     """
+    if version_in(writer) != record.version:
+        return False
     if any(isinstance(node, Exact) and node.precision > MOST_DIGITS for node in nodes_of(record)):
         return False
     written, read = dict(_named(writer)), dict(_named(schema_json(record)))
@@ -50,9 +52,13 @@ def _alike(written: Json, read: Json) -> bool:
         return False
     before = {field["name"]: _essence(field["type"]) for field in written["fields"]}
     return all(
-        _fits(before[field["name"]], _essence(field["type"])) if field["name"] in before else "default" in field
+        _fits(before[field["name"]], _essence(field["type"])) if field["name"] in before else _is_new(field, before)
         for field in read["fields"]
     )
+
+
+def _is_new(field: Json, before: Mapping[str, Json]) -> bool:
+    return "default" in field and not before.keys() & set(field.get("aliases", ()))
 
 
 def _fits(written: Json, read: Json) -> bool:

@@ -39,7 +39,9 @@ def unknown_is(symbol: str) -> Callable[[N], N]:
 
     def declare(enum: N) -> N:
         if symbol not in enum.__members__ and symbol not in {member.value for member in enum}:
-            raise WiringError(f"{enum.__name__} has no {symbol!r}, so nothing can be read as it; add it, or name another")
+            raise WiringError(
+                f"{enum.__name__} has no {symbol!r}, so nothing can be read as it; add it, or name another"
+            )
         _UNKNOWN[enum] = symbol
         return enum
 

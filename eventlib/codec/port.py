@@ -1,7 +1,7 @@
 """The port to a codec: framed bytes for events and states, and back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from eventlib.errors import Retryable
@@ -26,6 +26,17 @@ class Codec(ABC):
     @abstractmethod
     async def refresh(self) -> None:
         """Learn the schemas that others have registered since."""
+
+    async def known(self, read: Callable[[], T]) -> T:
+        """Return what a function reads with this codec, after learning the schemas that are new if it needs one.
+
+        Raises: UnknownSchema for an id that nobody has registered; and what the function raises.
+        """
+        try:
+            return read()
+        except UnknownSchema:
+            await self.refresh()
+        return read()
 
     @abstractmethod
     def encode(self, value: object) -> bytes:

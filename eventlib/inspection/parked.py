@@ -1,6 +1,6 @@
 """What a choreography's services could not handle: which keys and effects are parked, why, what waits; and again."""
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
@@ -139,18 +139,14 @@ async def _parking(log: EventLog, service: Service, record: Record) -> Parking:
             effect=record.type,
             id=record.event_id,
         )
-    parked = await _decoded(log, lambda: log.codec.decode(ParkedKey, record.value or b""))
+    parked = await _decoded(log, record)
     since = from_ms(parked.since_ms)
     return Parking(service.name, parked.decider, parked.key, place, since, parked.count, parked.reason, parked.first)
 
 
-async def _decoded(log: EventLog, decode: Callable[[], ParkedKey]) -> ParkedKey:
+async def _decoded(log: EventLog, record: Record) -> ParkedKey:
     try:
-        return decode()
-    except UnknownSchema:
-        await log.codec.refresh()
-    try:
-        return decode()
+        return await log.codec.known(lambda: log.codec.decode(ParkedKey, record.value or b""))
     except UnknownSchema as error:
         raise ContractError(f"a note about a parked key cannot be read: {error}") from error
 

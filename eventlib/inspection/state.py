@@ -119,10 +119,6 @@ async def newest_of_key(log: EventLog, topic: str, partition: int, key: str) -> 
 
 async def _entry(log: EventLog, record: Record, decider: Decider[Any]) -> Entry:
     try:
-        return entry_of(record, decider, log.codec)
-    except UnknownSchema:
-        await log.codec.refresh()
-    try:
-        return entry_of(record, decider, log.codec)
+        return await log.codec.known(lambda: entry_of(record, decider, log.codec))
     except UnknownSchema as error:
         raise ContractError(f"the state of {decider.name} cannot be read: {error}") from error

@@ -98,12 +98,9 @@ class TaskJournal:
                 yield record, entry
 
     async def _decoded(self, record: Record) -> JournalEntry:
+        codec = self._log.codec
         try:
-            return self._log.codec.decode(JournalEntry, record.value or b"")
-        except UnknownSchema:
-            await self._log.codec.refresh()
-        try:
-            return self._log.codec.decode(JournalEntry, record.value or b"")
+            return await codec.known(lambda: codec.decode(JournalEntry, record.value or b""))
         except UnknownSchema as error:
             raise ContractError(f"{record.topic}/{record.partition}/{record.offset} cannot be read: {error}") from error
 

@@ -1,9 +1,9 @@
 """What a rerun knew when its service took that over: its changelog, which ends there."""
 
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
-from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
 from eventlib.eventlog import EventLog
 from eventlib.log.port import TopicPartition
@@ -39,12 +39,9 @@ async def known_by_rerun(
             elif kind == STATE and record.value is None:
                 yield Known(decider, key, Entry())
             elif kind == STATE and decider in deciders:
-                try:
-                    entry = entry_of(record, deciders[decider], log.codec)
-                except UnknownSchema:
-                    await log.codec.refresh()
-                    entry = entry_of(record, deciders[decider], log.codec)
-                yield Known(decider, key, entry)
+                yield Known(
+                    decider, key, await log.codec.known(partial(entry_of, record, deciders[decider], log.codec))
+                )
 
 
 def _kind_and_name(key: str) -> tuple[str, tuple[str, str]]:

@@ -191,11 +191,7 @@ class _Samples:
 async def known(log: EventLog, decode: Callable[[], T]) -> T:
     """Return what is decoded, after learning the schema if it is new. Raises: ContractError."""
     try:
-        return decode()
-    except UnknownSchema:
-        await log.codec.refresh()
-    try:
-        return decode()
+        return await log.codec.known(decode)
     except UnknownSchema as error:
         raise ContractError(str(error)) from error
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from eventlib.codec.port import UnknownSchema
 from eventlib.decider import Decider
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
@@ -199,11 +198,8 @@ class _States:
     async def _state(self, decider: Decider[Any], record: Record | None) -> object:
         if record is None or not record.value:
             return None
-        try:
-            return entry_of(record, decider, self._log.codec).state
-        except UnknownSchema:
-            await self._log.codec.refresh()
-            return entry_of(record, decider, self._log.codec).state
+        codec = self._log.codec
+        return await codec.known(lambda: entry_of(record, decider, codec).state)
 
     def _note_waiting(self, record: Record) -> None:
         if (record.key or b"").startswith(EFFECT.encode()) and not record.headers:

@@ -10,7 +10,6 @@ from itertools import count
 from secrets import token_hex
 from typing import TypeVar
 
-from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
@@ -265,8 +264,4 @@ def _candidates(log: EventLog, there: Iterable[str]) -> list[str]:
 
 
 async def _decoded(log: EventLog, record: Record, kind: type[N]) -> N:
-    try:
-        return log.codec.decode(kind, record.value or b"")
-    except UnknownSchema:
-        await log.codec.refresh()
-        return log.codec.decode(kind, record.value or b"")
+    return await log.codec.known(lambda: log.codec.decode(kind, record.value or b""))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.state import newest_of_key
@@ -50,11 +49,8 @@ async def positions_of(log: EventLog, service: Service, partition: int) -> Posit
     record = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
     if record is None:
         return Positions()
-    try:
-        return log.codec.decode(Positions, record.value or b"")
-    except UnknownSchema:
-        await log.codec.refresh()
-        return log.codec.decode(Positions, record.value or b"")
+    value = record.value or b""
+    return await log.codec.known(lambda: log.codec.decode(Positions, value))
 
 
 async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[Passage]:

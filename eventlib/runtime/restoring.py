@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eventlib.codec.port import Codec, UnknownSchema
+from eventlib.codec.port import Codec
 from eventlib.decider import Decider
 from eventlib.log.port import Claim, Record
 from eventlib.runtime.host import Host, Restoring
@@ -59,12 +59,8 @@ async def catch_up(state: TaskState, service: Service, partition: int, host: Hos
 
 
 async def take_in(state: TaskState, records: list[Record], checkpoint: int, codec: Codec) -> None:
-    """Take changelog records into a task's store."""
-    try:
-        state.restore(records, checkpoint)
-    except UnknownSchema:  # a newer version of the code has written here
-        await codec.refresh()
-        state.restore(records, checkpoint)
+    """Take changelog records into a task's store; a newer version of the code may have written some of them."""
+    await codec.known(lambda: state.restore(records, checkpoint))
 
 
 async def positions_in(state: TaskState, codec: Codec) -> Positions:
@@ -72,8 +68,5 @@ async def positions_in(state: TaskState, codec: Codec) -> Positions:
     record = state.get(POSITION_KEY)
     if record is None:
         return Positions()
-    try:
-        return codec.decode(Positions, record.value or b"")
-    except UnknownSchema:
-        await codec.refresh()
-        return codec.decode(Positions, record.value or b"")
+    value = record.value or b""
+    return await codec.known(lambda: codec.decode(Positions, value))
