@@ -34,8 +34,11 @@ def upcasting_reader_of(record: Record, writer: Json, header_bytes: int) -> Call
 
     def read(data: bytes) -> Any:
         try:
-            found = upcast(cls, read_plain(data[header_bytes:]), written)
-            return validate(_with_members(record, found))
+            plain = read_plain(data[header_bytes:])
+        except ContractError as error:
+            raise ContractError(f"{record.name}: {error}") from error
+        try:
+            return validate(_with_members(record, upcast(cls, plain, written)))
         except ValidationError as error:
             raise ContractError(f"{record.name}, upcast from version {written}: {sentence_of(error)}") from error
 
