@@ -12,6 +12,7 @@ from eventlib.event import Contract, Event, Position, contract_of, key_of
 from eventlib.foreigners import Foreigners
 from eventlib.identity import request_id, root_traceparent
 from eventlib.log.port import Log, Record, undecodable
+from eventlib.service import Service, topics_of
 from eventlib.times import from_ms, now_ms
 
 
@@ -44,10 +45,16 @@ class EventLog:
         self._recent: OrderedDict[tuple[str, int, int], tuple[Event, int]] = OrderedDict()
         self._recent_bytes = 0
 
-    async def prepare(self) -> None:
-        """Create the choreography's topics and register its events' schemas, where they are not there yet."""
-        await self.port.create_topics(self.choreography.topics)
-        ours = [event for event in self.choreography.events if contract_of(event).foreign is None]
+    async def prepare(self, services: Sequence[Service] | None = None) -> None:
+        """Create topics and register events' schemas, where they are not there yet: all, or what some services need.
+
+        Guarantee: with `services`, it asks for nothing that these have no right to.
+        """
+        every = self.choreography
+        topics = every.topics if services is None else topics_of(services)
+        await self.port.create_topics(topics)
+        events = every.events if services is None else [e for each in services for e in (*each.handles, *each.says)]
+        ours = [event for event in dict.fromkeys(events) if contract_of(event).foreign is None]
         await self.codec.prepare((contract_of(event).topic.name, event) for event in ours)
 
     async def publish(

@@ -1,6 +1,6 @@
 """Opens a log for a choreography."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from eventlib.choreography import Choreography
@@ -8,11 +8,13 @@ from eventlib.eventlog import EventLog
 
 
 @asynccontextmanager
-async def open_log(url: str, choreography: Choreography, *, read_only: bool = False) -> AsyncIterator[EventLog]:
+async def open_log(
+    url: str, choreography: Choreography, *, read_only: bool = False, services: Sequence[str] | None = None
+) -> AsyncIterator[EventLog]:
     """Open the log at a URL, with a choreography's topics and schemas on it.
 
     `async with open_log(url, shop) as log: ...`. With `read_only` it creates and registers nothing, so that looking at
-    a log does not change it. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
+    a log does not change it; with `services`, only what these need. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
     there already with another partition count.
     """
@@ -26,7 +28,7 @@ async def open_log(url: str, choreography: Choreography, *, read_only: bool = Fa
         if read_only:
             await log.codec.refresh()
         else:
-            await log.prepare()
+            await log.prepare(None if services is None else [choreography.service(name) for name in services])
         yield log
     finally:
         await port.close()

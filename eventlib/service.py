@@ -1,7 +1,7 @@
 """Services: deciders that are deployed together, and the topics they keep for themselves."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal
@@ -129,6 +129,17 @@ class Service:
     def own_topics(self) -> tuple[Topic, ...]:
         """The topics that only this service writes, its control topic included."""
         return (self.changelog, self.journal, self.parked, self.control)
+
+
+def topics_of(services: Iterable[Service]) -> list[Topic]:
+    """Return every topic that services read or write, with its compacted copy where it is held twice."""
+    found = dict[str, Topic]()
+    for service in services:
+        for topic in (*service.inputs, *service.outputs, *service.own_topics):
+            found[topic.name] = topic
+            if topic.latest:
+                found[topic.latest_topic.name] = topic.latest_topic
+    return [*found.values()]
 
 
 def _refuse_odd(name: str) -> None:

@@ -108,7 +108,8 @@ async def _open(
     # The outside world first: a wrong setting of it should not leave a new log behind.
     opens = choreography.ports if any(choreography.service(name).ports for name in what.services) else None
     ports = {} if opens is None else await stack.enter_async_context(opens(url))
-    event_log = await stack.enter_async_context(open_log(url, choreography))
+    needed = what.services if what.http is None else None  # HTTP may publish and read whatever there is
+    event_log = await stack.enter_async_context(open_log(url, choreography, services=needed))
     return dict(ports), event_log
 
 

@@ -14,10 +14,10 @@ from eventlib.log.kafka.questions import (
     may_write_transactions,
     topic_states,
 )
+from eventlib.log.kafka.topics import MOST_REPLICAS
 from eventlib.topic import Topic
 
 _NEEDED = (Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
-_MOST_REPLICAS = 3
 
 
 async def examine_rights(cluster: Cluster, choreography: Choreography, topics: Sequence[Topic]) -> list[Diagnosis]:
@@ -46,7 +46,7 @@ async def _examine_creation(cluster: Cluster, missing: Sequence[Topic]) -> list[
     """Let the cluster say whether it would create what is missing."""
     if not missing:
         return []
-    replicas = cluster.options.replication_factor or min(_MOST_REPLICAS, len(cluster.brokers))
+    replicas = cluster.options.replication_factor or min(MOST_REPLICAS, len(cluster.brokers))
     refused = await creatable(cluster, missing, replicas)
     denied = sorted(name for name, (code, _) in refused.items() if code == Code.TOPIC_AUTHORIZATION_FAILED)
     found = [_lacking(cluster, "create", denied, "topic", "Create")] if denied else []
@@ -60,10 +60,8 @@ async def _examine_creation(cluster: Cluster, missing: Sequence[Topic]) -> list[
 async def _examine_services(cluster: Cluster, choreography: Choreography) -> list[Diagnosis]:
     options = cluster.options
     names = [service.name for service in choreography.services]
-    groups = [f"{options.prefix}{options.application}.{name}" for name in names]
-    ids = [f"{options.prefix}{options.application}-{name}-0" for name in names] + [
-        f"{options.prefix}{options.application}~"
-    ]
+    groups = [options.group(name) for name in names]
+    ids = [*(f"{options.locks(name)}0" for name in names), options.writers]
     no_groups = [group for group in groups if not await may_read_group(cluster, group)]
     no_ids = [each for each in ids if not await may_write_transactions(cluster, each)]
     found = [_lacking(cluster, "be in", no_groups, "group", "Read")] if no_groups else []

@@ -77,7 +77,7 @@ def test_addresses_where_no_broker_is(examine: Examine, broker: Cluster) -> None
 
 def test_another_program_at_the_address(examine: Examine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        (found, _) = examine(f"kafka://127.0.0.1:{mute.getsockname()[1]}")
+        (found, _) = examine(f"kafka://127.0.0.1:{mute.getsockname()[1]}/?request_timeout_s=2")
     assert "does not answer as a Kafka broker does" in found["what"]
 
 

@@ -63,8 +63,7 @@ class Appends:
 
     async def _commit(self, records: Sequence[Record]) -> list[int]:
         if self._transactional is None:
-            options = self._cluster.options
-            name = f"{options.prefix}{options.application}~{os.getpid()}-{token_hex(6)}"
+            name = f"{self._cluster.options.writers}{os.getpid()}-{token_hex(6)}"
             started = Producer(self._cluster, "write 0", self._largest, name)
             await started.start()
             self._transactional = started

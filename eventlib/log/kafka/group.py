@@ -67,7 +67,7 @@ class GroupMember:
         self._process = process
         self._standbys = standbys
         options = cluster.options
-        self._name = f"{options.prefix}{options.application}.{service}"
+        self._name = options.group(service)
         self._topic = cluster.physical(f"{service}.changelog")
         self._lane = (
             f"group {self._name} {id(self)}"  # its own: while a group shares out, a broker answers nothing else

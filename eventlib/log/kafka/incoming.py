@@ -43,7 +43,7 @@ class Incoming:
         self._writer = Producer(cluster, _LANE, self._largest_batch, None)
         self._passing = asyncio.Lock()  # a producer has one transaction at a time
         options = cluster.options
-        self._passer = Producer(cluster, _LANE, self._largest_batch, f"{options.prefix}{options.application}~copy")
+        self._passer = Producer(cluster, _LANE, self._largest_batch, f"{options.writers}copy")
 
     @classmethod
     async def open(cls, url: str) -> Self:

@@ -59,6 +59,20 @@ class KafkaOptions(Variables):
     oauth_client_secret: SecretStr | None = None
     oauth_scope: str | None = None
 
+    @property
+    def writers(self) -> str:
+        """What the transactional ids of this user's processes begin with: nobody else needs a right to them."""
+        user = self.user or self.oauth_client_id
+        return f"{self.prefix}{self.application}~{user}~" if self.sasl else f"{self.prefix}{self.application}~"
+
+    def locks(self, service: str) -> str:
+        """Return what the transactional ids begin with under which a service's tasks are taken over."""
+        return f"{self.prefix}{self.application}-{service}-"
+
+    def group(self, service: str) -> str:
+        """Return the consumer group of a service's processes."""
+        return f"{self.prefix}{self.application}.{service}"
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         needed: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ class Owners:
         self, cluster: Cluster, looks: Looks, written: Written, appends: Appends, largest: Callable[[str], int]
     ) -> None:
         self.cluster = cluster
-        self.process = f"{cluster.options.prefix}{cluster.options.application}~{os.getpid()}-{token_hex(6)}"
+        self.process = f"{cluster.options.writers}{os.getpid()}-{token_hex(6)}"
         self.on_loss: Callable[[Owner, bool], None] = lambda _, __: None
         self._register = Register(cluster, looks)
         self._written = written
@@ -157,8 +157,7 @@ class Owners:
             await self._register.refresh()
 
     async def _lock(self, task: Task) -> Producer:
-        options = self.cluster.options
-        name = f"{options.prefix}{options.application}-{task[0]}-{task[1]}"
+        name = f"{self.cluster.options.locks(task[0])}{task[1]}"
         lock = Producer(self.cluster, f"lock {task[1] % _LANES}", self._largest, name)
         await lock.start()
         return lock

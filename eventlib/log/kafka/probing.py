@@ -21,7 +21,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
 
-_PATIENCE_S = 4.0
+_CONNECTS_S = 4.0
 _PLAIN = {"security_protocol": "PLAINTEXT", "ssl_context": None, "sasl_mechanism": None}
 _WRONG_NAME = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 
@@ -47,11 +47,11 @@ async def _network(host: str, port: int) -> Trouble | None:
             "correct the name, or add it to this machine's DNS or hosts file",
         )
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_CONNECTS_S):
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
         return Trouble(
-            f"{host}:{port} does not answer within {_PATIENCE_S:g} s",
+            f"{host}:{port} does not answer within {_CONNECTS_S:g} s",
             "a firewall or a wrong address swallows the packets: try from another machine, and open the port",
         )
     except OSError as error:
@@ -106,8 +106,7 @@ async def _another_mechanism(host: str, port: int, options: KafkaOptions) -> Tro
 
 async def _speak(host: str, port: int, arguments: dict[str, Any], message: Any) -> Any:
     """Connect, sign in, ask something, and return the answer. Raises: KafkaError, OSError, TimeoutError."""
-    brief = {**arguments, "request_timeout_ms": int(_PATIENCE_S * 1000)}
-    connection: AIOKafkaConnection = await create_conn(host, port, **brief)
+    connection: AIOKafkaConnection = await create_conn(host, port, **arguments)
     try:
         return await connection.send(message)
     finally:
@@ -143,7 +142,7 @@ async def _silence(host: str, port: int, options: KafkaOptions, error: BaseExcep
     """Return why a connection ended, or stayed silent, without a reason: by trying the other ways to come."""
     place = f"{host}:{port}"
     says_versions = _connects(host, port, {**connection_arguments(options), **_PLAIN})
-    plain, tls = await asyncio.gather(says_versions, _speaks_tls(host, port))
+    plain, tls = await asyncio.gather(says_versions, _speaks_tls(host, port, options.request_timeout_s))
     if options.tls and plain:
         return Trouble(f"{place} does not speak TLS", "leave EVENTLIB_KAFKA_TLS out, or take the port that does")
     if not options.tls and tls:
@@ -162,19 +161,18 @@ async def _silence(host: str, port: int, options: KafkaOptions, error: BaseExcep
 async def _connects(host: str, port: int, arguments: dict[str, Any]) -> bool:
     """Tell whether a broker says there what it understands; it does so before it asks who comes."""
     try:
-        brief = {**arguments, "request_timeout_ms": int(_PATIENCE_S * 1000)}
-        await (await create_conn(host, port, **brief)).close()
+        await (await create_conn(host, port, **arguments)).close()
     except (KafkaError, OSError, TimeoutError, AssertionError):
         return False
     return True
 
 
-async def _speaks_tls(host: str, port: int) -> bool:
+async def _speaks_tls(host: str, port: int, within_s: float) -> bool:
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname = False
     anybody.verify_mode = ssl.CERT_NONE  # nothing is told to it
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(within_s):
             _, writer = await asyncio.open_connection(host, port, ssl=anybody)
     except (OSError, TimeoutError):
         return False

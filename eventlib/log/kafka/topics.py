@@ -39,7 +39,7 @@ DECLARATIONS = Topic(f"{_OWN}topics", partitions=1, compacted=True)
 _KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _TOPIC = 2  # among the kinds of resources
 _SET = 0
-_MOST_REPLICAS = 3
+MOST_REPLICAS = 3
 
 
 class Topics:
@@ -136,7 +136,7 @@ class Topics:
 
     async def _create(self, topics: Sequence[Topic], but: Mapping[str, str] = MappingProxyType({})) -> None:
         options = self._cluster.options
-        replicas = options.replication_factor or min(_MOST_REPLICAS, len(self._cluster.brokers))
+        replicas = options.replication_factor or min(MOST_REPLICAS, len(self._cluster.brokers))
         requests: list[Any] = [
             (self._cluster.physical(topic.name), topic.partitions, replicas, [], [*configs.items()])
             for topic in topics
