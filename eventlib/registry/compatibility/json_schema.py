@@ -1,0 +1,115 @@
+"""Which JSON Schema accepts what is valid by another, by Confluent's published rules.
+
+A schema is a conjunction of keywords. The reader accepts all of the writer's values when each keyword of the reader
+follows from the writer; one that does not is named by Confluent's rule for it. Where the published rules let pass
+what can break, these do not: values that two branches of a `oneOf` accept, `patternProperties`, `required` without a
+property, conditions. A required property with a default counts as readable: who reads fills it in.
+Source: Confluent Schema Registry documentation, "JSON Schema compatibility rules"; the drafts of JSON Schema.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from eventlib.registry.compatibility.incompatibility import Incompatibility
+from eventlib.registry.compatibility.json_arrays import arrays
+from eventlib.registry.compatibility.json_objects import objects
+from eventlib.registry.compatibility.json_scalars import enumeration, limits, scalars
+from eventlib.registry.compatibility.json_sums import choices, products
+from eventlib.registry.compatibility.json_types import FAMILIES, is_empty, type_names, types_of
+from eventlib.registry.compatibility.pairs import Found, Pairs
+from eventlib.registry.parsing.json_schema import Document, Node
+
+
+def json_unreadable(reader: Document, writer: Document) -> list[Incompatibility]:
+    """Return what keeps a schema from accepting what is valid by another."""
+    return Comparison().of(writer.node, reader.node, "#")
+
+
+class Comparison:
+    """One comparison: `old` is who wrote, `new` is who reads."""
+
+    def __init__(self) -> None:
+        self._pairs = Pairs()
+        self._made: dict[tuple[int, ...], Any] = {}
+
+    def of(self, old: Node, new: Node, path: str) -> Found:
+        """Return what is wrong at a path."""
+        old, new = self._resolved(old), self._resolved(new)
+        if is_empty(new.schema) or old.schema is False:
+            return []
+        if new.schema is False:
+            return [Incompatibility("TYPE_CHANGED", path, "nothing is valid any more: keep what was")]
+        return self._pairs.once((id(old.schema), id(new.schema)), lambda: self._compare(old, new, path))
+
+    def reads(self, old: Node, new: Node) -> bool:
+        """Tell whether all that is valid by `old` is valid by `new`."""
+        return not self.of(old, new, "#")
+
+    def joined(self, node: Node, branch: Any) -> Node:
+        """Return a schema with one branch of its own in place of all."""
+        key = (id(node.schema), id(branch))
+        if key not in self._made:
+            rest = {name: each for name, each in node.schema.items() if name not in {"anyOf", "oneOf"}}
+            rest["allOf"] = [*rest.get("allOf", []), branch]
+            self._made[key] = rest
+        return Node(self._made[key], node.resolver, node.modern)
+
+    def _compare(self, old: Node, new: Node, path: str) -> Found:
+        if _identical(old.schema, new.schema):
+            return []
+        found = self._keywords(old, new, path)
+        if not found or not isinstance(old.schema, dict):
+            return found
+        for kind in ("anyOf", "oneOf"):
+            branches = old.schema.get(kind, [])
+            if kind == "anyOf" and len(branches) > 1 and isinstance(new.schema, dict) and "oneOf" in new.schema:
+                continue  # several may have held at once
+            if branches and all(self.reads(self.joined(old, each), new) for each in branches):
+                return []
+        # What follows from one part of a conjunction follows from all of it.
+        if any(self.reads(old.child(each), new) for each in old.schema.get("allOf", [])):
+            return []
+        return found
+
+    def _keywords(self, old: Node, new: Node, path: str) -> Found:
+        writes, reads = (each.schema if isinstance(each.schema, dict) else {} for each in (old, new))
+        found = enumeration(writes, reads, path)
+        if found is not None:
+            return found
+        had, has = types_of(writes), types_of(reads)
+        found = [] if had <= has else [_types(had, has, path)]
+        relevant = had & has
+        found += limits(writes, reads, path, relevant) + scalars(writes, reads, path, relevant)
+        parts: list[tuple[str, Callable[[Comparison, Node, Node, str], Found]]] = [
+            ("object", objects),
+            ("array", arrays),
+        ]
+        for family, compare in parts:
+            if relevant & FAMILIES[family]:
+                found += compare(self, old.child(writes), new.child(reads), path)
+        return found + products(self, old, new, path) + choices(self, old, new, path)
+
+    def _resolved(self, node: Node) -> Node:
+        while isinstance(node.schema, dict) and isinstance(node.schema.get("$ref"), str):
+            beside = {name: each for name, each in node.schema.items() if name != "$ref"}
+            if not node.modern or is_empty(beside):
+                node = node.follow(node.schema["$ref"])
+                continue
+            key = (id(node.schema),)
+            if key not in self._made:
+                beside["allOf"] = [*beside.get("allOf", []), {"$ref": node.schema["$ref"]}]
+                self._made[key] = beside
+            node = Node(self._made[key], node.resolver, node.modern)
+        return node
+
+
+def _types(had: Iterable[str], has: Iterable[str], path: str) -> Incompatibility:
+    rule = "TYPE_NARROWED" if {*has} < {*had} else "TYPE_CHANGED"
+    message = f"{type_names(had)} was valid, and now only {type_names(has)}: keep the type, or allow both"
+    return Incompatibility(rule, f"{path}/type", message)
+
+
+def _identical(old: Any, new: Any) -> bool:
+    one = json.dumps(old, sort_keys=True)
+    return '"$ref"' not in one and one == json.dumps(new, sort_keys=True)
