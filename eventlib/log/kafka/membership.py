@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 
 from eventlib.errors import EventlibError, LogUnavailable, Retryable
 from eventlib.log.kafka.failures import Transient
@@ -29,6 +30,7 @@ class KafkaMembership(Membership):
         self._service = service
         self._owned = dict[int, Owner]()
         self._ending = dict[int, Owner]()
+        self._taking = dict[int, asyncio.Task[None]]()
         self._not_before = dict[int, float]()
         self._change = asyncio.Event()
         self._due = asyncio.Event()
@@ -48,16 +50,21 @@ class KafkaMembership(Membership):
 
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """See `Membership.changed`."""
+        while True:
+            self._change.clear()
+            await self._give_back_all_but(held)
+            claims = {partition: owner.claim for partition, owner in self._owned.items()}
+            if claims != held:
+                return claims
+            if self._error is not None:
+                raise self._error
+            await self._change.wait()
+
+    async def _give_back_all_but(self, held: Mapping[int, Claim]) -> None:
         for partition, owner in [*self._ending.items()]:
             if held.get(partition) != owner.claim:  # its last commit is made
                 del self._ending[partition]
                 await self._owners.give_back(owner)
-        while (claims := {partition: owner.claim for partition, owner in self._owned.items()}) == held:
-            if self._error is not None:
-                raise self._error
-            self._change.clear()
-            await self._change.wait()
-        return claims
 
     async def stands_by(self, held: Collection[int]) -> Collection[int]:
         """See `Membership.stands_by`."""
@@ -80,6 +87,10 @@ class KafkaMembership(Membership):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        taking = [*self._taking.values()]
+        for task in taking:
+            task.cancel()
+        await asyncio.gather(*taking, return_exceptions=True)
         owned = [*self._owned.values(), *self._ending.values()]
         self._owned.clear()
         self._ending.clear()
@@ -130,7 +141,7 @@ class KafkaMembership(Membership):
                     await self._due.wait()
 
     def _is_missing(self, partition: int) -> bool:
-        return partition in self._group.assigned and partition not in self._owned
+        return partition in self._group.assigned and partition not in self._owned and partition not in self._taking
 
     def _missing(self, now: float) -> list[int]:
         return [p for p in sorted(self._group.assigned) if self._is_missing(p) and self._not_before.get(p, 0) <= now]
@@ -141,24 +152,29 @@ class KafkaMembership(Membership):
             self._change.set()
 
     async def _take(self, partitions: list[int]) -> None:
-        """Take tasks over, under an assignment that the group has confirmed just now.
+        """Begin to take tasks over, under an assignment that the group has confirmed just now.
 
-        Else a zombie that wakes up would fence who has them by right.
+        Else a zombie that wakes up would fence who has them by right. Each is taken for itself: one whose former owner
+        or coordinator does not answer holds up no other.
         """
         loop = asyncio.get_running_loop()
         if loop.time() - self._group.confirmed_at > _FRESH_S and not await self._group.confirm():
             await asyncio.sleep(_AGAIN_S / 4)
             return
-        took = await asyncio.gather(*map(self._take_one, partitions))
-        for partition, owner in zip(partitions, took, strict=True):
-            if owner is not None and not owner.is_lost:
-                self._owned[partition] = owner
-                self._change.set()
+        for partition in partitions:
+            taking = self._watch(partial(self._take_one, partition))
+            self._taking[partition] = asyncio.create_task(taking, name=f"taking {self._service}/{partition}")
 
-    async def _take_one(self, partition: int) -> Owner | None:
+    async def _take_one(self, partition: int) -> None:
         try:
-            return await self._owners.take((self._service, partition), self._group.living)
+            owner = await self._owners.take((self._service, partition), self._group.living)
         except Retryable as error:
             _log.info("%s/%s cannot be taken over yet: %s", self._service, partition, error)
             self._not_before[partition] = asyncio.get_running_loop().time() + _AGAIN_S
-            return None
+        else:
+            if not owner.is_lost:
+                self._owned[partition] = owner
+                self._change.set()
+        finally:
+            del self._taking[partition]
+            self._due.set()
