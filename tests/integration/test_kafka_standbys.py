@@ -33,6 +33,7 @@ from eventlib.runtime.host import Restoring
 from eventlib.runtime.records import STATE
 from eventlib.store.port import Store
 from eventlib.store.rocksdb import RocksStores
+from tests.counted import counted_reads
 
 TASKS, KEYS = 4, 200
 
@@ -88,15 +89,7 @@ class Process:
 @asynccontextmanager
 async def process(url: str, place: Path, standbys: int) -> AsyncIterator[Process]:
     async with open_log(url, COUNTING) as log:
-        restored, read = Counter[str](), log.port.read
-
-        async def counted(topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-            records = await read(topic, partition, offset, limit)
-            restored[topic] += len(records)
-            return records
-
-        log.port.read = counted  # type: ignore[method-assign]  # this log only
-        stores = WatchedStores(place)
+        restored, stores = counted_reads(log), WatchedStores(place)
         async with Runtime(log, stores=stores, config=RuntimeConfig(standbys=standbys, flush_s=0.1)) as runtime:
             yield Process(log, runtime, stores, restored)
 

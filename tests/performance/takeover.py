@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,8 @@ from typing import Any, Never
 
 from eventlib import Choreography, Decider, Event, Publication, Runtime, RuntimeConfig, Service, Topic, open_log
 from eventlib.broker import ClusterConfig, running_cluster
-from eventlib.log.port import Record
 from eventlib.store.rocksdb import RocksStores
+from tests.counted import counted_reads
 from tests.performance.sagas import cpu_s
 
 TASKS = 8
@@ -69,15 +68,7 @@ KEEPING = Choreography("keeping", [Service("keep", deciders=[keeping])])
 async def run(url: str, place: str, standbys: int) -> None:
     """Run the service until killed, and print a line whenever that changes which the lines say."""
     async with open_log(url, KEEPING) as log:
-        restored, read = Counter[str](), log.port.read
-
-        async def counted(topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-            records = await read(topic, partition, offset, limit)
-            restored[topic] += len(records)
-            return records
-
-        log.port.read = counted  # type: ignore[method-assign]  # this log only
-        config, said = RuntimeConfig(standbys=standbys), (-1, False, 0)
+        restored, config, said = counted_reads(log), RuntimeConfig(standbys=standbys), (-1, False, 0)
         async with Runtime(log, stores=RocksStores(place), config=config) as runtime:
             while True:
                 loops = [*runtime._loops.values()]  # noqa: SLF001  the tasks of a process are its own affair

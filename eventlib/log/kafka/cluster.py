@@ -3,8 +3,8 @@
 import asyncio
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from io import BytesIO
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,7 +23,7 @@ from aiokafka.protocol.types import CompactArray, CompactString, Int16, TaggedFi
 
 from eventlib.errors import LogDenied, LogUnavailable, LogVersionMismatch
 from eventlib.log.kafka.failures import Code, Transient, failure
-from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.options import KafkaOptions, parse_url
 from eventlib.log.kafka.requests import ApiVersionsRequest3, Exactly
 from eventlib.log.kafka.security import connection_arguments
 from eventlib.log.port import TopicPartition
@@ -65,6 +65,7 @@ class Cluster:
         self._connections = dict[tuple[int, str], AIOKafkaConnection]()
         self._connecting = dict[tuple[int, str], asyncio.Lock]()
         self._coordinators = dict[tuple[int, str], int]()
+        self._silent = set[int]()
         self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -112,6 +113,15 @@ class Cluster:
 
         Raises: Transient when it cannot be reached, or did not answer in time: it may have done what was asked.
         """
+        try:
+            answer = await self._send(node, message, lane)
+        except Transient:
+            self._silent.add(node)
+            raise
+        self._silent.discard(node)
+        return answer
+
+    async def _send(self, node: int, message: Any, lane: str) -> Any:
         connection = self._connections.get((node, lane))
         if connection is None or not connection.connected():
             connection = await self._connect(node, lane)
@@ -126,9 +136,9 @@ class Cluster:
             raise Transient(f"{_place(connection)}: {error}") from error
 
     async def ask(self, message: Any) -> Any:
-        """Send a request that any broker can answer. Raises: Transient."""
+        """Send a request that any broker can answer; those that gave no answer last come last. Raises: Transient."""
         error: Transient | None = None
-        for node in [*self.brokers]:
+        for node in sorted(self.brokers, key=self._silent.__contains__):
             try:
                 return await self.send(node, message, "ask")
             except Transient as found:
@@ -253,6 +263,21 @@ class Cluster:
             self._refreshing.cancel()
             await asyncio.wait([self._refreshing])
         await asyncio.gather(*(_let_go(connection) for connection in self._connections.values()))
+
+
+@asynccontextmanager
+async def starting(url: str) -> AsyncIterator[Cluster]:
+    """Start the cluster behind a log's URL for who opens that; when that fails it is closed again.
+
+    Raises: WiringError for what is no such URL; LogUnavailable when no broker can be reached; LogDenied.
+    """
+    cluster = Cluster(*parse_url(url))
+    try:
+        await cluster.start()
+        yield cluster
+    except BaseException:
+        await cluster.close()
+        raise
 
 
 async def _let_go(connection: AIOKafkaConnection) -> None:

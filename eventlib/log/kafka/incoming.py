@@ -7,10 +7,9 @@ from typing import Any, Self
 
 from eventlib.errors import LogCorrupt, LogUnavailable, TopicMismatch, WiringError
 from eventlib.log.kafka.appends import Appends
-from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.cluster import Cluster, starting
 from eventlib.log.kafka.failures import Fenced
 from eventlib.log.kafka.looking import Looks, Written
-from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import DECLARATIONS, INCOMING, OWNERS, Topics
@@ -48,14 +47,9 @@ class Incoming:
     @classmethod
     async def open(cls, url: str) -> Self:
         """Open what will be a log. Raises: WiringError, LogUnavailable, LogDenied."""
-        cluster = Cluster(*parse_url(url))
-        try:
-            await cluster.start()
+        async with starting(url) as cluster:
             log = cls(cluster, url)
             await log._topics.load()
-        except BaseException:
-            await cluster.close()
-            raise
         return log
 
     async def begin(self, topics: Sequence[Topic], source: str) -> bool:

@@ -5,10 +5,9 @@ from typing import Self
 
 from eventlib.errors import LogUnavailable
 from eventlib.log.kafka.appends import Appends
-from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.kafka.cluster import Cluster, starting
 from eventlib.log.kafka.looking import Looks, Written
 from eventlib.log.kafka.members import Members
-from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.owners import Owners
 from eventlib.log.kafka.reader import Feed, KafkaReader
 from eventlib.log.kafka.register import PLACE as REGISTER
@@ -50,14 +49,9 @@ class KafkaLog(Log):
 
         Raises: WiringError for what is no such URL; LogUnavailable when no broker can be reached; LogDenied.
         """
-        cluster = Cluster(*parse_url(url))
-        try:
-            await cluster.start()
+        async with starting(url) as cluster:
             log = cls(cluster, url)
             await log._topics.load()
-        except BaseException:
-            await cluster.close()
-            raise
         return log
 
     async def create_topics(self, topics: Iterable[Topic]) -> None:
