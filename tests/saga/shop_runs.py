@@ -83,6 +83,7 @@ class ShopLog:
         """Return what `eventlib replay --json` prints, whatever it finds."""
         command = [EVENTLIB, "replay", "--json", "--log", self.url]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=longest_s)
+        assert done.stdout, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         assert done.returncode == (1 if found["differences"] or found["unknown"] else 0), done.stderr
         return found
