@@ -9,7 +9,7 @@ from tests.performance.kafka_session import ROOT, Stalled, running
 from tests.performance.kafka_systems import Toolkit
 
 SIZES_MB = (10, 100, 1_000)
-_MEASURED = 3_000
+_FIRST, _MEASURED, _AT_ONCE = 500, 3_000, 10_000
 
 
 async def workers(broker: Cluster, count: int, orders: int) -> dict[str, float]:
@@ -24,10 +24,14 @@ async def growth(broker: Cluster, largest_mb: int) -> dict[str, float]:
     found = dict[str, float]()
     prefix = "growth."
     async with running(Toolkit([]), broker, prefix) as session:
-        await session.warm_up(500)
+        await session.warm_up(_FIRST)
+        orders = _FIRST
         for size in (size for size in SIZES_MB if size <= largest_mb):
-            while _size_mb(broker, prefix) < size:
-                await session.backlog(_MEASURED)
+            while (has := _size_mb(broker, prefix)) < size:
+                more = min(int((size - has) * orders / has) + 1, _AT_ONCE)
+                await session.backlog(more)
+                orders += more
+            orders += _MEASURED
             at = await session.backlog(_MEASURED)
             found[f"cpu_s_per_1000_at_{size}_mb"] = at["cpu_s_per_1000"]
             found[f"broker_cpu_s_per_1000_at_{size}_mb"] = at["broker_cpu_s_per_1000"]
