@@ -48,14 +48,14 @@ class EventLog:
     async def prepare(self, services: Sequence[Service] | None = None) -> None:
         """Create topics and register events' schemas, where they are not there yet: all, or what some services need.
 
-        Guarantee: with `services`, it asks for nothing that these have no right to.
+        Guarantee: with `services`, it asks for nothing that these have no right to; a contract that is refused leaves
+        the log as it was.
         """
         every = self.choreography
-        topics = every.topics if services is None else topics_of(services)
-        await self.port.create_topics(topics)
         events = every.events if services is None else [e for each in services for e in (*each.handles, *each.says)]
         ours = [event for event in dict.fromkeys(events) if contract_of(event).foreign is None]
         await self.codec.prepare((contract_of(event).topic.name, event) for event in ours)
+        await self.port.create_topics(every.topics if services is None else topics_of(services))
 
     async def publish(
         self,

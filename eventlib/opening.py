@@ -19,12 +19,15 @@ async def open_log(
     there already with another partition count.
     """
     # Imported here so that declaring events and deciders costs no adapter's import.
-    from eventlib.codec.avro_codec import AvroCodec
+    from eventlib.codec.framed import FramedCodec
+    from eventlib.codec.options import RegistryOptions
     from eventlib.log.open import open_port
+    from eventlib.variables import read_settings
 
+    options = read_settings(RegistryOptions, {}, also=None)
     port = await open_port(url)
     try:
-        log = EventLog(port, AvroCodec(port), choreography)
+        log = EventLog(port, FramedCodec(port, auto_register=options.registers), choreography)
         if read_only:
             await log.codec.refresh()
         else:

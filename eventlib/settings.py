@@ -6,7 +6,9 @@
 | EVENTLIB_APP | where the choreography is, `module:name`; without it `pyproject.toml` says so |
 | EVENTLIB_TRACEBACK | 1: show where something unforeseen came from |
 | EVENTLIB_IVY_SETTINGS | a settings file of Ivy, for fetching the broker for development from a mirror |
-| EVENTLIB_REGISTRY | reserved for the schema registry's URL |
+| EVENTLIB_REGISTRY | a schema registry's URL; without it, schema ids are kept in the log |
+| EVENTLIB_REGISTRY_CA | a file with the certificates that the registry is trusted by |
+| EVENTLIB_AUTO_REGISTER | whether new schemas are registered by themselves: on in the log, off with a registry |
 | EVENTLIB_BATCH … | the fields of `eventlib.RuntimeConfig`, in capitals |
 | EVENTLIB_KAFKA_… | the fields of `eventlib.log.kafka.options.KafkaOptions`, for logs at kafka://… |
 """
@@ -16,6 +18,7 @@ from typing import Any, get_type_hints
 
 from pydantic import create_model
 
+from eventlib.codec.options import RegistryOptions
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.runtime import RuntimeConfig
@@ -28,7 +31,6 @@ class EventlibSettings(Variables):
     log: str = DEFAULT_URL
     app: str | None = None
     traceback: bool = False
-    registry: str | None = None
     ivy_settings: str | None = None
 
 
@@ -40,7 +42,8 @@ def _fields() -> dict[str, Any]:
 
 # RuntimeConfig's fields as variables: their types, bounds and defaults stand there, and only there.
 _RuntimeSettings = create_model("_RuntimeSettings", __base__=Variables, **_fields())
-_KAFKA = [f"kafka_{name}" for name in KafkaOptions.model_fields]
+_OTHERS = [*RegistryOptions.model_fields, *(f"kafka_{name}" for name in KafkaOptions.model_fields)]
+"""What is read where a log is opened."""
 
 
 def eventlib_settings(**given: Any) -> EventlibSettings:
@@ -48,12 +51,12 @@ def eventlib_settings(**given: Any) -> EventlibSettings:
 
     Raises: SettingsError.
     """
-    return read_settings(EventlibSettings, given, also=[*_RuntimeSettings.model_fields, *_KAFKA])
+    return read_settings(EventlibSettings, given, also=[*_RuntimeSettings.model_fields, *_OTHERS])
 
 
 def runtime_config() -> RuntimeConfig:
     """Return the runtime's configuration as the environment has it. Raises: SettingsError."""
-    found = read_settings(_RuntimeSettings, {}, also=[*EventlibSettings.model_fields, *_KAFKA])
+    found = read_settings(_RuntimeSettings, {}, also=[*EventlibSettings.model_fields, *_OTHERS])
     return RuntimeConfig(**found.model_dump())
 
 

@@ -24,22 +24,28 @@ class Variables(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="EVENTLIB_", env_ignore_empty=True, frozen=True, extra="forbid")
 
 
-def read_settings(settings: type[S], given: dict[str, Any], *, also: Iterable[str] = ()) -> S:
+def read_settings(settings: type[S], given: dict[str, Any], *, also: Iterable[str] | None = ()) -> S:
     """Read settings of any kind from their variables; `also` names other fields that may be set under their prefix.
 
-    Raises: SettingsError for a wrong value, and for a variable with this prefix that nobody knows.
+    Raises: SettingsError for a wrong value, and for a variable with this prefix that nobody knows; unless `also` is
+    None, since somebody else looks at those.
     """
     prefix = settings.model_config["env_prefix"]
-    known = sorted(f"{prefix}{name.upper()}" for name in {*settings.model_fields, *also})
+    if also is not None:
+        _refuse_unknown(prefix, {*settings.model_fields, *also})
+    try:
+        return settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise SettingsError("; ".join(_sentence(prefix, each) for each in error.errors())) from error
+
+
+def _refuse_unknown(prefix: str, names: Iterable[str]) -> None:
+    known = sorted(f"{prefix}{name.upper()}" for name in names)
     for variable in sorted(os.environ):
         if variable.upper().startswith(prefix) and variable.upper() not in known:
             likely = get_close_matches(variable.upper(), known, n=1)
             hint = f"did you mean {likely[0]}?" if likely else f"known are {', '.join(known)}"
             raise SettingsError(f"there is no setting {variable}: {hint}")
-    try:
-        return settings(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise SettingsError("; ".join(_sentence(prefix, each) for each in error.errors())) from error
 
 
 def _sentence(prefix: str, error: ErrorDetails) -> str:

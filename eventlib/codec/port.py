@@ -1,9 +1,10 @@
 """The port to a codec: framed bytes for events and states, and back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from eventlib.codec.registry import Registry, Schema
 from eventlib.errors import Retryable
 
 T = TypeVar("T")
@@ -19,9 +20,23 @@ class Codec(ABC):
     Guarantee: bytes carry the writer's schema id, so that they can be read for ever; encode and decode do no I/O.
     """
 
+    registry: Registry
+
+    @abstractmethod
+    def subject(self, topic: str, cls: type[Any]) -> str:
+        """Return the subject under which a class's schemas for a topic are kept."""
+
+    @abstractmethod
+    def schema_of(self, cls: type[Any]) -> Schema:
+        """Return the schema of a class. Raises: WiringError for a field that its format cannot hold."""
+
     @abstractmethod
     async def prepare(self, types: Iterable[tuple[str, type[Any]]]) -> None:
         """Register the schemas of (topic, class) pairs, before the first encode of each class."""
+
+    @abstractmethod
+    async def unreadable(self, topic: str, cls: type[Any]) -> Mapping[bytes, str]:
+        """Return which versions of a class's schema on a topic the class cannot read: how their bytes begin, and why."""
 
     @abstractmethod
     async def refresh(self) -> None:

@@ -1,12 +1,12 @@
 """Schema ids, kept with the log: in a compacted topic on it, in the form in which a Confluent registry writes them."""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
+from eventlib.codec.registry import AVRO, JSON, Registry, Schema, Version, Wanted
 from eventlib.errors import OwnershipLost
 from eventlib.log.port import Log, Record, undecodable
 from eventlib.times import now_ms
@@ -19,17 +19,7 @@ _PATIENCE_S = 60.0
 _LONGEST_PAUSE_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A version of a subject's schema."""
-
-    subject: str
-    version: int
-    id: int
-    text: str
-
-
-class Schemas:
+class Schemas(Registry):
     """The schemas on a log: an id for each text, and versions for each subject.
 
     Guarantee: one text has one id for ever, whoever registers it, and however many do so at the same time.
@@ -38,26 +28,53 @@ class Schemas:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._position = 0
-        self._texts: dict[int, str] = {}
-        self._ids: dict[str, int] = {}
-        self._versions: dict[str, int] = {}
-        self._kept: dict[tuple[str, str], set[int]] = {}
+        self._known: dict[int, Schema] = {}
+        self._ids: dict[Schema, int] = {}
+        self._newest: dict[str, int] = {}
+        self._kept: dict[str, dict[int, Version]] = {}
+        self._levels: dict[str, str] = {}
 
-    def text(self, schema_id: int) -> str | None:
+    def schema(self, schema_id: int) -> Schema | None:
         """Return a schema by id, as far as the log was read."""
-        return self._texts.get(schema_id)
+        return self._known.get(schema_id)
 
     @property
     def texts(self) -> Mapping[int, str]:
-        """The schemas by id, as far as the log was read."""
-        return self._texts
+        """The Avro schemas by id, as far as the log was read."""
+        return {number: schema.text for number, schema in self._known.items() if schema.kind == AVRO}
 
-    def id_of(self, text: str) -> int:
-        """Return the id of a registered schema."""
-        return self._ids[text]
+    async def ids(self, wanted: Iterable[Wanted]) -> list[int | None]:
+        """See `Registry.ids`."""
+        pairs = list(wanted)
+        if self._missing(pairs):
+            await self.refresh()
+        return [self._ids[schema] if self._has(subject, schema) else None for subject, schema in pairs]
 
-    async def register(self, wanted: Iterable[tuple[str, str]]) -> None:
-        """Register (subject, schema text) pairs, all those that are new in one append.
+    async def versions(self, subject: str) -> Sequence[Version]:
+        """See `Registry.versions`."""
+        kept = self._kept.get(subject, {})
+        return [kept[number] for number in sorted(kept)]
+
+    async def subjects(self) -> Sequence[str]:
+        """See `Registry.subjects`."""
+        await self.refresh()
+        return sorted(subject for subject, kept in self._kept.items() if kept)
+
+    async def level(self, subject: str) -> str | None:
+        """See `Registry.level`."""
+        return self._levels.get(subject)
+
+    async def set_level(self, subject: str, level: str) -> None:
+        """See `Registry.set_level`. Raises: as `register`."""
+        if SCHEMAS.name not in await self._log.topics():
+            await self._log.create_topics([SCHEMAS])
+        key = {"keytype": "CONFIG", "subject": subject, "magic": 0}
+        value = _json({"subject": subject, "compatibilityLevel": level})
+        await self._log.append([Record(SCHEMAS.name, 0, -1, now_ms(), _json(key), value)])
+        await self.refresh()
+
+    async def register(self, wanted: Iterable[Wanted]) -> None:
+        """Register schemas, all those that are new in one append.
 
         Guarantee: reads only, when all are registered. Raises: OwnershipLost when others keep registering for a
         minute; LogReadOnly, LogUnavailable and the like as `Log.append` does.
@@ -90,7 +107,7 @@ class Schemas:
                 self.learn(record)
                 self._position = record.offset + 1
 
-    async def _append(self, pairs: list[tuple[str, str]]) -> None:
+    async def _append(self, pairs: list[Wanted]) -> None:
         claim = await self._log.seize(SCHEMAS.name, 0)
         await self.refresh()  # with the claim: who registers after this read ends it, and the append fails
         missing = self._missing(pairs)
@@ -98,19 +115,22 @@ class Schemas:
             now = now_ms()
             await self._log.append([_record(each, now) for each in self._numbered(missing)], claim)
 
-    def _missing(self, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        return [pair for pair in pairs if not self._kept.get(pair)]
+    def _has(self, subject: str, schema: Schema) -> bool:
+        return any(version.schema == schema for version in self._kept.get(subject, {}).values())
 
-    def _numbered(self, pairs: list[tuple[str, str]]) -> list[Registered]:
-        ids, versions = dict(self._ids), dict(self._versions)
-        made = list[Registered]()
-        next_id = max(self._texts, default=0) + 1
-        for subject, text in pairs:
-            if text not in ids:
-                ids[text] = next_id
+    def _missing(self, pairs: list[Wanted]) -> list[Wanted]:
+        return [pair for pair in pairs if not self._has(*pair)]
+
+    def _numbered(self, pairs: list[Wanted]) -> list[Version]:
+        ids, newest = dict(self._ids), dict(self._newest)
+        made = list[Version]()
+        next_id = max(self._known, default=0) + 1
+        for subject, schema in pairs:
+            if schema not in ids:
+                ids[schema] = next_id
                 next_id += 1
-            versions[subject] = versions.get(subject, 0) + 1
-            made.append(Registered(subject, versions[subject], ids[text], text))
+            newest[subject] = newest.get(subject, 0) + 1
+            made.append(Version(subject, newest[subject], ids[schema], schema))
         return made
 
     def learn(self, record: Record) -> None:
@@ -118,32 +138,47 @@ class Schemas:
         try:
             key = json.loads(record.key or b"null")
             value = json.loads(record.value) if record.value is not None else None
+            if key["keytype"] == "CONFIG":
+                self._learn_level(key.get("subject"), value)
             # A registry's own settings stand there too, and deletions without a value.
-            if key["keytype"] != "SCHEMA" or value is None or value.get("schemaType", "AVRO") != "AVRO":
+            if key["keytype"] != "SCHEMA" or value is None:
                 return
-            schema_id, subject, version = int(value["id"]), str(value["subject"]), int(value["version"])
-            text = json.dumps(json.loads(value["schema"]), separators=(",", ":"), ensure_ascii=False)
+            schema = _schema(str(value["schema"]), str(value.get("schemaType", AVRO)))
+            found = Version(str(value["subject"]), int(value["version"]), int(value["id"]), schema)
             deleted = bool(value.get("deleted", False))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             reason = f"not a schema as a registry writes it: {error!s:.200}"
             raise undecodable(record, reason) from error
-        self._texts[schema_id] = text
-        self._ids.setdefault(text, schema_id)
-        self._versions[subject] = max(version, self._versions.get(subject, 0))
+        self._known[found.id] = schema
+        self._ids.setdefault(schema, found.id)
+        self._newest[found.subject] = max(found.version, self._newest.get(found.subject, 0))
         # A deleted version keeps its id, so that what it wrote can be read; under its subject it is new again.
-        kept = self._kept.setdefault((subject, text), set())
-        (kept.discard if deleted else kept.add)(version)
+        kept = self._kept.setdefault(found.subject, {})
+        kept.pop(found.version, None)
+        if not deleted:
+            kept[found.version] = found
+
+    def _learn_level(self, subject: str | None, value: Any) -> None:
+        if subject is None:
+            return
+        self._levels.pop(subject, None)
+        if value is not None and value.get("compatibilityLevel"):
+            self._levels[subject] = str(value["compatibilityLevel"])
 
 
-def _record(schema: Registered, now: int) -> Record:
-    key = {"keytype": "SCHEMA", "subject": schema.subject, "version": schema.version, "magic": 1}
-    value = {
-        "subject": schema.subject,
-        "version": schema.version,
-        "id": schema.id,
-        "schema": schema.text,
-        "deleted": False,
-    }
+def _schema(text: str, kind: str) -> Schema:
+    """Return a schema whose text is the same whoever has written it: JSON without white space."""
+    if kind not in {AVRO, JSON}:
+        return Schema(text, kind)
+    return Schema(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False), kind)
+
+
+def _record(version: Version, now: int) -> Record:
+    key = {"keytype": "SCHEMA", "subject": version.subject, "version": version.version, "magic": 1}
+    value: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.id}
+    if version.schema.kind != AVRO:
+        value["schemaType"] = version.schema.kind
+    value |= {"schema": version.schema.text, "deleted": False}
     return Record(SCHEMAS.name, 0, -1, now, _json(key), _json(value))
 
 

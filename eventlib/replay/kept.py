@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.decider import Decider
 from eventlib.log.memory import MemoryLog
 from eventlib.runtime.entry import Entry, Place, entry_of
@@ -25,7 +25,7 @@ class Spill:
     """
 
     def __init__(self) -> None:
-        self.codec = AvroCodec(MemoryLog())
+        self.codec = FramedCodec(MemoryLog())
         self._file = sqlite3.connect("", isolation_level=None)
         self._file.execute("PRAGMA journal_mode=OFF")
         self._file.execute(_TABLE)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from eventlib.codec.avro_codec import HEADER_BYTES
+from eventlib.codec.framed import HEADER_BYTES
 from eventlib.codec.port import UnknownSchema
 from eventlib.decider import FORGET, Decider
 from eventlib.errors import ContractError

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from eventlib.codec.framed import HEADER_BYTES
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
+from eventlib.errors import ContractError
 from eventlib.log.port import Claim, Record
 from eventlib.runtime.host import Host, Restoring
-from eventlib.runtime.records import POSITION_KEY, Positions
+from eventlib.runtime.records import POSITION_KEY, Positions, state_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.service import Service
@@ -16,11 +18,13 @@ from eventlib.service import Service
 async def restored(service: Service, claim: Claim, host: Host) -> Task:
     """Return the task of a claim as its last transaction left it; the local store spares reading what it has.
 
-    Raises: OwnershipLost when a newer claim has opened the store.
+    Raises: OwnershipLost when a newer claim has opened the store; ContractError for states that today's code cannot
+    read.
     """
     partition, port = claim.partition, host.log.port
     deciders = {decider.name: decider for decider in service.deciders}
     state = await restored_state(service, claim, host, deciders)
+    await _refuse_unreadable(state, service, host)
     positions = await positions_in(state, host.log.codec)
     task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
     task.handling.parked_end = await port.decided_end(service.parked.name, partition)
@@ -56,6 +60,26 @@ async def catch_up(state: TaskState, service: Service, partition: int, host: Hos
             shown.at = store.checkpoint
     finally:
         del host.restoring[place]
+
+
+async def _refuse_unreadable(state: TaskState, service: Service, host: Host) -> None:
+    """Refuse to begin with states that today's code cannot read: their keys would all be parked, one by one.
+
+    It looks through the states only where a registered version of their class cannot be read.
+    """
+    for decider in service.deciders:
+        unreadable = await host.log.codec.unreadable(service.changelog.name, decider.state)
+        if not unreadable:
+            continue
+        for record in state.committed(state_key(decider.name, "")):
+            why = unreadable.get((record.value or b"")[:HEADER_BYTES])
+            if why is not None:
+                raise ContractError(
+                    f"the state of {decider.name} {(record.key or b'').decode()[len(state_key(decider.name, '')) :]!r} "
+                    f"cannot be read: {why}. Give {decider.state.__name__} what is missing (a default, an alias), "
+                    f"bring it over with @upcasts({decider.state.__name__}, version=…), or build the states anew from "
+                    f"the log: `eventlib rerun {service.name}`. Nothing was changed"
+                )
 
 
 async def take_in(state: TaskState, records: list[Record], checkpoint: int, codec: Codec) -> None:

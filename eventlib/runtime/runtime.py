@@ -220,11 +220,11 @@ def code_version(choreography: Choreography) -> str:
     return digest.hexdigest()
 
 
-async def prepare_own(log: EventLog, services: Sequence[Service]) -> None:
+async def prepare_own(log: EventLog, services: Sequence[Service], *, states: bool = True) -> None:
     """Register what services write for themselves: their states, and their tasks' notes."""
     found = list[tuple[str, type]]()
     for service in services:
-        found += [(service.changelog.name, decider.state) for decider in service.deciders]
+        found += [(service.changelog.name, decider.state) for decider in service.deciders if states]
         found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput)]
         found += [(service.journal.name, JournalEntry), (service.control.name, ParkedRetryRequested)]
     await log.codec.prepare(found)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from eventlib.choreography import Choreography
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.decider import Decider, SaidMeta
 from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.eventlog import EventLog
@@ -50,7 +50,7 @@ class Stage:
         self.readers = _readers(self.played)
         self.handles = _handles(self.played)
         self._log = SimulatedLog(lambda: BEGIN_MS)
-        self._codec = AvroCodec(self._log)
+        self._codec = FramedCodec(self._log)
         driven(self._prepare())
 
     def set(self, clock: Callable[[], int]) -> EventLog:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import analytics
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.errors import WiringError
 from eventlib.event import Event, contract_of
 from eventlib.log.port import Record
@@ -30,7 +30,7 @@ async def written(path: Path, versions: Sequence[tuple[type[Event], int]], *more
     log = await SqliteLog.open(path)
     await log.create_topics([TOPIC])
     for event, i in versions:
-        codec = AvroCodec(log)
+        codec = FramedCodec(log)
         await codec.prepare([(TOPIC.name, event)])
         value = codec.encode(event(**fields(i)))
         await log.append([Record(TOPIC.name, i % 8, -1, 1_000, b"k", value, id=f"{i}", type="ParcelPacked")])

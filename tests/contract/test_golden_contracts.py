@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import EventLog, Runtime
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.errors import ContractError
 from eventlib.event import Event, contract_of
 from eventlib.inspection.state import state_of
@@ -24,7 +24,7 @@ GRACE = Parcel("Grace", "New York", 1200.0, 2400, None, insured=False)
 @pytest.fixture(params=VERSIONS)
 async def log(request: pytest.FixtureRequest) -> AsyncIterator[EventLog]:
     port = MemoryLog()
-    found = EventLog(port, AvroCodec(port), third.post)
+    found = EventLog(port, FramedCodec(port), third.post)
     await load(request.param, port, found)
     yield found
     await port.close()
@@ -76,7 +76,7 @@ async def test_states_of_every_version_are_read(log: EventLog) -> None:
 
 async def test_older_code_says_that_a_newer_version_has_written() -> None:
     port = MemoryLog()
-    log = EventLog(port, AvroCodec(port), first.post)
+    log = EventLog(port, FramedCodec(port), first.post)
     await load("third", port, log)
     partition = contract_of(first.ParcelHandedIn).topic.partition_of(b"2")
     (record,) = await log.port.read("parcels.requests", partition, 0, 9)

@@ -22,7 +22,7 @@ from eventlib import (
     Service,
     open_log,
 )
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.errors import LogReadOnly
 from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
@@ -133,7 +133,7 @@ def three_services(broken: set[str]) -> Choreography:  # noqa: C901  three small
 
 async def opened(directory: Path, choreography: Choreography, options: SqliteOptions | None = None) -> EventLog:
     port = await SqliteLog.open(directory / "log.db", options=options)
-    log = EventLog(port, AvroCodec(port), choreography)
+    log = EventLog(port, FramedCodec(port), choreography)
     await log.prepare()
     return log
 

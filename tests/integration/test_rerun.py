@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import Event, EventLog, OutcomeUnknown, Runtime, open_log
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.errors import ContractError, OwnershipLost, WiringError
 from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Claim, Record
@@ -439,10 +439,10 @@ async def test_wherever_it_is_interrupted_it_comes_to_the_same_end(
 ) -> None:
     monkeypatch.setattr(follower, "PATIENCE_MS", 5)
     port, rng = Dying(), random.Random(repr(new))
-    first = EventLog(port, AvroCodec(port), market(old))
+    first = EventLog(port, FramedCodec(port), market(old))
     await first.prepare()
     await busy_days(first, seed=len(repr(old)))
-    log = EventLog(port, AvroCodec(port), market(new))
+    log = EventLog(port, FramedCodec(port), market(new))
     await log.prepare()
     found = await run_it_again(log, "store", "whole")
     assert found.is_none or old != new, found

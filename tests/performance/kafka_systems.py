@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog, Publication
 from eventlib.log.port import Log, Record
@@ -91,7 +91,7 @@ class Toolkit(System):
 
     async def prepare(self, port: Log) -> None:
         """See `System.prepare`."""
-        self._log = EventLog(port, AvroCodec(port), shop)
+        self._log = EventLog(port, FramedCodec(port), shop)
         await self._log.prepare()
 
     def deliveries(self) -> list[Record]:

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
+from eventlib.codec.registry import Schema
 from eventlib.codec.schemas import Schemas
 from eventlib.errors import ContractError
 from eventlib.event import Event
@@ -72,11 +73,11 @@ class Basket:
     backup: Line | None = None
 
 
-async def golden() -> tuple[AvroCodec, list[dict[str, str]]]:
+async def golden() -> tuple[FramedCodec, list[dict[str, str]]]:
     stored = json.loads(GOLDEN.read_text())
     log = MemoryLog()
-    await Schemas(log).register((each["subject"], each["schema"]) for each in stored["schemas"])
-    codec = AvroCodec(log)
+    await Schemas(log).register((each["subject"], Schema(each["schema"])) for each in stored["schemas"])
+    codec = FramedCodec(log)
     await codec.prepare([("orders", OrderPlaced), ("order.changelog", Basket)])
     return codec, stored["values"]
 
@@ -156,8 +157,8 @@ def record(*fields: dict[str, Any]) -> str:
 
 async def reading(schema: str, cls: type[Any], body: bytes) -> Any:
     log = MemoryLog()
-    await Schemas(log).register([("t-Event", schema)])
-    codec = AvroCodec(log)
+    await Schemas(log).register([("t-Event", Schema(schema))])
+    codec = FramedCodec(log)
     await codec.refresh()
     return codec.decode(cls, b"\x00\x00\x00\x00\x01" + body)
 
@@ -229,7 +230,7 @@ def subjects(records: Iterable[Any]) -> list[str]:
 async def test_subjects_are_topic_and_name_and_a_second_start_only_reads() -> None:
     log = MemoryLog()
     for _ in range(2):
-        codec = AvroCodec(log)
+        codec = FramedCodec(log)
         await codec.prepare([("orders", OrderPlaced), ("order.changelog", Basket), ("copies", OrderPlaced)])
         assert codec.encode(Basket())[:5] == b"\x00\x00\x00\x00\x02"
     records = await log.read("_schemas", 0, 0, 100)

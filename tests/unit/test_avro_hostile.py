@@ -14,8 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.codec.port import UnknownSchema
+from eventlib.codec.registry import Schema
 from eventlib.codec.schemas import Schemas
 from eventlib.errors import ContractError
 from eventlib.event import Event
@@ -94,11 +95,11 @@ OLD_CHAIN = (
 )
 
 
-async def prepared() -> AvroCodec:
+async def prepared() -> FramedCodec:
     log = MemoryLog()
-    codec = AvroCodec(log)
+    codec = FramedCodec(log)
     await codec.prepare(("topic", cls) for cls in CLASSES)
-    await Schemas(log).register([("topic-Order", OLD_ORDER), ("topic-Chain", OLD_CHAIN)])
+    await Schemas(log).register([("topic-Order", Schema(OLD_ORDER)), ("topic-Chain", Schema(OLD_CHAIN))])
     await codec.refresh()
     return codec
 
@@ -112,7 +113,7 @@ def varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def framed(codec: AvroCodec, cls: type[Any], body: bytes) -> bytes:
+def framed(codec: FramedCodec, cls: type[Any], body: bytes) -> bytes:
     empty = {Order: ORDER, Nothings: Nothings(nothings=[]), Chain: Chain(), Picky: Picky(order_id="a")}[cls]
     return codec.encode(empty)[:5] + body
 
@@ -225,8 +226,8 @@ async def test_claims_without_bytes_are_refused_at_once(expected: type[Any], bod
 async def test_what_a_resolution_skips_is_checked_too(schema: str, body: bytes) -> None:
     log = MemoryLog()
     schemas = Schemas(log)
-    await schemas.register([("t-Chain", schema)])
-    codec = AvroCodec(log)
+    await schemas.register([("t-Chain", Schema(schema))])
+    codec = FramedCodec(log)
     await codec.refresh()
     with pytest.raises(ContractError, match=r"^Chain"):
         codec.decode(Chain, b"\x00\x00\x00\x00\x01" + body)
@@ -235,8 +236,8 @@ async def test_what_a_resolution_skips_is_checked_too(schema: str, body: bytes) 
 @pytest.mark.parametrize("schema", ["{}", "[]", '"nowhere"', '{"type":"record","name":"Picky"}', "5", '"string"'])
 async def test_a_schema_on_the_log_that_is_none_is_refused(schema: str) -> None:
     log = MemoryLog()
-    await Schemas(log).register([("t-Picky", schema)])
-    codec = AvroCodec(log)
+    await Schemas(log).register([("t-Picky", Schema(schema))])
+    codec = FramedCodec(log)
     await codec.refresh()
     with pytest.raises(ContractError, match=r"^Picky"):
         codec.decode(Picky, b"\x00\x00\x00\x00\x01\x02a")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast
 import pytest
 from pydantic import BaseModel, Field
 
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.memory import MemoryLog
 
@@ -55,8 +55,8 @@ class Shelf:
     root: Node = Node(0)
 
 
-async def codec_for(*classes: type[Any]) -> AvroCodec:
-    codec = AvroCodec(MemoryLog())
+async def codec_for(*classes: type[Any]) -> FramedCodec:
+    codec = FramedCodec(MemoryLog())
     await codec.prepare(("topic", cls) for cls in classes)
     return codec
 
@@ -124,6 +124,6 @@ async def test_a_chain_too_deep_to_be_read_is_not_written() -> None:
 
 async def test_a_class_is_prepared_before_it_is_written() -> None:
     with pytest.raises(WiringError, match=r"Line has no schema id yet"):
-        AvroCodec(MemoryLog()).encode(Line(sku="a", quantity=1))
+        FramedCodec(MemoryLog()).encode(Line(sku="a", quantity=1))
     with pytest.raises(WiringError, match=r"Loose.count"):
         await codec_for(Loose)

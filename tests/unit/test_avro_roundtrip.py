@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json, without_logical_types
 from eventlib.codec.avro.write import writer_of
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.event import Event
 from eventlib.log.memory import MemoryLog
 
@@ -160,8 +160,8 @@ everything = st.fixed_dictionaries(
 )
 
 
-async def codec_for(*classes: type[Any]) -> AvroCodec:
-    codec = AvroCodec(MemoryLog())
+async def codec_for(*classes: type[Any]) -> FramedCodec:
+    codec = FramedCodec(MemoryLog())
     await codec.prepare(("topic", cls) for cls in classes)
     return codec
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.errors import ContractError, WiringError
 from eventlib.evolution import Aliases, unknown_is, upcasts, version_of
 from eventlib.log.memory import MemoryLog
@@ -29,7 +29,7 @@ def enum(name: str, **members: Any) -> Any:
 
 async def read(old: type[BaseModel], new: type[Any], **values: Any) -> Any:
     log = MemoryLog()
-    writer, reader = AvroCodec(log), AvroCodec(log)
+    writer, reader = FramedCodec(log), FramedCodec(log)
     await writer.prepare([("sales", old)])
     data = writer.encode(old(**values))
     await reader.refresh()
@@ -142,7 +142,7 @@ async def test_bytes_of_an_earlier_version_that_are_damaged_are_refused() -> Non
     old, today = model(called=str), model(title=str)
     upcasts(today, version=1)(lambda fields: {"title": fields["called"]})
     log = MemoryLog()
-    codec = AvroCodec(log)
+    codec = FramedCodec(log)
     await codec.prepare([("sales", old)])
     data = codec.encode(old(called="a book"))
     for length in range(5, len(data)):

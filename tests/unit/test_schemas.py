@@ -5,12 +5,13 @@ import json
 
 import pytest
 
+from eventlib.codec.registry import Schema
 from eventlib.codec.schemas import SCHEMAS, Schemas
 from eventlib.errors import UndecodableRecord
 from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Record
 
-A, B = '{"type":"record","name":"A","fields":[]}', '{"type":"record","name":"B","fields":[]}'
+A, B = (Schema(f'{{"type":"record","name":"{name}","fields":[]}}') for name in "AB")
 
 
 async def on_the_log(log: MemoryLog) -> list[Record]:
@@ -23,7 +24,13 @@ async def test_a_schema_stands_on_the_log_as_a_registry_writes_it() -> None:
     (record,) = await on_the_log(log)
     assert record.key == b'{"keytype":"SCHEMA","subject":"orders-A","version":1,"magic":1}'
     assert record.value is not None
-    assert json.loads(record.value) == {"subject": "orders-A", "version": 1, "id": 1, "schema": A, "deleted": False}
+    assert json.loads(record.value) == {
+        "subject": "orders-A",
+        "version": 1,
+        "id": 1,
+        "schema": A.text,
+        "deleted": False,
+    }
     topic = (await log.topics())["_schemas"]
     assert topic.compacted
     assert topic.partitions == 1
@@ -41,8 +48,8 @@ async def test_one_schema_has_one_id_and_each_subject_its_own_versions() -> None
         ("x-B", 1, 2),
         ("y-A", 2, 2),
     ]
-    assert schemas.text(1) == A
-    assert schemas.id_of(B) == 2
+    assert schemas.schema(1) == A
+    assert await schemas.ids([("x-B", B), ("x-A", B)]) == [2, None]
 
 
 async def test_what_is_known_is_only_read() -> None:
@@ -71,10 +78,10 @@ async def test_many_are_one_append() -> None:
 
 async def test_two_at_a_time_give_no_id_twice() -> None:
     log = MemoryLog()
-    texts = [f'{{"type":"record","name":"R{i}","fields":[]}}' for i in range(12)]
+    texts = [Schema(f'{{"type":"record","name":"R{i}","fields":[]}}') for i in range(12)]
     many = [Schemas(log) for _ in range(6)]
     await asyncio.gather(
-        *(each.register([(f"t-{text}", text) for text in texts[i * 2 : i * 2 + 3]]) for i, each in enumerate(many))
+        *(each.register([(f"t-{text.text}", text) for text in texts[i * 2 : i * 2 + 3]]) for i, each in enumerate(many))
     )
     values = [json.loads(record.value or b"") for record in await on_the_log(log)]
     assert len({value["id"] for value in values}) == len({value["schema"] for value in values}) == len(values) == 12
@@ -86,9 +93,9 @@ async def test_what_others_register_is_learned_by_refresh() -> None:
     mine, theirs = Schemas(log), Schemas(log)
     await mine.refresh()
     await theirs.register([("x-A", A)])
-    assert mine.text(1) is None
+    assert mine.schema(1) is None
     await mine.refresh()
-    assert mine.text(1) == A
+    assert mine.schema(1) == A
 
 
 async def test_a_registrys_own_records_are_understood() -> None:
@@ -102,7 +109,7 @@ async def test_a_registrys_own_records_are_understood() -> None:
     def key(version: int) -> object:
         return {"keytype": "SCHEMA", "subject": "x-A", "version": version, "magic": 1}
 
-    value = {"subject": "x-A", "version": 1, "id": 7, "schema": json.dumps(json.loads(A)), "deleted": True}
+    value = {"subject": "x-A", "version": 1, "id": 7, "schema": json.dumps(json.loads(A.text)), "deleted": True}
     await log.append(
         [
             record({"keytype": "NOOP", "magic": 0}, None),
@@ -114,11 +121,12 @@ async def test_a_registrys_own_records_are_understood() -> None:
     )
     schemas = Schemas(log)
     await schemas.refresh()
-    assert schemas.text(7) == A
-    assert schemas.text(8) is None
+    assert schemas.schema(7) == A
+    assert schemas.schema(8) == Schema(json.dumps(json.loads(A.text)), "PROTOBUF")
+    assert 8 not in schemas.texts
     await schemas.register([("x-A", A)])
     newest = json.loads((await on_the_log(log))[-1].value or b"")
-    assert (newest["version"], newest["id"]) == (2, 7)
+    assert (newest["version"], newest["id"]) == (4, 7)
 
 
 @pytest.mark.parametrize("value", [b"\xff", b"{}", b'{"id":"x","subject":"s","version":1,"schema":"{}"}', b"[]"])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from eventlib.codec.avro_codec import AvroCodec
+from eventlib.codec.framed import FramedCodec
 from eventlib.event import Event, contract_of
 from eventlib.log.memory import MemoryLog
 from eventlib.testing import given
@@ -28,8 +28,8 @@ STATES = [
 ]
 
 
-async def codec() -> AvroCodec:
-    made = AvroCodec(MemoryLog())
+async def codec() -> FramedCodec:
+    made = FramedCodec(MemoryLog())
     await made.prepare((contract_of(event).topic.name, event) for event in shop.events)
     await made.prepare((f"{shop.service_of(d).name}.changelog", d.state) for d in shop.deciders)
     return made
