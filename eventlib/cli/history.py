@@ -61,6 +61,7 @@ def _step_json(step: HistoryStep[Any]) -> dict[str, object]:
         "deadline": step.deadline,
         "reason": step.reason,
         "was_parked": step.was_parked,
+        "edited": step.edited or None,
         "said": [_recorded_json(said) for said in step.said],
         "changes": [_change_json(change) for change in step.changes],
         "state": step.after,
@@ -167,16 +168,22 @@ def _what(step: HistoryStep[Any], types: Types) -> Text:  # noqa: PLR0911  one r
             return Text.assemble(("a rerun was taken over", "bold"), (f": {step.reason}", "yellow"))
         case "retried":
             return Text.assemble("effect ", name, " is tried again")
+        case "discarded":
+            what = "" if step.was_parked else "effect "
+            return Text.assemble(what, name, " is given up by ", (step.reason, "yellow"))
         case "parked" if step.deadline is not None:
             return Text.assemble("deadline ", (step.deadline, "bold"), (f" is parked: {step.reason}", "red"))
         case "parked" | "dropped":
             again = " again" if step.was_parked else ""
             return Text.assemble(
-                name, (f" is {step.kind}{again}: {step.reason}", "red" if step.kind == "parked" else "dim")
+                name,
+                (f", edited by {step.edited}," if step.edited else "", "yellow"),
+                (f" is {step.kind}{again}: {step.reason}", "red" if step.kind == "parked" else "dim"),
             )
         case _:
             again = ", parked before" if step.was_parked else ""
-            return Text.assemble(name, (f"  {_origin(recorded.record, types)}{again}" if recorded else "", "dim"))
+            origin = (f"  {_origin(recorded.record, types)}{again}" if recorded else "", "dim")
+            return Text.assemble(name, origin, (f", edited by {step.edited}" if step.edited else "", "yellow"))
 
 
 def _origin(record: Record, types: Types) -> str:

@@ -7,7 +7,8 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record, key_text
-from eventlib.runtime.parking import ParkedRetryRequested, original_of
+from eventlib.runtime.control import read_request
+from eventlib.runtime.parking import original_of
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Positions
 from eventlib.runtime.skipping import SkippedInput
 from eventlib.topic import Topic
@@ -37,9 +38,7 @@ class RecordReader:
         for service in log.choreography.services:
             self._readers[service.changelog.name] = self._change
             self._readers[service.journal.name] = lambda record: log.codec.decode(JournalEntry, record.value or b"")
-            self._readers[service.control.name] = lambda record: log.codec.decode(
-                ParkedRetryRequested, record.value or b""
-            )
+            self._readers[service.control.name] = lambda record: read_request(record, log.codec)
             self._readers[service.parked.name] = self._parked
 
     async def read(self, records: Iterable[Record]) -> list[Reading]:

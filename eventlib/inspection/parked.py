@@ -13,7 +13,8 @@ from eventlib.identity import root_traceparent
 from eventlib.inspection.decoding import Reading, RecordReader
 from eventlib.inspection.state import partition_of
 from eventlib.log.port import Record, key_text
-from eventlib.runtime.parking import ParkedRetryRequested, is_waiting, original_of
+from eventlib.runtime.control import ParkedRetryRequested
+from eventlib.runtime.parking import is_waiting, original_of
 from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
 from eventlib.service import Service
 from eventlib.times import from_ms, now_ms

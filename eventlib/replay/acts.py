@@ -6,12 +6,14 @@ from typing import Literal, NamedTuple
 from eventlib.log.port import Record
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import Step
+from eventlib.runtime.releasing import edited
+from eventlib.runtime.transaction import Discard, Edit
 
 
 class Refusal(NamedTuple):
-    """Why a decider did not handle an input: it was dropped (a request answered before), or parked."""
+    """Why a decider did not handle an input: it was dropped (a request answered before), parked, or given up."""
 
-    kind: Literal["drop", "park"]
+    kind: Literal["drop", "park", "discard"]
     reason: str
 
 
@@ -31,12 +33,39 @@ class Input(NamedTuple):
 
 
 class Released(NamedTuple):
-    """A parked input that its decider handled again, as it stood on its topic; `refused` tells that it still could not."""
+    """A parked input that its decider handled again, as it stood on its topic; `refused` tells that it still could not.
+
+    With an `edit`, somebody had it handled with other data.
+    """
 
     decider: str
     key: str
     record: Record
     refused: Refusal | None = None
+    edit: Edit | None = None
+
+    @property
+    def shown(self) -> Record:
+        """The input as its decider saw it."""
+        return edited(self.record, self.edit)
+
+
+class Discarded(NamedTuple):
+    """Somebody gave a parked input up: it was not handled, and will not be; `discard` says who, and why."""
+
+    decider: str
+    key: str
+    record: Record
+    discard: Discard
+
+
+class EffectDiscarded(NamedTuple):
+    """Somebody gave a parked effect up: nobody asks for it any more, and it has no answer; `why` says who, and why."""
+
+    decider: str
+    key: str
+    request_id: str
+    why: str
 
 
 class DeadlinePassed(NamedTuple):
@@ -113,7 +142,19 @@ class Other(NamedTuple):
 
 
 Act = (
-    Input | Released | DeadlinePassed | Answered | Stalled | EffectReleased | Begun | Skipped | Moved | TookOver | Other
+    Input
+    | Released
+    | Discarded
+    | DeadlinePassed
+    | Answered
+    | Stalled
+    | EffectReleased
+    | EffectDiscarded
+    | Begun
+    | Skipped
+    | Moved
+    | TookOver
+    | Other
 )
 
 

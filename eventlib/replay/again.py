@@ -15,7 +15,7 @@ from eventlib.identity import derived_id
 from eventlib.log.port import Record, key_text
 from eventlib.replay.acts import Refusal
 from eventlib.replay.deadlines import Deadlines, Passing
-from eventlib.replay.journal import with_refusals
+from eventlib.replay.journal import parked_input, with_refusals
 from eventlib.replay.judging import Decision, input_of, same
 from eventlib.replay.kept import KeptEntries
 from eventlib.replay.rerun_states import known_by_rerun
@@ -23,10 +23,11 @@ from eventlib.replay.setting import Setting, after
 from eventlib.replay.strip import Item, Taker
 from eventlib.replay.window import SaidBy
 from eventlib.runtime.causes import cause_of_input
+from eventlib.runtime.control import edit_at
 from eventlib.runtime.entry import NO_MEMORY, Entry, Memory
-from eventlib.runtime.parking import original_of
 from eventlib.runtime.past import mark_of
 from eventlib.runtime.records import JournalEntry, Step
+from eventlib.runtime.releasing import edited
 from eventlib.service import Service
 
 
@@ -100,12 +101,14 @@ class Again:
                 case "deadline":
                     passing = Passing(step.decider, step.detail, step.key, step.first, entry.at_ms)
                     self._deadlines.passed(passing, self._claimed_deadline(passing), judges=self._judges)
-                case "release" if step.topic:
+                case "release" | "edit" if step.topic:
                     await self._release(step, refused.get(step.decider))
                 case "answer":  # from outside, as it was; its decider takes it as an input, later
                     source = f"{self.service.speaks_as}/{step.decider}"
                     self._claimed((source, step.key, step.request), step.request, step.decider)
-                case "stall" | "release":
+                case "discard" if step.topic:
+                    self._parked.discard((step.decider, step.key))
+                case "stall" | "release" | "discard":
                     pass
                 case _:
                     await self._acted(step)
@@ -203,10 +206,12 @@ class Again:
                 self._parked.add((step.decider, step.key))
             return
         self._parked.discard((step.decider, step.key))
-        records = await self._setting.log.port.read(step.topic, self.partition, step.first, 1)
-        if not records or records[0].offset != step.first:
-            raise ContractError(f"{step.topic}/{self.partition}/{step.first} was released, and is no longer there")
-        ((record, event),) = await self._setting.window.decoded([original_of(records[0])[1]])
+        log, task = self._setting.log, self.partition
+        record = shown = await parked_input(log, (step.topic, task), step.first)
+        if step.kind == "edit":
+            shown = edited(record, await edit_at(log, (self.service.control.name, task), step.last))
+        ((shown, event),) = await self._setting.window.decoded([shown])
+        record = record._replace(type=shown.type)
         for plan in self._plans_of(record):
             if plan.decider.name == step.decider:
                 self._decide(plan, record, event, waited=True)

@@ -98,7 +98,7 @@ def _why_none(step: HistoryStep[Any]) -> str:
     match step.kind:
         case "answered":
             return f"the event is the answer to {name}, which an effect gave"
-        case "dropped" | "parked":
+        case "dropped" | "parked" | "discarded":
             return f"{name} was {step.kind}: {step.reason}"
         case _:
             return f"{name} has no handler in today's code"

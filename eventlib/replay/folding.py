@@ -13,7 +13,17 @@ from eventlib.errors import ContractError
 from eventlib.event import Event, Meta, contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
-from eventlib.replay.acts import Act, Answered, Begun, DeadlinePassed, Done, EffectReleased, Refusal, Stalled
+from eventlib.replay.acts import (
+    Act,
+    Answered,
+    Begun,
+    DeadlinePassed,
+    Done,
+    EffectDiscarded,
+    EffectReleased,
+    Refusal,
+    Stalled,
+)
 from eventlib.replay.said import Said
 from eventlib.replay.steps import HistoryStep, Kind, Recorded
 from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
@@ -25,15 +35,19 @@ from eventlib.times import from_ms
 
 _EMPTY = Entry()
 _NO_META = Meta("")
-_REFUSED: dict[str, Kind] = {"drop": "dropped", "park": "parked"}
+_REFUSED: dict[str, Kind] = {"drop": "dropped", "park": "parked", "discard": "discarded"}
 
 
 class Taken(NamedTuple):
-    """An input as its decider met it: for the first time, or again after it was parked."""
+    """An input as its decider met it: for the first time, or again after it was parked.
+
+    `edited` says who had it handled with other data than its record has, and why; `input` has that as its event.
+    """
 
     input: Recorded
     refused: Refusal | None
     was_parked: bool
+    edited: str = ""
 
 
 class Replaced(NamedTuple):
@@ -92,6 +106,7 @@ class KeyFold:
             deadline=happened.deadline,
             reason=happened.reason,
             was_parked=isinstance(act, Taken) and act.was_parked,
+            edited=act.edited if isinstance(act, Taken) else "",
             meta=happened.meta,
             code_version=done.code_version,
             offset=done.offset,
@@ -117,6 +132,8 @@ class KeyFold:
                 return _Happened("stalled", self._requests.get(request_id), reason=reason)
             case EffectReleased(request_id=request_id):
                 return _Happened("retried", self._requests.get(request_id))
+            case EffectDiscarded(request_id=request_id, why=why):
+                return _Happened("discarded", self._requests.get(request_id), reason=why)
             case _:
                 return None
 

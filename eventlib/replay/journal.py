@@ -12,14 +12,16 @@ from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, key_text
+from eventlib.log.port import Record, TopicPartition, key_text
 from eventlib.replay.acts import (
     NONE_REFUSED,
     Act,
     Answered,
     Begun,
     DeadlinePassed,
+    Discarded,
     Done,
+    EffectDiscarded,
     EffectReleased,
     Input,
     Moved,
@@ -30,9 +32,11 @@ from eventlib.replay.acts import (
     Stalled,
     TookOver,
 )
+from eventlib.runtime.control import edit_at
 from eventlib.runtime.parking import original_of
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import JournalEntry, Step
+from eventlib.runtime.transaction import Discard
 from eventlib.service import Service
 
 _CHUNK = 2_000
@@ -158,20 +162,34 @@ class TaskJournal:
                 return DeadlinePassed(step.decider, step.key, step.detail, step.first, refused)
             case Step(kind="answer"):
                 return Answered(step.decider, step.key, step.request)
+            case _:
+                return await self._act_about_parked(step, refused)
+
+    async def _act_about_parked(self, step: Step, refused: Refusal | None) -> Act:
+        match step:
+            case Step(kind="release" | "edit" | "discard", topic=topic) if topic:
+                record = await parked_input(self._log, (topic, self._partition), step.first)
+                if step.kind == "discard":
+                    return Discarded(step.decider, step.key, record, Discard(step.last, step.request, step.detail))
+                control = self._control, self._partition
+                edit = await edit_at(self._log, control, step.last) if step.kind == "edit" else None
+                return Released(step.decider, step.key, record, refused, edit)
+            case Step(kind="release"):
+                return EffectReleased(step.decider, step.key, step.request)
+            case Step(kind="discard"):
+                return EffectDiscarded(step.decider, step.key, step.request, step.detail)
             case Step(kind="stall"):
                 return Stalled(step.decider, step.key, step.request, step.detail)
-            case Step(kind="release", topic=""):
-                return EffectReleased(step.decider, step.key, step.request)
-            case Step(kind="release"):
-                return Released(step.decider, step.key, await self._parked(step), refused)
             case _:
                 return Other(step)
 
-    async def _parked(self, step: Step) -> Record:
-        records = await self._log.port.read(step.topic, self._partition, step.first, 1)
-        if not records or records[0].offset != step.first:
-            raise ContractError(f"{step.topic}/{self._partition}/{step.first} was released, and is no longer there")
-        return original_of(records[0])[1]
+
+async def parked_input(log: EventLog, place: TopicPartition, offset: int) -> Record:
+    """Return a parked input as it stood on its topic. Raises: ContractError when it is no longer there."""
+    records = await log.port.read(*place, offset, 1)
+    if not records or records[0].offset != offset:
+        raise ContractError(f"{place[0]}/{place[1]}/{offset} was released, and is no longer there")
+    return original_of(records[0])[1]
 
 
 class _InputTopic:

@@ -17,7 +17,7 @@ _SHORTEST = 6
 
 def ids_of(step: HistoryStep[Any]) -> set[str]:
     """Return the ids of the events that a decider met in a step: what it handled or refused, and what it said."""
-    met = {"handled", "dropped", "parked"}
+    met = {"handled", "dropped", "parked", "discarded"}
     came = {step.input.id} if step.input is not None and step.kind in met else set[str]()
     return came | {said.id for said in step.said}
 

@@ -95,10 +95,11 @@ def waits(steps: Steps) -> str:
     """Return why a key, or an effect of it, waits for a person after these steps; empty when nothing does."""
     reasons: dict[str, str] = {}
     for step in steps:
-        effect = step.input.id if step.input is not None and step.kind in {"stalled", "retried"} else ""
+        gone = step.kind == "retried" or (step.kind == "discarded" and not step.was_parked)
+        effect = step.input.id if step.input is not None and (gone or step.kind == "stalled") else ""
         if step.kind in {"parked", "stalled"}:
             reasons.setdefault(effect, step.reason)
-        elif step.was_parked or step.kind == "retried":
+        elif step.was_parked or gone:
             reasons.pop(effect, None)
     return "; ".join(reasons.values())
 

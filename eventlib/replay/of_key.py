@@ -8,7 +8,7 @@ from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
 from eventlib.inspection.state import newest_of_key
 from eventlib.log.port import Record, key_text
-from eventlib.replay.acts import Act, Begun, Done, Input, Moved, Refusal, Released, TookOver
+from eventlib.replay.acts import Act, Begun, Discarded, Done, Input, Moved, Refusal, Released, TookOver
 from eventlib.replay.folding import Replaced, Taken
 from eventlib.replay.journal import Only, TaskJournal
 from eventlib.replay.said import recorded
@@ -49,15 +49,26 @@ class ActsOfKey:
                 if journalled:
                     async for taken in self._taken([record], refused.get(self._only.decider)):
                         yield taken
-            case Released(record=record, refused=refused):
-                if record.topic:  # a deadline has none: it falls due again by itself
-                    async for taken in self._taken([record], refused):
-                        yield taken._replace(was_parked=True)
+            case Released() | Discarded():
+                async for taken in self._met_again(act):
+                    yield taken
             case Moved():
                 async for taken in self._taken(await self._gone_past(act), Refusal("drop", act.why)):
                     yield taken
             case _:
                 yield await self._replaced(act) if isinstance(act, TookOver) else act
+
+    async def _met_again(self, act: Released | Discarded) -> AsyncIterator[Taken]:
+        if isinstance(act, Discarded):
+            async for taken in self._taken([act.record], Refusal("discard", act.discard.why)):
+                yield taken._replace(was_parked=True)
+        elif act.record.topic:  # a deadline has none: it falls due again by itself
+            async for taken in self._taken([act.shown], act.refused):
+                if act.edit is None:
+                    yield taken._replace(was_parked=True)
+                else:
+                    read = taken.input._replace(record=act.record)
+                    yield taken._replace(input=read, was_parked=True, edited=act.edit.why)
 
     async def _replaced(self, act: TookOver) -> Replaced:
         key = state_key(self._only.decider, self._only.key)

@@ -13,12 +13,12 @@ from eventlib.times import from_ms
 
 S = TypeVar("S")
 
-Kind = Literal["handled", "deadline", "answered", "dropped", "parked", "stalled", "retried", "switched"]
+Kind = Literal["handled", "deadline", "answered", "dropped", "parked", "discarded", "stalled", "retried", "switched"]
 """What a step was.
 
 `handled`: an input was handled. `deadline`: one has passed. `answered`: an effect's answer was said. `dropped`: a
 request came again. `parked`: an input could not be handled, or waits behind one. `stalled`: an effect was parked;
-`retried`: it was let run again. `switched`: what a rerun knew was taken over, and what only that had said was said.
+`retried`: it was let run again. `discarded`: somebody gave up an input, or an effect, that was parked. `switched`: what a rerun knew was taken over, and what only that had said was said.
 """
 
 
@@ -50,10 +50,10 @@ class HistoryStep(Generic[S]):
     """One step of a key under its decider, as its task recorded it.
 
     `at` (UTC) is the recorded_at of all that was said in the step. `input` is the event that came in; for `answered`,
-    `stalled` and `retried` the effect's request; None for a deadline, whose name `deadline` is then. `meta` is what the
+    `stalled` and `retried` (and perhaps `discarded`) the effect's request; None for a deadline, whose name `deadline` is then. `meta` is what the
     handler was told of it. `said` are the events said, as they stand on the log. `reason` tells why an input was
-    dropped or parked, and who has switched, and why. `was_parked` is True for an input that waited, and was tried
-    again. `code_version` is that of the code that decided, `offset` the journal entry's.
+    dropped or parked, and who has switched or discarded, and why. `was_parked` is True for an input that waited, and was
+    tried again; `edited` says then who had it handled with other data than its record has, and why. `code_version` is that of the code that decided, `offset` the journal entry's.
     """
 
     kind: Kind
@@ -68,6 +68,7 @@ class HistoryStep(Generic[S]):
     meta: Meta
     code_version: str
     offset: int
+    edited: str = ""
 
     @property
     def before(self) -> S | None:

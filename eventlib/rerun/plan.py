@@ -11,7 +11,9 @@ from eventlib.replay.acts import (
     Answered,
     Begun,
     DeadlinePassed,
+    Discarded,
     Done,
+    EffectDiscarded,
     EffectReleased,
     Input,
     Moved,
@@ -27,10 +29,12 @@ from eventlib.runtime.parking import waiting_behind
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import effect_key
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Inputs, Release
+from eventlib.runtime.transaction import Answer, Discard, Inputs, Release
 from eventlib.service import Service
 
 _NOT_SAID = "(not said)"
+Amended = Released | Discarded | EffectReleased | EffectDiscarded
+"""What a person did to something parked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class _Part:
     answers: list[Answer] = field(default_factory=list)
     beginnings: list[Beginning] = field(default_factory=list)
     acts: list[Skip | Move] = field(default_factory=list)
-    released: Released | EffectReleased | None = None
+    released: Amended | None = None
     due_ms: int | None = None
 
 
@@ -106,7 +110,7 @@ class Planner:
                 part.answers.append(Answer(request_id, None, reason))
             case DeadlinePassed(due_ms=due_ms):
                 part.due_ms = max(due_ms, part.due_ms or 0)
-            case Released() | EffectReleased():
+            case Released() | Discarded() | EffectReleased() | EffectDiscarded():
                 part.released = part.released or act
             case _:
                 self._add_rare(part, act)
@@ -162,13 +166,17 @@ class Planner:
         answer = await self._rails.log.decode_now(recorded)
         return Answer(request.event_id, answer) if effect is not None and type(answer) in effect.says else None
 
-    async def _release(self, released: Released | EffectReleased | None, end: Record) -> Release | None:
+    async def _release(self, released: Amended | None, end: Record) -> Release | None:
+        """Return what somebody had done to something parked; where the rerun has handled it already, it comes too late."""
         match released:
             case EffectReleased(request_id=request_id):
                 return Release(end, effect_id=request_id)
-            case Released(decider, key):
+            case EffectDiscarded(request_id=request_id, why=why):
+                return Release(end, effect_id=request_id, amendment=Discard(-1, request_id, why))
+            case Released(decider, key, edit=amendment) | Discarded(decider, key, discard=amendment):
                 parked = self._task.handling.parked.get(decider, key)
                 if parked is not None:
                     place = self._task.service.parked.name, self._task.partition
-                    return Release(end, await waiting_behind(parked, place, self._rails.log.port))
+                    waiting = await waiting_behind(parked, place, self._rails.log.port)
+                    return Release(end, waiting, amendment=amendment)
         return None

@@ -4,6 +4,7 @@ It decides, and writes what comes of that into the open transaction: what is sai
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -17,9 +18,10 @@ from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, en
 from eventlib.runtime.draft import Draft
 from eventlib.runtime.entry import Entry
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.parking import WAITS_BEHIND, ParkedKeys, deadline_copy, original_of, parked_copy
+from eventlib.runtime.parking import WAITS_BEHIND, Failure, ParkedKeys, deadline_copy, parked_copy
 from eventlib.runtime.past import mark_of, past_of, reason_of
 from eventlib.runtime.records import ParkedKey, Positions, Step, effect_key
+from eventlib.runtime.releasing import released
 from eventlib.runtime.saying import Speaker, Turn
 from eventlib.runtime.skipping import SkippedInputs
 from eventlib.runtime.state import TaskState
@@ -39,9 +41,10 @@ _NOTHING: list[Record] = []
 class Handling:
     """Handles one thing after the other for a task, into `draft`. Raises: UnknownSchema from whatever reads records."""
 
-    def __init__(self, service: Service, partition: int, log: EventLog, state: TaskState) -> None:
+    def __init__(self, service: Service, partition: int, log: EventLog, state: TaskState, code_version: str) -> None:
         self.state = state
         self.partition = partition
+        self.parked_topic = service.parked.name
         self.parked = ParkedKeys(state, log.codec)
         self.skips = SkippedInputs(state, log.codec)
         self.inputs = InputReader(log, service)
@@ -49,7 +52,7 @@ class Handling:
         self.speakers = {d.name: Speaker(d, service.speaks_as, topics, log.codec) for d in service.deciders}
         self.parked_end = 0
         self.draft = Draft(0, Positions(), ())
-        self._parked_topic = service.parked.name
+        self._code_version = code_version
         self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
 
     def take(self, record: Record, event: Event | None) -> None:
@@ -62,57 +65,59 @@ class Handling:
         past = self.draft.past
         if past and self._mark and record.offset < past.get(record.topic, 0):
             record = record._replace(headers=record.headers + self._mark)
-        if self.skips.any and self._is_skipped(record, deciders):
+        if self.skips.any and self.is_skipped(record, deciders):
             return
         try:
             if event is None:
                 record, event = self.inputs.read(record)
         except UndecodableRecord as error:
             for decider in deciders:
-                self._park(decider, record, error.reason)
+                self._park(decider, record, Failure(error.reason))
             return
         key = key_text(record)
         for decider in deciders:
             if self.parked.any and self.parked.get(decider.name, key) is not None:
-                self._park(decider, record, WAITS_BEHIND)
-            elif failure := self._decide(decider, key, record, event):
+                self._park(decider, record, Failure(WAITS_BEHIND))
+            elif failure := self.decide(decider, key, record, event):
                 self._park(decider, record, failure)
 
-    def _is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
+    def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
+        """Pass over an input that somebody has decided not to have handled; False when nobody has."""
         why = self.skips.why(record.event_id)
         if why is None:
             return False
         for decider in deciders:
-            self._drop(decider, record, why)
+            self.drop(decider, record, why)
         self.skips.passed(record.event_id)
         return True
 
-    def _decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> str:
-        """Handle one input for one decider; return why it could not be, or an empty string."""
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
+        """Handle one input for one decider; return why it could not be, or None."""
         entry = self.state.entry(decider, key)
         is_request = contract_of(type(event)).request
         if is_request and (known := entry.memory.answered.get(record.event_id)) is not None:
             detail = "duplicate" if known == body_hash(record) else "conflict"
-            self._drop(decider, record, detail)
-            return ""
+            self.drop(decider, record, detail)
+            return None
         cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self.inputs.foreign)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
         turn = self.speakers[decider.name].turn(key, entry.sequence, cause, self.draft.at_ms)
-        failure = ""
-        for _ in range(HANDLER_ATTEMPTS):
+        failure = None
+        for attempt in range(1, HANDLER_ATTEMPTS + 1):
             try:
                 state, said = decider.decide(before, event, meta, turn.meta)
                 records = turn.records(said) if said else _NOTHING
             except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
-                failure = f"{type(error).__name__}: {error}"
+                if attempt == HANDLER_ATTEMPTS:
+                    failure = Failure.of(error)
                 continue
             if is_request:
                 entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
             elif not said and (state is before or (state is None and entry.state is None)):
-                return ""
+                return None
             self._apply(turn, entry, state, said, records)
-            return ""
+            return None
         return failure
 
     def take_answer(self, answer: Answer) -> None:
@@ -162,19 +167,24 @@ class Handling:
             records = turn.records(said)
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
             waiting = deadline_copy(name, key, self.partition, at)
-            self._park(decider, waiting, f"{name}: {type(error).__name__}: {error}")
+            self._park(decider, waiting, Failure.of(error, during=name))
             return
         passed = entry._replace(memory=entry.memory.with_passed(name, at))
         self._apply(turn, passed, state, said, records)
 
-    def _park(self, decider: Decider[Any], record: Record, reason: str) -> None:
-        key = key_text(record)
-        parked = ParkedKey(decider.name, key, self.parked_end, 1, self.draft.at_ms, reason)
-        self.parked.add(parked)
-        self.draft.park(parked_copy(record, parked, self._parked_topic))
-        self.draft.steps.act(Step("park", record.topic, record.offset, record.offset, decider.name, key, reason))
+    def _park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
+        parked = ParkedKey(decider.name, key_text(record), self.parked_end, 1, self.draft.at_ms, failure.reason)
+        self.draft.park(parked_copy(record, parked, self.parked_topic))
+        self.wait(parked, record, failure)
 
-    def _drop(self, decider: Decider[Any], record: Record, why: str) -> None:
+    def wait(self, parked: ParkedKey, record: Record, failure: Failure) -> None:
+        """Let a key wait from one of its inputs on; that stands in the parked topic."""
+        self.parked.add(replace(parked, code_version=self._code_version, traceback=failure.traceback))
+        place = record.topic, record.offset, record.offset
+        self.draft.steps.act(Step("park", *place, parked.decider, parked.key, failure.reason))
+
+    def drop(self, decider: Decider[Any], record: Record, why: str) -> None:
+        """Take note that an input was not handled, since there is nothing to do about it."""
         self.draft.steps.act(
             Step("drop", record.topic, record.offset, record.offset, decider.name, key_text(record), why)
         )
@@ -190,43 +200,7 @@ class Handling:
 
     def release(self, release: Release) -> None:
         """Handle what was parked again, until something cannot be handled again."""
-        waits = self.state.get(effect_key(release.effect_id)) if release.effect_id else None
-        if waits is not None and waits.headers:
-            again = waits._replace(headers=())
-            self.state.put(effect_key(release.effect_id), again)
-            self.draft.requested.append((again, None))
-            decider_name, key = (again.source or "").partition("/")[2], again.subject or ""
-            self.draft.steps.act(Step("release", decider=decider_name, key=key, request=release.effect_id))
-        for position, parked in enumerate(release.waiting):
-            facts, record = original_of(parked)
-            decider = self.speakers[facts["decider"]].decider
-            key = key_text(record)
-            if position == 0:
-                self.parked.remove(decider.name, key)
-                self.state.look_at_deadlines()
-            if not record.topic:
-                continue  # a deadline: it falls due again by itself, now that its key goes on
-            self.draft.steps.act(Step("release", self._parked_topic, parked.offset, parked.offset, decider.name, key))
-            if self.skips.any and self._is_skipped(record, [decider]):
-                continue
-            failure = self._decide_again(decider, record)
-            if failure:
-                since = int(facts["since_ms"])
-                waiting = len(release.waiting) - position
-                self.parked.add(ParkedKey(decider.name, key, parked.offset, waiting, since, failure))
-                self.draft.steps.act(
-                    Step("park", record.topic, record.offset, record.offset, decider.name, key, failure)
-                )
-                return
-
-    def _decide_again(self, decider: Decider[Any], record: Record) -> str:
-        try:
-            record, event = self.inputs.read(record)
-        except UndecodableRecord as error:
-            return error.reason
-        if type(event) not in decider.handlers:
-            return ""
-        return self._decide(decider, key_text(record), record, event)
+        released(self, release)
 
     def _apply(self, turn: Turn, entry: Entry, state: Any, said: Sequence[Event], records: list[Record]) -> None:
         decider, cause = turn.speaker.decider, turn.cause

@@ -1,6 +1,9 @@
 """Parking: what cannot be handled waits, with all that comes later for the same key; other keys go on."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
+from traceback import TracebackException
+from typing import NamedTuple
 
 from eventlib.codec.port import Codec
 from eventlib.log.port import Log, Record, TopicPartition, key_text
@@ -13,13 +16,25 @@ WAITS_BEHIND = "waits behind an earlier input of its key"
 _CHUNK = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedRetryRequested:
-    """Somebody asks a service to handle a parked key's inputs again, in order, or a parked effect."""
+class Failure(NamedTuple):
+    """Why an input could not be handled, and where in the application's code that was."""
 
-    decider: str = ""
-    key: str = ""
-    by: str = ""
+    reason: str
+    traceback: str = ""
+
+    @classmethod
+    def of(cls, error: Exception, *, during: str = "") -> "Failure":
+        """Return what a handler raised as a failure; the runtime's own frames are left out."""
+        told = TracebackException.from_exception(error)
+        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)][-_MOST_FRAMES:]
+        text = "".join(told.format())
+        reason = f"{type(error).__name__}: {error}"
+        return cls(f"{during}: {reason}" if during else reason, text[-_MOST_TEXT:])
+
+
+_OWN = (str(Path(__file__).parent), str(Path(__file__).parent.parent / "decider.py"))
+_MOST_FRAMES = 20
+_MOST_TEXT = 4_000
 
 
 def parked_copy(record: Record, parked: ParkedKey, parked_topic: str) -> Record:
@@ -61,7 +76,7 @@ async def waiting_behind(parked: ParkedKey, place: TopicPartition, log: Log) -> 
     """Return the parked records of a key, in order, from the partition of the parked topic in which they wait."""
     waiting = list[Record]()
     offset = parked.first
-    while records := await log.read(*place, offset, _CHUNK):
+    while len(waiting) < parked.count and (records := await log.read(*place, offset, _CHUNK)):
         offset = records[-1].offset + 1
         waiting += [record for record in records if is_waiting(record, parked.decider, parked.key)]
     return waiting

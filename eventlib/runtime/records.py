@@ -32,7 +32,9 @@ class Positions:
 class ParkedKey:
     """A key of a decider whose inputs wait in the parked topic, and why.
 
-    `first` is the offset there of the oldest one that still waits, `count` how many wait.
+    `first` is the offset there of the oldest one that still waits, `count` how many wait. `edited` is the offset on the
+    control topic of the edit whose data that one is to be handled with; -1: its own. `code_version` is that of the code
+    that could not handle it, `traceback` where in it that was.
     """
 
     decider: str = ""
@@ -41,6 +43,9 @@ class ParkedKey:
     count: int = 0
     since_ms: int = 0
     reason: str = ""
+    edited: int = -1
+    code_version: str = ""
+    traceback: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,11 @@ class Step:
     first..last of a topic), `drop` (a request that was answered before, or a skipped input), `park`, `release` (of
     first in the parked topic; of a parked effect, without a topic), `deadline` (first is its due time in ms), `answer`
     (of an effect), `stall` (an effect was parked). `drop` and `park` speak of what stands before them: the last input
-    of a run, a release, or a deadline. `key` is the decider's, `request` the id of an effect's request.
-    What people did on purpose, with who and why in detail: `skip` (the input whose id `request` is will be dropped),
+    of a run, a release, an edit, or a deadline. `key` is the decider's, `request` the id of an effect's request.
+    What people did on purpose, with who and why in detail: `edit` (a release of first in the parked topic, with the data
+    that the edit at last of the control topic has), `discard` (what stands at first in the parked topic was not handled,
+    and will not be; without a topic, an effect was given up), both with the id of what was parked as `request`; `skip`
+    (the input whose id `request` is will be dropped),
     `reset` (the task was at first of a topic, and goes on at last), `switch` (the task has taken over the states of a
     rerun, as its changelog, the topic, has them at its end).
     """

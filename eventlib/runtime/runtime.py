@@ -15,10 +15,10 @@ from eventlib.errors import OwnershipLost, Retryable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, TopicPartition
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
+from eventlib.runtime.control import REQUESTS
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.host import Host, Restoring, RuntimeConfig
 from eventlib.runtime.loop import TaskLoop
-from eventlib.runtime.parking import ParkedRetryRequested
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
 from eventlib.runtime.relay import Relay
 from eventlib.runtime.skipping import SkippedInput
@@ -226,5 +226,5 @@ async def prepare_own(log: EventLog, services: Sequence[Service], *, states: boo
     for service in services:
         found += [(service.changelog.name, decider.state) for decider in service.deciders if states]
         found += [(service.changelog.name, own) for own in (Positions, ParkedKey, SkippedInput)]
-        found += [(service.journal.name, JournalEntry), (service.control.name, ParkedRetryRequested)]
+        found += [(service.journal.name, JournalEntry), *((service.control.name, each) for each in REQUESTS)]
     await log.codec.prepare(found)

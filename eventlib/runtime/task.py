@@ -39,7 +39,7 @@ class Task:
         self.partition = partition
         self.state = state
         self.positions = positions
-        self.handling = Handling(service, partition, log, state)
+        self.handling = Handling(service, partition, log, state, code_version)
         self._log = log
         self._code_version = code_version
         self._sources = {name: speaker.source for name, speaker in self.handling.speakers.items()}

@@ -19,15 +19,35 @@ class Answer(NamedTuple):
     reason: str = ""
 
 
+class Edit(NamedTuple):
+    """Other data for the parked input with an id; it stands at `offset` on the control topic. `why` says who wants that, and why."""
+
+    offset: int
+    event_id: str
+    type: str
+    value: bytes
+    why: str
+
+
+class Discard(NamedTuple):
+    """The parked input, or effect, with an id is given up, by what stands at `offset` on the control topic."""
+
+    offset: int
+    event_id: str
+    why: str
+
+
 class Release(NamedTuple):
     """A request to handle a parked key again, with the parked records that wait; or to run a parked effect again.
 
-    `control` is the record that asks for it; None when somebody does it who owns the task for a moment.
+    `control` is the record that asks for it; None when somebody does it who owns the task for a moment. With an edit or
+    a discard it is about the one input that the rest waits behind: if that is another one by now, nothing is done.
     """
 
     control: Record | None
     waiting: Sequence[Record] = ()
     effect_id: str = ""
+    amendment: Edit | Discard | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eventlib.codec.port import UnknownSchema
-from eventlib.errors import EventlibError, OwnershipLost, Retryable
+from eventlib.errors import OwnershipLost, Retryable, UndecodableRecord
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, Reader, Record, TopicPartition
-from eventlib.runtime.parking import ParkedRetryRequested, waiting_behind
+from eventlib.runtime.control import amendment_in, edit_at, request_in
+from eventlib.runtime.parking import waiting_behind
 from eventlib.runtime.past import beginnings
-from eventlib.runtime.records import EFFECT
+from eventlib.runtime.records import EFFECT, ParkedKey
 from eventlib.runtime.relay import Relay
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Inputs, Passed, Release, Transaction
+from eventlib.runtime.transaction import Answer, Edit, Inputs, Passed, Release, Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -202,14 +203,20 @@ class Worker:
                 self._reader.wake()  # whoever waits there has something to do
 
     async def _release(self, control: Record) -> Release:
-        """Collect what a retry request is about: the parked inputs that wait, or a parked effect."""
+        """Collect what a request is about: the parked inputs that wait, or a parked effect."""
         try:
-            request = self._log.codec.decode(ParkedRetryRequested, control.value or b"")
-        except EventlibError as error:
-            _log.warning("control record %s is not a retry request: %s", control.event_id, error)
+            request = await request_in(control, self._log.codec)
+        except UndecodableRecord as error:
+            _log.warning("%s: nothing is done about it", error)
             return Release(control)
+        amendment = amendment_in(request, control.offset)
         parked = self.task.handling.parked.get(request.decider, request.key)
         if parked is None:
-            return Release(control, effect_id=request.key)
-        place = self.task.service.parked.name, self.task.partition
-        return Release(control, await waiting_behind(parked, place, self._log.port))
+            return Release(control, effect_id=request.key, amendment=amendment)
+        waiting = await waiting_behind(parked, (self.task.service.parked.name, self.task.partition), self._log.port)
+        return Release(control, waiting, amendment=amendment or await self._edited_before(parked))
+
+    async def _edited_before(self, parked: ParkedKey) -> Edit | None:
+        """Return the edit with which a key's first input was tried before."""
+        place = self.task.service.control.name, self.task.partition
+        return None if parked.edited < 0 else await edit_at(self._log, place, parked.edited)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from eventlib.codec.port import Codec
 from eventlib.log.port import Record
-from eventlib.runtime.parking import ParkedRetryRequested
+from eventlib.runtime.control import ParkedRetryRequested
 from eventlib.runtime.records import EFFECT, PARKED
 from eventlib.service import Service
 

@@ -15,7 +15,8 @@ from eventlib.foreign import Json, Text
 from eventlib.inspection.state import state_of
 from eventlib.log.port import Record
 from eventlib.replay import history
-from eventlib.runtime.parking import ParkedRetryRequested, parked_facts
+from eventlib.runtime.control import ParkedRetryRequested
+from eventlib.runtime.parking import parked_facts
 from eventlib.times import now_ms
 
 CLICKS = Topic("web.clicks", partitions=4)

@@ -22,7 +22,7 @@ from eventlib.replay.acts import (
     Stalled,
 )
 from eventlib.replay.journal import Only, TaskJournal
-from eventlib.runtime.parking import ParkedRetryRequested
+from eventlib.runtime.control import ParkedRetryRequested
 from eventlib.times import now_ms
 from tests.integration.test_runtime import (
     Ordered,

@@ -30,7 +30,8 @@ from eventlib import (
 )
 from eventlib.log.port import Record
 from eventlib.replay import replay
-from eventlib.runtime.parking import ParkedRetryRequested, parked_facts
+from eventlib.runtime.control import ParkedRetryRequested
+from eventlib.runtime.parking import parked_facts
 from eventlib.runtime.records import JournalEntry, ParkedKey
 from eventlib.store.memory import MemoryStores
 from eventlib.times import now_ms

@@ -1,0 +1,127 @@
+"""What was parked goes on: handled again as it is or with other data, or given up, all in one transaction."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from eventlib.decider import Decider
+from eventlib.errors import UndecodableRecord
+from eventlib.event import Event
+from eventlib.log.port import Record, key_text
+from eventlib.runtime.draft import Draft
+from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.parking import Failure, ParkedKeys, original_of
+from eventlib.runtime.records import ParkedKey, Step, effect_key
+from eventlib.runtime.saying import Speaker
+from eventlib.runtime.skipping import SkippedInputs
+from eventlib.runtime.state import TaskState
+from eventlib.runtime.transaction import Discard, Edit, Release
+
+
+class Handler(Protocol):
+    """Who handles inputs for a task: `Handling`."""
+
+    state: TaskState
+    parked: ParkedKeys
+    parked_topic: str
+    skips: SkippedInputs
+    inputs: InputReader
+    speakers: dict[str, Speaker]
+    draft: Draft
+
+    def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
+        """Pass over an input that somebody has decided not to have handled; False when nobody has."""
+
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
+        """Handle one input for one decider; return why it could not be, or None."""
+
+    def wait(self, parked: ParkedKey, record: Record, failure: Failure) -> None:
+        """Let a key wait from one of its inputs on."""
+
+
+def released(handler: Handler, release: Release) -> None:
+    """Handle what was parked again, until something cannot be handled again.
+
+    Guarantee: a key's inputs are handled in their order, each once; what is asked about an input that no longer stands
+    first changes nothing.
+    """
+    if release.waiting:
+        _Released(handler, release).go_on()
+    elif release.effect_id:
+        _release_effect(handler, release)
+
+
+def _release_effect(handler: Handler, release: Release) -> None:
+    request_id, amendment = release.effect_id, release.amendment
+    waits = handler.state.get(effect_key(request_id))
+    if waits is None or not waits.headers or isinstance(amendment, Edit):
+        return
+    decider_name, key = (waits.source or "").partition("/")[2], waits.subject or ""
+    if isinstance(amendment, Discard):
+        handler.state.put(effect_key(request_id), None)
+        act = Step("discard", decider=decider_name, key=key, detail=amendment.why, request=request_id)
+    else:
+        again = waits._replace(headers=())
+        handler.state.put(effect_key(request_id), again)
+        handler.draft.requested.append((again, None))
+        act = Step("release", decider=decider_name, key=key, request=request_id)
+    handler.draft.steps.act(act)
+
+
+class _Released:
+    """A key's inputs that wait, one after the other; the amendment is about the first one."""
+
+    def __init__(self, handler: Handler, release: Release) -> None:
+        self._handler = handler
+        self._waiting = release.waiting
+        self._amendment = release.amendment
+        facts, self._first = original_of(release.waiting[0])
+        self._decider = handler.speakers[facts["decider"]].decider
+        self._key = key_text(self._first)
+
+    def go_on(self) -> None:
+        amendment, handler = self._amendment, self._handler
+        if amendment is not None and (not self._first.topic or amendment.event_id != self._first.event_id):
+            return  # a deadline, which follows from the state; or another input that stands first by now
+        handler.parked.remove(self._decider.name, self._key)
+        handler.state.look_at_deadlines()
+        for position, parked in enumerate(self._waiting):
+            facts, record = original_of(parked)
+            if not record.topic:
+                continue  # a deadline: it falls due again by itself, now that its key goes on
+            failure = self._handle(parked, record, amendment if position == 0 else None)
+            if failure is not None:
+                edited = amendment.offset if isinstance(amendment, Edit) and position == 0 else -1
+                since_ms, count = int(facts["since_ms"]), len(self._waiting) - position
+                name = self._decider.name, self._key
+                handler.wait(ParkedKey(*name, parked.offset, count, since_ms, failure.reason, edited), record, failure)
+                return
+
+    def _handle(self, parked: Record, record: Record, amendment: Edit | Discard | None) -> Failure | None:
+        steps, event_id = self._handler.draft.steps, record.event_id
+        place, name = (self._handler.parked_topic, parked.offset), (self._decider.name, self._key)
+        match amendment:
+            case Discard(offset, why=why):
+                steps.act(Step("discard", *place, offset, *name, why, event_id))
+                return None
+            case Edit(offset, why=why):
+                steps.act(Step("edit", *place, offset, *name, why, event_id))
+            case None:
+                steps.act(Step("release", *place, parked.offset, *name))
+        if self._handler.skips.any and self._handler.is_skipped(record, [self._decider]):
+            return None
+        return self._decide(edited(record, amendment), record)
+
+    def _decide(self, shown: Record, record: Record) -> Failure | None:
+        """Handle what a record shows; an edited one as the input that it was, so that its caller can repeat it."""
+        try:
+            read, event = self._handler.inputs.read(shown)
+        except UndecodableRecord as error:
+            return Failure(error.reason)
+        if type(event) not in self._decider.handlers:
+            return None
+        return self._handler.decide(self._decider, self._key, read if shown is record else record, event)
+
+
+def edited(record: Record, edit: Edit | None) -> Record:
+    """Return a parked input with the data of an edit; it stands nowhere then, lest it is taken for what does."""
+    return record if edit is None else record._replace(offset=-1, type=edit.type, value=edit.value)
