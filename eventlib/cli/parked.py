@@ -1,6 +1,7 @@
-"""`eventlib parked`: what could not be handled, and again."""
+"""`eventlib parked list` and `show`: what could not be handled, and what waits."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from rich.table import Table
 from rich.text import Text
@@ -8,16 +9,32 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
-from eventlib.cli.person import user
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.parked import Parking, WaitingInput, parkings, request_retry, waiting_inputs
+from eventlib.inspection.parked import Parking, WaitingInput, Wanted, parkings, waiting_inputs
 from eventlib.log.port import key_text
 
 
-def print_list(place: Place, *, as_json: bool) -> None:
-    """Print a line for each parked key and effect."""
-    found = look(place, parkings)
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which of what is parked somebody means, as it was typed."""
+
+    services: Sequence[str] = ()
+    deciders: Sequence[str] = ()
+    reason: str | None = None
+
+    def of(self, log: EventLog) -> Wanted:
+        """Return what is meant on a log. Raises: WiringError for an unknown name; ContractError."""
+        return Wanted.of(log, self.services, self.deciders, self.reason)
+
+
+def print_list(place: Place, which: Which, *, as_json: bool) -> None:
+    """Print a line for each parked key and effect that is meant."""
+
+    async def listed(log: EventLog) -> list[Parking]:
+        return await parkings(log, wanted=which.of(log))
+
+    found = look(place, listed)
     if as_json:
         output.print_json(parking_json(parking) for parking in found)
         return
@@ -25,26 +42,31 @@ def print_list(place: Place, *, as_json: bool) -> None:
     if not found:
         console.print("Nothing is parked.")
         return
-    shown = output.table(
-        "service", "decider", "key", "since (UTC)", "waiting", "reason", right=["waiting"], whole=["since (UTC)"]
-    )
+    columns = ["service", "decider", "key", "since (UTC)", "waiting", "code", "reason"]
+    shown = output.table(*columns, right=["waiting"], whole=["since (UTC)", "code"])
     for each in found:
         waiting = str(each.waiting) if each.effect is None else "effect"
         reason = each.reason if each.effect is None else f"{each.effect}: {each.reason}"
-        cells = [each.service, each.decider, each.key, output.readable(each.since), waiting, reason]
+        since, code = output.readable(each.since), each.code_version[:8]
+        cells = [each.service, each.decider, each.key, since, waiting, code, output.printable(reason)]
         shown.add_row(*map(Text, cells))
     console.print(shown)
+    keys = [each for each in found if each.effect is None]
+    waits = output.counted(sum(each.waiting for each in keys), "input")
+    effects = len(found) - len(keys)
+    also = f", and {output.counted(effects, 'effect')}" if effects else ""
+    console.print(Text(f"{output.counted(len(keys), 'key')} with {waits}{also}", style="dim"))
 
 
 def print_waiting(place: Place, key: str, *, as_json: bool) -> None:
     """Print the inputs that wait behind a parked key."""
 
     async def waiting(log: EventLog) -> list[tuple[Parking, list[WaitingInput]]]:
-        found = _of_key(await parkings(log), key)
+        found = of_key(await parkings(log), key)
         return [(parking, await waiting_inputs(log, parking)) for parking in found]
 
     for number, (parking, inputs) in enumerate(look(place, waiting)):
-        lines = [_input_json(parking, each) for each in inputs]
+        lines = [waiting_json(parking, each) for each in inputs]
         if as_json:
             output.print_json(lines)
             continue
@@ -53,26 +75,8 @@ def print_waiting(place: Place, key: str, *, as_json: bool) -> None:
         _print_inputs(parking, lines)
 
 
-def request_retries(place: Place, wanted: tuple[str, str] | None, *, as_json: bool) -> None:
-    """Ask for a (decider, key) to be handled again, or for everything that is parked."""
-
-    async def requested(log: EventLog) -> list[tuple[Parking, int]]:
-        found = await parkings(log)
-        if wanted is not None:
-            decider = log.choreography.decider(wanted[0]).name
-            found = _of_key([parking for parking in found if parking.decider == decider], wanted[1])
-        return [(parking, (await request_retry(log, parking, user())).offset) for parking in found]
-
-    asked = look(place, requested)
-    if as_json:
-        output.print_json({**parking_json(parking), "requested_at_offset": offset} for parking, offset in asked)
-        return
-    for parking, _ in asked:
-        print(f"Asked {parking.service} to try {parking.effect or parking.decider} {parking.key} again.")
-    print("The services do it when they run." if asked else "Nothing is parked.")
-
-
-def _of_key(found: list[Parking], key: str) -> list[Parking]:
+def of_key(found: list[Parking], key: str) -> list[Parking]:
+    """Return what is parked under a key, or an id. Raises: ContractError when nothing is."""
     kept = [parking for parking in found if key in {parking.key, parking.id}]
     if not kept:
         raise ContractError(f"nothing is parked under {key!r}: `eventlib parked list` shows what is")
@@ -84,7 +88,8 @@ def parking_json(parking: Parking) -> dict[str, object]:
     return {**asdict(parking), "since": output.iso(parking.since)}
 
 
-def _input_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
+def waiting_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
+    """Return an input that waits as JSON has it: where it came from, and what is in it."""
     record, reading = waiting.record, waiting.reading
     line: dict[str, object] = {
         "service": parking.service,
@@ -97,6 +102,7 @@ def _input_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
         "type": record.type,
         "id": record.event_id,
         "reason": waiting.reason,
+        "edited": waiting.edited_by or None,
         "data": reading.value,
     }
     if reading.error is not None:
@@ -108,11 +114,17 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
     console = output.terminal()
     what = f"effect {parking.effect}" if parking.effect else f"{len(lines)} waiting"
     console.print(Text.assemble((f"{parking.decider} {parking.key}", "bold"), f"  {parking.service}, {what}"))
+    if parking.traceback:
+        code = f" in code {parking.code_version}" if parking.code_version else ""
+        console.print(Text(f"since {output.readable(parking.since)}{code}", style="dim"))
+        console.print(Text(parking.traceback.rstrip(), style="red"))
     for line in lines:
         grid = Table.grid(padding=(0, 2))
         place = f"{line['topic']}/{line['partition']}@{line['offset']}" if line["topic"] else "a deadline"
         content = line["bytes"] if "bytes" in line else output.json_line(line["data"]).decode()
         rows = {"from": f"{place}  {line['recorded_at']}", "id": line["id"], "reason": line["reason"]}
+        if line["edited"]:
+            rows["edited by"] = line["edited"]
         if line.get("error") not in (None, line["reason"]):
             rows["error"] = line["error"]
         rows["bytes" if "bytes" in line else "data"] = content

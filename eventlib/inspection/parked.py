@@ -1,23 +1,22 @@
-"""What a choreography's services could not handle: which keys and effects are parked, why, what waits; and again."""
+"""What a choreography's services could not handle: which keys and effects are parked, since when, why, what waits."""
 
+import re
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime
-from secrets import token_hex
 
-from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
-from eventlib.event import Position
 from eventlib.eventlog import EventLog
-from eventlib.identity import root_traceparent
 from eventlib.inspection.decoding import Reading, RecordReader
+from eventlib.inspection.notes import TaskNotes
 from eventlib.inspection.state import partition_of
-from eventlib.log.port import Record, key_text
-from eventlib.runtime.control import ParkedRetryRequested
+from eventlib.log.port import Record
+from eventlib.runtime.control import edit_at
 from eventlib.runtime.parking import is_waiting, original_of
-from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
+from eventlib.runtime.records import ParkedKey
+from eventlib.runtime.releasing import edited
 from eventlib.service import Service
-from eventlib.times import from_ms, now_ms
+from eventlib.times import from_ms
 
 _CHUNK = 2_000
 
@@ -26,7 +25,9 @@ _CHUNK = 2_000
 class Parking:
     """A key whose inputs wait for a person, or an effect that does (`effect` is its request's type, `id` its id).
 
-    `waiting` counts the inputs, `first` is the offset of the oldest one in the service's parked topic.
+    `waiting` counts the inputs, `first` is the offset of the oldest one in the service's parked topic. `code_version`
+    is that of the code that could not handle it, `traceback` where in it that was. `edited` is the offset on the control
+    topic of the edit with which the oldest one was tried last; -1: as it is.
     """
 
     service: str
@@ -39,125 +40,145 @@ class Parking:
     first: int = 0
     effect: str | None = None
     id: str | None = None
+    code_version: str = ""
+    traceback: str = ""
+    edited: int = -1
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What tells it from others: the service, and the decider with its key, or the effect's id."""
+        return self.service, "" if self.id else self.decider, self.id or self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which of what is parked is meant: of some services and deciders, and with a reason in which a pattern is found."""
+
+    services: Collection[str] = ()
+    deciders: Collection[str] = ()
+    reason: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, log: EventLog, services: Collection[str], deciders: Collection[str], reason: str | None) -> "Wanted":
+        """Return what somebody wants, as they said it. Raises: WiringError for an unknown name; ContractError."""
+        names = [log.choreography.service(name).name for name in services]
+        of_deciders = [log.choreography.decider(name).name for name in deciders]
+        try:
+            return cls(names, of_deciders, None if reason is None else re.compile(reason))
+        except re.error as error:
+            raise ContractError(f"{reason!r} is no regular expression: {error}") from error
+
+    def has(self, parking: Parking) -> bool:
+        """Tell whether something parked is meant."""
+        of_service = not self.services or parking.service in self.services
+        of_decider = not self.deciders or parking.decider in self.deciders
+        return of_service and of_decider and (self.reason is None or bool(self.reason.search(parking.reason)))
+
+
+ALL = Wanted()
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingInput:
     """One input that waits behind a parked key: where it came from, why it waits, and what is in it.
 
-    `record` is the input as it stood on its topic; a deadline has no topic.
+    `record` is the input as it stood on its topic; a deadline has no topic. `edited_by` says who has it handled with
+    other data, and why; `reading` has that.
     """
 
     record: Record
     reason: str
     reading: Reading
+    edited_by: str = ""
 
 
-async def parkings(log: EventLog, keys: Collection[str] | None = None) -> list[Parking]:
-    """Return everything that is parked, or what is parked under these keys; the oldest first."""
+async def parkings(log: EventLog, keys: Collection[str] | None = None, wanted: Wanted = ALL) -> list[Parking]:
+    """Return everything that is parked, or what is parked under these keys; the oldest first.
+
+    Cost: see `TaskNotes`.
+    """
+    services = [each for each in log.choreography.services if not wanted.services or each.name in wanted.services]
+    places = [
+        (service, partition)
+        for service in services
+        for partition in (range(service.partitions) if keys is None else {partition_of(service, key) for key in keys})
+    ]
+    notes = TaskNotes(log, places)
+    await notes.look()
+    found = await parkings_in(notes)
+    return [each for each in found if wanted.has(each) and (keys is None or each.key in keys)]
+
+
+async def parkings_in(notes: TaskNotes) -> list[Parking]:
+    """Return what is parked by what tasks have noted; the oldest first."""
     found = list[Parking]()
-    for service in log.choreography.services:
-        own = range(service.partitions)
-        for partition in own if keys is None else sorted({partition_of(service, key) for key in keys}):
-            for record in await _newest(log, service, partition):
-                parking = await _parking(log, service, record)
-                if keys is None or parking.key in keys:
-                    found.append(parking)
+    for service, partition in notes.tasks:
+        found += [_of_effect(service, partition, each) for each in notes.effects(service, partition)[1]]
+        found += [_of_key(service, partition, parked) for _, parked in await notes.parked(service, partition)]
     return sorted(found, key=lambda parking: (parking.since, parking.service, parking.decider, parking.key))
 
 
-async def waiting_inputs(log: EventLog, parking: Parking) -> list[WaitingInput]:
-    """Return the inputs that wait behind a parked key in order; for a parked effect, its request."""
+def _of_key(service: Service, partition: int, parked: ParkedKey) -> Parking:
+    return Parking(
+        service.name,
+        parked.decider,
+        parked.key,
+        partition,
+        from_ms(parked.since_ms),
+        parked.count,
+        parked.reason,
+        parked.first,
+        code_version=parked.code_version,
+        traceback=parked.traceback,
+        edited=parked.edited,
+    )
+
+
+def _of_effect(service: Service, partition: int, request: Record) -> Parking:
+    notes = {name: value.decode() for name, value in request.headers}
+    return Parking(
+        service.name,
+        (request.source or "").partition("/")[2],
+        request.subject or "",
+        partition,
+        from_ms(request.timestamp_ms),
+        1,
+        notes.get("parked_reason", ""),
+        effect=request.type,
+        id=request.event_id,
+        code_version=notes.get("parked_code", ""),
+    )
+
+
+async def waiting_inputs(log: EventLog, parking: Parking, limit: int | None = None) -> list[WaitingInput]:
+    """Return the inputs that wait behind a parked key in order, the first `limit` of them; of an effect, its request."""
     service = log.choreography.service(parking.service)
     reader = RecordReader(log)
     if parking.id is not None:
-        changes = await _newest(log, service, parking.partition)
-        requests = [record for record in changes if record.event_id == parking.id]
-        return [WaitingInput(r.record, parking.reason, r) for r in await reader.read(requests)]
+        notes = TaskNotes(log, [(service, parking.partition)])
+        await notes.look()
+        effects = [r for r in notes.effects(service, parking.partition)[1] if r.event_id == parking.id]
+        return [WaitingInput(r.record, parking.reason, r) for r in await reader.read(effects)]
     found = list[WaitingInput]()
-    async for records in _chunks(log, service.parked.name, parking.partition, parking.first):
-        kept = [record for record in records if is_waiting(record, parking.decider, parking.key)]
-        for reading in await reader.read(kept):
-            facts, record = original_of(reading.record)
-            found.append(WaitingInput(record, facts.get("reason", ""), reading))
+    most = parking.waiting if limit is None else min(limit, parking.waiting)
+    async for parked in _waiting(log, service, parking):
+        if len(found) == most:
+            break
+        facts, record = original_of(parked)
+        by, shown = "", parked
+        if not found and parking.edited >= 0:
+            edit = await edit_at(log, (service.control.name, parking.partition), parking.edited)
+            by, shown = edit.why, edited(parked, edit)
+        (reading,) = await reader.read([shown])
+        found.append(WaitingInput(record, parking.reason if not found else facts.get("reason", ""), reading, by))
     return found
 
 
-async def request_retry(log: EventLog, parking: Parking, by: str) -> Position:
-    """Ask the parking's service to handle it again, in order; it does so as soon as it runs.
-
-    Guarantee: each request is handled once; one about something that is not parked any more changes nothing.
-    """
-    service = log.choreography.service(parking.service)
-    request = ParkedRetryRequested(parking.decider, parking.id or parking.key, by)
-    await log.codec.prepare([(service.control.name, ParkedRetryRequested)])
-    event_id, now = token_hex(16), now_ms()
-    record = Record(
-        topic=service.control.name,
-        partition=parking.partition,
-        offset=-1,
-        timestamp_ms=now,
-        key=parking.key.encode(),
-        value=log.codec.encode(request),
-        id=event_id,
-        type=ParkedRetryRequested.__name__,
-        source="outside",
-        subject=parking.key,
-        correlation_id=event_id,
-        traceparent=root_traceparent(event_id),
-    )
-    (offset,) = await log.port.append([record])
-    return Position(record.topic, record.partition, offset, from_ms(now))
-
-
-async def _newest(log: EventLog, service: Service, partition: int) -> list[Record]:
-    """Return the newest record of each parked key and parked effect on a changelog."""
-    newest: dict[bytes, Record] = {}
-    prefixes = (PARKED.encode(), EFFECT.encode())
-    async for records in _chunks(log, service.changelog.name, partition, 0):
-        for record in records:
-            key = record.key
-            if key is None or not key.startswith(prefixes):
-                continue
-            if record.value is None or (key.startswith(prefixes[1]) and not _stall_reason(record)):
-                newest.pop(key, None)
-            else:
-                newest[key] = record
-    return list(newest.values())
-
-
-async def _parking(log: EventLog, service: Service, record: Record) -> Parking:
-    place = record.partition
-    if key_text(record).startswith(EFFECT):
-        return Parking(
-            service.name,
-            (record.source or "").partition("/")[2],
-            record.subject or "",
-            place,
-            from_ms(record.timestamp_ms),
-            1,
-            _stall_reason(record),
-            effect=record.type,
-            id=record.event_id,
-        )
-    parked = await _decoded(log, record)
-    since = from_ms(parked.since_ms)
-    return Parking(service.name, parked.decider, parked.key, place, since, parked.count, parked.reason, parked.first)
-
-
-async def _decoded(log: EventLog, record: Record) -> ParkedKey:
-    try:
-        return await log.codec.known(lambda: log.codec.decode(ParkedKey, record.value or b""))
-    except UnknownSchema as error:
-        raise ContractError(f"a note about a parked key cannot be read: {error}") from error
-
-
-async def _chunks(log: EventLog, topic: str, partition: int, first: int) -> AsyncIterator[list[Record]]:
-    offset = max(first, await log.port.start(topic, partition))
-    while records := await log.port.read(topic, partition, offset, _CHUNK):
+async def _waiting(log: EventLog, service: Service, parking: Parking) -> AsyncIterator[Record]:
+    place = service.parked.name, parking.partition
+    offset = max(parking.first, await log.port.start(*place))
+    while records := await log.port.read(*place, offset, _CHUNK):
         offset = records[-1].offset + 1
-        yield records
-
-
-def _stall_reason(record: Record) -> str:
-    return next((value.decode() for name, value in record.headers if name == "parked_reason"), "")
+        for record in records:
+            if is_waiting(record, parking.decider, parking.key):
+                yield record

@@ -108,7 +108,7 @@ class Again:
                     self._claimed((source, step.key, step.request), step.request, step.decider)
                 case "discard" if step.topic:
                     self._parked.discard((step.decider, step.key))
-                case "stall" | "release" | "discard":
+                case "stall" | "release" | "discard" | "refuse":
                     pass
                 case _:
                     await self._acted(step)

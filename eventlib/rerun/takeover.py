@@ -139,7 +139,11 @@ class Takeover:
             if request is not None and (before is None or is_other):
                 if not request.headers:
                     self.requested += 1
-                    request = request if self._runs_effects else stalled(request, self._reason())
+                    request = (
+                        request
+                        if self._runs_effects
+                        else stalled(request, self._reason(), self._rerun.host.code_version)
+                    )
                 yield self._placed(effect_key(request.event_id), request)
 
     def _reason(self) -> str:

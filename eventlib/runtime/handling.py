@@ -44,7 +44,7 @@ class Handling:
     def __init__(self, service: Service, partition: int, log: EventLog, state: TaskState, code_version: str) -> None:
         self.state = state
         self.partition = partition
-        self.parked_topic = service.parked.name
+        self.parked_topic, self.control_topic = service.parked.name, service.control.name
         self.parked = ParkedKeys(state, log.codec)
         self.skips = SkippedInputs(state, log.codec)
         self.inputs = InputReader(log, service)
@@ -144,7 +144,7 @@ class Handling:
         self.draft.steps.act(Step("answer", decider=decider.name, key=key, request=answer.request_id))
 
     def _stall(self, pending: Record, decider: Decider[Any], reason: str) -> None:
-        self.state.put(effect_key(pending.event_id), stalled(pending, reason))
+        self.state.put(effect_key(pending.event_id), stalled(pending, reason, self._code_version))
         self.draft.steps.act(_stall(pending, decider, reason))
 
     def pass_deadlines(self, due_ms: int) -> None:
@@ -221,7 +221,7 @@ class Handling:
             self.state.put(effect_key(record.event_id), pending)
             return
         reason = reason_of(past_of(record.headers))
-        self.state.put(effect_key(record.event_id), stalled(pending, reason))
+        self.state.put(effect_key(record.event_id), stalled(pending, reason, self._code_version))
         self.draft.steps.act(_stall(record, decider, reason))
 
 
@@ -230,9 +230,9 @@ def body_hash(record: Record) -> str:
     return blake2b(record.value or b"", digest_size=8).hexdigest()
 
 
-def stalled(pending: Record, reason: str) -> Record:
-    """Return a pending effect as one that is parked."""
-    return pending._replace(headers=(("parked_reason", reason.encode()),))
+def stalled(pending: Record, reason: str, code_version: str) -> Record:
+    """Return a pending effect as one that is parked, by code of a version."""
+    return pending._replace(headers=(("parked_reason", reason.encode()), ("parked_code", code_version.encode())))
 
 
 def _stall(request: Record, decider: Decider[Any], reason: str) -> Step:

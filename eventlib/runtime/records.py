@@ -59,8 +59,8 @@ class Step:
     of a run, a release, an edit, or a deadline. `key` is the decider's, `request` the id of an effect's request.
     What people did on purpose, with who and why in detail: `edit` (a release of first in the parked topic, with the data
     that the edit at last of the control topic has), `discard` (what stands at first in the parked topic was not handled,
-    and will not be; without a topic, an effect was given up), both with the id of what was parked as `request`; `skip`
-    (the input whose id `request` is will be dropped),
+    and will not be; without a topic, an effect was given up), `refuse` (what was asked for, at first of the control topic, was not
+    done), all with the id of what was parked as `request`; `skip` (the input whose id `request` is will be dropped),
     `reset` (the task was at first of a topic, and goes on at last), `switch` (the task has taken over the states of a
     rerun, as its changelog, the topic, has them at its end).
     """

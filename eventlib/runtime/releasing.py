@@ -23,6 +23,7 @@ class Handler(Protocol):
     state: TaskState
     parked: ParkedKeys
     parked_topic: str
+    control_topic: str
     skips: SkippedInputs
     inputs: InputReader
     speakers: dict[str, Speaker]
@@ -81,7 +82,9 @@ class _Released:
     def go_on(self) -> None:
         amendment, handler = self._amendment, self._handler
         if amendment is not None and (not self._first.topic or amendment.event_id != self._first.event_id):
-            return  # a deadline, which follows from the state; or another input that stands first by now
+            # A deadline, which follows from the state; or another input that stands first by now.
+            self._refuse(amendment)
+            return
         handler.parked.remove(self._decider.name, self._key)
         handler.state.look_at_deadlines()
         for position, parked in enumerate(self._waiting):
@@ -95,6 +98,14 @@ class _Released:
                 name = self._decider.name, self._key
                 handler.wait(ParkedKey(*name, parked.offset, count, since_ms, failure.reason, edited), record, failure)
                 return
+
+    def _refuse(self, amendment: Edit | Discard) -> None:
+        if amendment.offset >= 0:  # in a run beside the service nobody waits for an answer
+            place, name = (
+                (self._handler.control_topic, amendment.offset, amendment.offset),
+                (self._decider.name, self._key),
+            )
+            self._handler.draft.steps.act(Step("refuse", *place, *name, _NOT_FIRST, amendment.event_id))
 
     def _handle(self, parked: Record, record: Record, amendment: Edit | Discard | None) -> Failure | None:
         steps, event_id = self._handler.draft.steps, record.event_id
@@ -120,6 +131,9 @@ class _Released:
         if type(event) not in self._decider.handlers:
             return None
         return self._handler.decide(self._decider, self._key, read if shown is record else record, event)
+
+
+_NOT_FIRST = "another input stands first"
 
 
 def edited(record: Record, edit: Edit | None) -> Record:

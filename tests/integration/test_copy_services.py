@@ -13,8 +13,9 @@ from eventlib.broker import Cluster
 from eventlib.copying.copying import Copying
 from eventlib.copying.source import held
 from eventlib.event import Meta
-from eventlib.inspection.parked import parkings, request_retry, waiting_inputs
+from eventlib.inspection.parked import parkings, waiting_inputs
 from eventlib.inspection.state import state_of
+from eventlib.inspection.unparking import request_retry
 from eventlib.log.kafka.incoming import Incoming
 from eventlib.replay import replay
 from eventlib.store.memory import MemoryStores

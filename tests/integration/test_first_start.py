@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from eventlib import Choreography, EventLog, Publication, Runtime, open_log
-from eventlib.inspection.parked import Parking, parkings, request_retry
+from eventlib.inspection.parked import Parking, parkings
+from eventlib.inspection.unparking import request_retry
 from eventlib.log.port import Record
 from eventlib.runtime.past import MARK
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions

@@ -10,7 +10,8 @@ import pytest
 from eventlib import Choreography, EventLog, Publication, Runtime, WiringError, open_log
 from eventlib.decider import Decider
 from eventlib.errors import ContractError
-from eventlib.inspection.parked import parkings, request_retry
+from eventlib.inspection.parked import parkings
+from eventlib.inspection.unparking import request_retry
 from eventlib.replay import history
 from eventlib.replay.changes import Change
 from eventlib.replay.moments import state_at

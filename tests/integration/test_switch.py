@@ -10,8 +10,9 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.errors import ContractError, OwnershipLost
-from eventlib.inspection.parked import parkings, request_retry, waiting_inputs
+from eventlib.inspection.parked import parkings, waiting_inputs
 from eventlib.inspection.state import state_of
+from eventlib.inspection.unparking import request_retry
 from eventlib.log.port import Claim, Record
 from eventlib.replay import history, replay, state_at
 from eventlib.rerun import known

@@ -12,7 +12,8 @@ import pytest
 
 from eventlib import Event, Publication, Runtime, open_log, times
 from eventlib.decider import Decider
-from eventlib.inspection.parked import parkings, request_retry
+from eventlib.inspection.parked import parkings
+from eventlib.inspection.unparking import request_retry
 from eventlib.log.port import Record
 from services import shop
 from services.order.events import CancelSubmitted, OrderCancelRequested, OrderLine, OrderSubmitted
@@ -33,7 +34,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_ms = -2 * A_DAY_MS
-        for reader in ("runtime.loop", "eventlog", "inspection.parked"):
+        for reader in ("runtime.loop", "eventlog", "inspection.unparking"):
             monkeypatch.setattr(f"eventlib.{reader}.now_ms", self)
 
     def __call__(self) -> int:

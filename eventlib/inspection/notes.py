@@ -1,0 +1,119 @@
+"""What tasks have noted for themselves beside states: where they are, what is parked, which effects are pending.
+
+The newest of it is looked up in the local stores of this machine where there are any, and only what came since is read
+from the changelogs; so a look costs next to nothing beside a log on this machine. Elsewhere the first look reads the
+changelogs, and the next ones what is new.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from eventlib.codec.port import UnknownSchema
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import TOMBSTONES_KEPT, Record, key_text
+from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, ParkedKey, Positions, unpack
+from eventlib.service import Service
+from eventlib.store.sqlite_reading import kept_in
+from eventlib.times import now_ms
+
+T = TypeVar("T")
+
+_NOTES = (PARKED, EFFECT, POSITION_KEY)
+_CHUNK = 2_000
+_FRESH_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
+
+
+class TaskNotes:
+    """The notes of some tasks: of all of a choreography's, unless fewer are named.
+
+    `records_read` counts the changelog records that the looks so far have cost.
+    """
+
+    def __init__(self, log: EventLog, tasks: Iterable[tuple[Service, int]] | None = None) -> None:
+        every = [(service, p) for service in log.choreography.services for p in range(service.partitions)]
+        self.tasks = every if tasks is None else [*tasks]
+        self.records_read = 0
+        self._log = log
+        self._next: dict[tuple[str, int], int] = {}
+        self._newest: dict[tuple[str, int], dict[str, Record]] = {}
+
+    async def look(self) -> None:
+        """Take in what was noted since the last look, or by now."""
+        there = await self._log.port.topics()
+        for service, partition in self.tasks:
+            if service.changelog.name in there:
+                await self._look_at(service, partition)
+
+    def of(self, service: Service, partition: int, prefix: str) -> list[Record]:
+        """Return a task's newest notes whose keys begin with a prefix, the oldest first."""
+        notes = self._newest.get((service.name, partition), {})
+        found = [record for key, record in notes.items() if key.startswith(prefix)]
+        return sorted(found, key=lambda record: record.timestamp_ms)
+
+    async def positions(self, service: Service, partition: int) -> Positions | None:
+        """Return where a task is; None when it has never run."""
+        found = self.of(service, partition, POSITION_KEY)
+        return await decoded(self._log, Positions, found[0]) if found else None
+
+    async def parked(self, service: Service, partition: int) -> list[tuple[Record, ParkedKey]]:
+        """Return a task's parked keys."""
+        return [(record, await decoded(self._log, ParkedKey, record)) for record in self.of(service, partition, PARKED)]
+
+    def effects(self, service: Service, partition: int) -> tuple[list[Record], list[Record]]:
+        """Return the requests of a task's effects: those that are pending, and those that are parked."""
+        found = self.of(service, partition, EFFECT)
+        return [each for each in found if not each.headers], [each for each in found if each.headers]
+
+    def _begin(self, service: Service, partition: int) -> tuple[int, dict[str, Record]]:
+        path = store_of(self._log, service)
+        kept = None if path is None else kept_in(path, partition, self._log.port.log_id, now_ms() - _FRESH_MS, _NOTES)
+        if kept is None:
+            return 0, {}
+        topic = service.changelog.name
+        notes = {
+            key: unpack(key, value)._replace(topic=topic, partition=partition) for key, value in kept.values.items()
+        }
+        return kept.checkpoint, notes
+
+    async def _look_at(self, service: Service, partition: int) -> None:
+        task, place = (service.name, partition), (service.changelog.name, partition)
+        if task not in self._next:
+            first, self._newest[task] = self._begin(service, partition)
+            self._next[task] = first if first <= await self._log.port.end(*place) else 0
+            if not self._next[task]:
+                self._newest[task] = {}
+        offset, notes = max(self._next[task], await self._log.port.start(*place)), self._newest[task]
+        while records := await self._log.port.read(*place, offset, _CHUNK):
+            offset = records[-1].offset + 1
+            self.records_read += len(records)
+            for record in records:
+                key = record.key or b""
+                if not key.startswith(_NOTES_BYTES):
+                    continue
+                notes.pop(name := key_text(record), None)
+                if record.value is not None:
+                    notes[name] = record
+        self._next[task] = offset
+
+
+_NOTES_BYTES = tuple(prefix.encode() for prefix in _NOTES)
+
+
+def store_of(log: EventLog, service: Service) -> Path | None:
+    """Return the file with a service's local stores where a look at it is cheap: beside an SQLite log."""
+    scheme, found, path = log.port.url.partition(":///")
+    return Path(f"{path}.state", f"{service.name}.db") if found and scheme == "sqlite" else None
+
+
+async def decoded(log: EventLog, kind: type[T], record: Record) -> T:
+    """Return what is in a note, after learning its schema if it is new. Raises: ContractError."""
+    try:
+        return log.codec.decode(kind, record.value or b"")
+    except UnknownSchema:
+        await log.codec.refresh()
+    try:
+        return log.codec.decode(kind, record.value or b"")
+    except UnknownSchema as error:
+        raise ContractError(f"a note of a task cannot be read: {error}") from error
