@@ -69,7 +69,7 @@ def parked_facts(parked: Record) -> dict[str, str]:
 
 def is_waiting(parked: Record, decider: str, key: str) -> bool:
     """Tell whether a parked record belongs to a key of a decider."""
-    return parked_facts(parked)["decider"] == decider and key_text(parked) == key
+    return key_text(parked) == key and parked_facts(parked)["decider"] == decider
 
 
 async def waiting_behind(parked: ParkedKey, place: TopicPartition, log: Log) -> list[Record]:

@@ -14,12 +14,12 @@ from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, Reader, Record, TopicPartition
 from eventlib.runtime.control import amendment_in, edit_at, request_in
-from eventlib.runtime.parking import waiting_behind
 from eventlib.runtime.past import beginnings
 from eventlib.runtime.records import EFFECT, ParkedKey
 from eventlib.runtime.relay import Relay
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Edit, Inputs, Passed, Release, Transaction
+from eventlib.runtime.waiting import WaitingInputs
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class Worker:
         self._start_effect = start_effect
         self._most_skipped = skipped_inputs
         self._skipped = 0
+        self._waiting = WaitingInputs(log.port, (task.service.parked.name, task.partition))
         self._reader: Reader | None = None
         self._barrier: tuple[int, Mapping[TopicPartition, int]] | None = None
 
@@ -96,6 +97,7 @@ class Worker:
         if self.inbox and self.inbox[0].topic == self.task.service.control.name:
             await self._commit(Inputs(now_ms, release=await self._release(self.inbox[0])))
             return
+        self._waiting.forget()
         records = self._before_control()
         due_ms = await self._due(now_ms, len(records) == len(self.inbox))
         if records or self.answers or due_ms is not None:
@@ -213,8 +215,9 @@ class Worker:
         parked = self.task.handling.parked.get(request.decider, request.key)
         if parked is None:
             return Release(control, effect_id=request.key, amendment=amendment)
-        waiting = await waiting_behind(parked, (self.task.service.parked.name, self.task.partition), self._log.port)
-        return Release(control, waiting, amendment=amendment or await self._edited_before(parked))
+        return Release(
+            control, await self._waiting.behind(parked), amendment=amendment or await self._edited_before(parked)
+        )
 
     async def _edited_before(self, parked: ParkedKey) -> Edit | None:
         """Return the edit with which a key's first input was tried before."""

@@ -68,13 +68,13 @@ async def check(url: str, keys: int) -> None:
         assert report.same, report.first
 
 
-def retried_while_killed(url: str, keys: int, state_dir: Path) -> None:
-    """Let two retry everything at once, while the services are killed twice, and one of the two once."""
+def retried_while_killed(url: str, keys: int, state_dir: Path, kills: int) -> None:
+    """Let two retry everything at once, while the services are killed so often, and one of the two once."""
     environment = {"EVENTLIB_STATE_DIR": str(state_dir)}
-    some = str(keys * (BEHIND + 1) // 3)
+    some = str(keys * (BEHIND + 1) // (kills + 1))
     retry = ["parked", "retry", "--all", "--reason-matches", "no rate", "--json", "--wait", "60"]
     with process(url, environment, *retry) as one, process(url, environment, *retry) as two:
-        for _ in range(2):
+        for _ in range(kills):
             with process(url, {**environment, DIES_AT: some}, "run") as services:
                 assert services.wait(PATIENCE_S) == -signal.SIGKILL
             one.kill()
@@ -85,17 +85,18 @@ def retried_while_killed(url: str, keys: int, state_dir: Path) -> None:
                 assert {json.loads(line)["outcome"] for line in out.splitlines()} <= {"handled"}
 
 
-def many(url: str, keys: int, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def many(url: str, size: tuple[int, int], state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, kills = size
     monkeypatch.setenv(BUG, "1")
     asyncio.run(park(url, keys, state_dir))
     monkeypatch.delenv(BUG)
-    retried_while_killed(url, keys, state_dir)
+    retried_while_killed(url, keys, state_dir, kills)
     asyncio.run(check(url, keys))
 
 
 def test_a_thousand_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    many(f"sqlite:///{tmp_path}/log.db", 1_000, tmp_path / "state", monkeypatch)
+    many(f"sqlite:///{tmp_path}/log.db", (1_000, 2), tmp_path / "state", monkeypatch)
 
 
 def test_some_keys_on_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker: Cluster) -> None:
-    many(f"{broker.url}/?prefix={token_hex(4)}.", 40, tmp_path / "state", monkeypatch)
+    many(f"{broker.url}/?prefix={token_hex(4)}.", (40, 1), tmp_path / "state", monkeypatch)

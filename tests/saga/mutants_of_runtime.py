@@ -11,12 +11,13 @@ from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.port import Claim, Record
 from eventlib.runtime.course import Course
 from eventlib.runtime.entry import Memory
-from eventlib.runtime.parking import ParkedKeys, waiting_behind
-from eventlib.runtime.records import EFFECT, POSITION_KEY
+from eventlib.runtime.parking import ParkedKeys
+from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
 from eventlib.runtime.saying import Speaker, Turn
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
+from eventlib.runtime.waiting import WaitingInputs
 from eventlib.runtime.worker import Worker
 from tests.saga.mutant import Mutant
 
@@ -124,10 +125,12 @@ def parked_keys_are_overtaken(patch: pytest.MonkeyPatch) -> None:
 
 
 def parked_inputs_come_back_in_another_order(patch: pytest.MonkeyPatch) -> None:
-    async def backwards(*place: Any) -> Sequence[Record]:
-        return [*reversed(await waiting_behind(*place))]
+    right = WaitingInputs.behind
 
-    patch.setattr("eventlib.runtime.worker.waiting_behind", backwards)
+    async def backwards(inputs: WaitingInputs, parked: ParkedKey) -> Sequence[Record]:
+        return [*reversed(await right(inputs, parked))]
+
+    patch.setattr(WaitingInputs, "behind", backwards)
 
 
 def a_refused_append_leaves_its_changes(patch: pytest.MonkeyPatch) -> None:
