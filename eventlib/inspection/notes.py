@@ -110,10 +110,6 @@ def store_of(log: EventLog, service: Service) -> Path | None:
 async def decoded(log: EventLog, kind: type[T], record: Record) -> T:
     """Return what is in a note, after learning its schema if it is new. Raises: ContractError."""
     try:
-        return log.codec.decode(kind, record.value or b"")
-    except UnknownSchema:
-        await log.codec.refresh()
-    try:
-        return log.codec.decode(kind, record.value or b"")
+        return await log.codec.known(lambda: log.codec.decode(kind, record.value or b""))
     except UnknownSchema as error:
         raise ContractError(f"a note of a task cannot be read: {error}") from error

@@ -69,11 +69,7 @@ def read_request(record: Record, codec: Codec) -> Request:
 async def request_in(record: Record, codec: Codec) -> Request:
     """Return what somebody asks for, after learning its schema if it is new. Raises: UndecodableRecord."""
     try:
-        return read_request(record, codec)
-    except UnknownSchema:  # somebody with a newer version has asked
-        await codec.refresh()
-    try:
-        return read_request(record, codec)
+        return await codec.known(lambda: read_request(record, codec))  # somebody with a newer version may have asked
     except UnknownSchema as error:
         raise undecodable(record, str(error)) from error
 
