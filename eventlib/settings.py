@@ -10,6 +10,7 @@
 | EVENTLIB_REGISTRY_CA | a file with the certificates that the registry is trusted by |
 | EVENTLIB_AUTO_REGISTER | whether new schemas are registered by themselves: on in the log, off with a registry |
 | EVENTLIB_BATCH … | the fields of `eventlib.RuntimeConfig`, in capitals |
+| EVENTLIB_SCHEMAS_… | the fields of `eventlib.registry.server.options.SchemasOptions`, for `eventlib schemas serve` |
 | EVENTLIB_KAFKA_… | the fields of `eventlib.log.kafka.options.KafkaOptions`, for logs at kafka://… |
 """
 
@@ -21,6 +22,7 @@ from pydantic import create_model
 from eventlib.codec.options import RegistryOptions
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.registry.server.options import SchemasOptions
 from eventlib.runtime import RuntimeConfig
 from eventlib.variables import Variables, read_settings
 
@@ -42,8 +44,12 @@ def _fields() -> dict[str, Any]:
 
 # RuntimeConfig's fields as variables: their types, bounds and defaults stand there, and only there.
 _RuntimeSettings = create_model("_RuntimeSettings", __base__=Variables, **_fields())
-_OTHERS = [*RegistryOptions.model_fields, *(f"kafka_{name}" for name in KafkaOptions.model_fields)]
-"""What is read where a log is opened."""
+_OTHERS = [
+    *RegistryOptions.model_fields,
+    *(f"kafka_{name}" for name in KafkaOptions.model_fields),
+    *(f"schemas_{name}" for name in SchemasOptions.model_fields),
+]
+"""What is read where a log is opened, and where schemas are served."""
 
 
 def eventlib_settings(**given: Any) -> EventlibSettings:

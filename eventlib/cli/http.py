@@ -3,8 +3,10 @@
 import asyncio
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
@@ -16,13 +18,27 @@ _GRACE_S = 5
 _LOOK_S = 0.01
 
 
-class Listening:
-    """A socket that waits for connections, bound before anything else is opened."""
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A certificate and its key, as paths of PEM files."""
 
-    def __init__(self, place: str) -> None:
-        self._socket = _bound(place)
+    certificate: str
+    key: str
+    key_password: str | None = None
+
+
+class Listening:
+    """A socket that waits for connections, bound before anything else is opened; `option` is what has named its place.
+
+    Raises: WiringError when nothing can listen there, or a certificate cannot be used.
+    """
+
+    def __init__(self, place: str, *, option: str = "--http", tls: Tls | None = None) -> None:
+        self._tls = _tls_options(tls)
+        self._socket = _bound(place, option)
         host, port = self._socket.getsockname()[:2]
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     @asynccontextmanager
     async def serve(self, app: Any) -> AsyncIterator["asyncio.Task[None]"]:
@@ -32,7 +48,13 @@ class Listening:
         Raises: WiringError when the app does not start.
         """
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=_GRACE_S
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=_GRACE_S,
+            **self._tls,
         )
         server = _Server(config)
         serving = asyncio.create_task(_serve(server, self._socket), name="http")
@@ -68,16 +90,29 @@ async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
         raise WiringError("the HTTP app did not start; what it has logged says why") from error
 
 
-def _bound(place: str) -> socket.socket:
+def _tls_options(tls: Tls | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or error
+        raise WiringError(f"TLS with {tls.certificate} and {tls.key}: they cannot be used ({reason})") from error
+    return {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key, "ssl_keyfile_password": tls.key_password}
+
+
+def _bound(place: str, option: str) -> socket.socket:
     host, _, port = place.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or DEFAULT_HOST
     if not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004  the largest port
-        raise WiringError(f"--http {place}: expected a port or HOST:PORT, for example 8000 or 0.0.0.0:8000")
+        raise WiringError(f"{option} {place}: expected a port or HOST:PORT, for example 8000 or 0.0.0.0:8000")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, int(port)), family=family, backlog=2_048)
     except OSError as error:
-        raise WiringError(f"--http {place}: nothing can listen there ({error.strerror}); name another port") from error
+        raise WiringError(
+            f"{option} {place}: nothing can listen there ({error.strerror}); name another port"
+        ) from error
     # For its connections too: asyncio does it only for sockets that were made with a protocol's number, and without it
     # an answer's body waits 40 ms for the client to acknowledge its head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

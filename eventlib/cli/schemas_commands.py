@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 
 from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.registry_commands import serve
 from eventlib.cli.typed import Command, Group
 
 schemas = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Check the contracts of events and states, and register them."
+    cls=Group, no_args_is_help=True, help="Check the contracts of events and states, register them, and serve them."
 )
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="An event's or a state's name, or its subject.")]
@@ -143,3 +144,6 @@ def level(
     from eventlib.cli.schemas import print_level
 
     print_level(Place.of(context, app, log), name, level)
+
+
+schemas.command(cls=Command)(serve)

@@ -1,0 +1,51 @@
+"""Serves the schema registry until it is stopped."""
+
+import asyncio
+import signal
+import sys
+from typing import Any
+
+from eventlib.cli.http import Listening, Tls
+from eventlib.log.open import open_port
+from eventlib.registry.server.app import make_app
+from eventlib.registry.server.options import SchemasOptions
+from eventlib.registry.server.service import open_service
+
+
+def serve_schemas(url: str, options: SchemasOptions) -> None:
+    """Serve until SIGINT or SIGTERM. Raises: WiringError when nothing can listen there; what the log raises."""
+    tls = None
+    if options.certificate is not None and options.key is not None:
+        password = options.key_password
+        tls = Tls(options.certificate, options.key, None if password is None else password.get_secret_value())
+    listening = Listening(options.port, option="--port", tls=tls)
+    try:
+        asyncio.run(_serve(url, options, listening))
+    finally:
+        listening.close()
+
+
+async def _serve(url: str, options: SchemasOptions, listening: Listening) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stopped = asyncio.create_task(stop.wait())
+    own = str(options.address or listening.url).rstrip("/")
+    log = await open_port(url)
+    try:
+        async with open_service(log, options, own) as service, listening.serve(make_app(service)) as serving:
+            sys.stderr.write(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}\n")
+            sys.stderr.flush()
+            ends: set[asyncio.Future[Any]] = {stopped, serving, service.failed}
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+    finally:
+        stopped.cancel()
+        await log.close()
+
+
+def _warning(options: SchemasOptions, url: str) -> str:
+    if options.has_users and url.startswith("http:") and "127.0.0.1" not in url:
+        return "; passwords come over it in the clear: set EVENTLIB_SCHEMAS_CERTIFICATE and _KEY"
+    return "" if options.has_users else "; everybody may write: set EVENTLIB_SCHEMAS_WRITERS to say who"

@@ -1,0 +1,1 @@
+"""The registry as a server: Confluent's REST API over HTTP."""

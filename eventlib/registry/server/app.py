@@ -1,0 +1,111 @@
+"""The server's application: Confluent's REST API, v1."""
+
+from fastapi import FastAPI, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from eventlib.registry.refusals import Refused
+from eventlib.registry.server.answers import MEDIA_TYPES, Answer, answer_errors, error_answer
+from eventlib.registry.server.compatibility import compatibility_router
+from eventlib.registry.server.config import config_router
+from eventlib.registry.server.mode import mode_router
+from eventlib.registry.server.schemas import schemas_router
+from eventlib.registry.server.service import Service
+from eventlib.registry.server.subjects import subjects_router, versions_router
+
+LARGEST_BODY = 2_500_000
+"""Bytes of a request's body: a schema may have a million, and twice as many when JSON escapes it."""
+
+
+def make_app(service: Service) -> FastAPI:
+    """Return the application of one instance."""
+    app = FastAPI(
+        title="Schema registry",
+        description="Schemas and their versions, kept on the log. It speaks the Confluent Schema Registry's REST API.",
+        version="1",
+        default_response_class=Answer,
+    )
+    for make in (schemas_router, subjects_router, versions_router, config_router, mode_router, compatibility_router):
+        app.include_router(make(service))
+
+    @app.get("/")
+    async def root() -> Answer:
+        """Tell that the server runs."""
+        return Answer({})
+
+    @app.get("/contexts")
+    async def contexts() -> Answer:
+        """List the contexts: there is the default one."""
+        return Answer(["."])
+
+    answer_errors(app)
+    app.add_middleware(_Gate, service=service)
+    return app
+
+
+class _Gate:
+    """Stands before every request: who may come, how large its body may be, and which form its answer has."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._access = service.access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # A subject may have a slash in it, as %2F: routes go by the path as it was sent.
+        scope["path"] = _routed(scope)
+        request = Request(scope, receive)
+        form = _form(request.headers.get("accept", "*/*"))
+        answer = _answering(send, form)
+        try:
+            self._access.check(request)
+            declared = request.headers.get("content-length", "0")
+            if not declared.isdecimal() or int(declared[:20]) > LARGEST_BODY:
+                raise _TOO_LARGE
+            await self._app(scope, _counting(receive), answer)
+        except Refused as error:
+            headers = {"WWW-Authenticate": 'Basic realm="schemas"'} if error.status == 401 else None  # noqa: PLR2004  HTTP's
+            await error_answer(error, headers)(scope, receive, answer)
+
+
+_TOO_LARGE = Refused(413, 413, f"HTTP 413: the body may have at most {LARGEST_BODY:,} bytes")
+
+
+def _routed(scope: Scope) -> str:
+    raw = scope.get("raw_path") or scope["path"].encode()
+    path = raw.partition(b"?")[0].decode("ascii", "replace")
+    return path.rstrip("/") or "/"
+
+
+def _form(accept: str) -> str:
+    wanted = {each.partition(";")[0].strip().lower() for each in accept.split(",")}
+    return next((each for each in MEDIA_TYPES if each in wanted), MEDIA_TYPES[0])
+
+
+def _answering(send: Send, form: str) -> Send:
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            ours = MEDIA_TYPES[0].encode()
+            message["headers"] = [
+                (name, form.encode() if name == b"content-type" and value == ours else value)
+                for name, value in message["headers"]
+            ]
+        await send(message)
+
+    return answer
+
+
+def _counting(receive: Receive) -> Receive:
+    read = 0
+
+    async def counted() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > LARGEST_BODY:
+            raise _TOO_LARGE
+        return message
+
+    return counted

@@ -1,0 +1,106 @@
+"""What clients send, and what they are told."""
+
+import json
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from eventlib.registry.parsing import SchemaType
+from eventlib.registry.records import Reference, Schema, Version
+from eventlib.registry.refusals import Refused, invalid_schema
+from eventlib.registry.registrar import Wanted
+from eventlib.registry.server.answers import MEDIA_TYPES
+
+Body = TypeVar("Body", bound=BaseModel)
+Number = Annotated[int, Field(ge=1, lt=1 << 31)]
+_OCTETS = "application/octet-stream"
+_MOST_REFERENCES = 1_000
+
+
+class _Sent(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ReferenceBody(_Sent):
+    """What a schema calls another one; version -1 is the latest."""
+
+    name: str
+    subject: str
+    version: Annotated[int, Field(ge=-1, lt=1 << 31)]
+
+
+class SchemaBody(_Sent):
+    """A schema; with an id and a version it is imported."""
+
+    schema_text: Annotated[str, Field(alias="schema")]
+    schemaType: str | None = None  # noqa: N815  as it is on the wire
+    references: Annotated[list[ReferenceBody], Field(max_length=_MOST_REFERENCES)] | None = None
+    id: Number | None = None
+    version: Annotated[int, Field(ge=-1, lt=1 << 31)] | None = None
+    metadata: dict[str, Any] | None = None
+    ruleSet: dict[str, Any] | None = None  # noqa: N815  as it is on the wire
+    subject: str | None = None
+    deleted: bool | None = None
+
+    def wanted(self, *, normalize: bool) -> Wanted:
+        """Return what is wanted. Raises: Refused for a format that nobody knows, and for what is not kept here."""
+        if self.metadata or self.ruleSet:
+            raise Refused(422, 42210, "metadata and rules are not kept by this registry: leave them out")
+        if self.schemaType is not None and self.schemaType not in {*SchemaType}:
+            raise invalid_schema(f"the type {self.schemaType[:80]!r} is none of {', '.join(SchemaType)}")
+        references = tuple(Reference(each.name, each.subject, each.version) for each in self.references or [])
+        schema = Schema(SchemaType(self.schemaType or SchemaType.AVRO), self.schema_text, references)
+        version = self.version if self.version is not None and self.version > 0 else None
+        return Wanted(schema, self.id, version, normalize)
+
+
+class ConfigBody(_Sent):
+    """A level."""
+
+    compatibility: str | None = None
+    normalize: bool | None = None
+
+
+class ModeBody(_Sent):
+    """A mode."""
+
+    mode: str
+
+
+async def read(request: Request, body: type[Body]) -> Body:
+    """Return a request's body. Raises: Refused."""
+    kind = request.headers.get("content-type", MEDIA_TYPES[0]).partition(";")[0].strip().lower()
+    if kind not in {*MEDIA_TYPES, _OCTETS}:
+        raise Refused(415, 415, f"HTTP 415 Unsupported Media Type: send {', '.join(MEDIA_TYPES)}")
+    try:
+        document = json.loads(await request.body())
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, 400, f"the body is no JSON: {error!s:.200}") from error
+    try:
+        return body.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(each) for each in first["loc"]) or "the body"
+        raise Refused(422, 422, f"{place}: {first['msg']}") from error
+
+
+def told(version: Version) -> dict[str, Any]:
+    """Return what is told of a version."""
+    schema = version.schema
+    found: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.id}
+    if version.deleted:
+        found["deleted"] = True
+    return {**found, **told_schema(schema)}
+
+
+def told_schema(schema: Schema) -> dict[str, Any]:
+    """Return what is told of a schema; an Avro schema's type goes without saying, as it did before there were others."""
+    found: dict[str, Any] = {}
+    if schema.kind is not SchemaType.AVRO:
+        found["schemaType"] = schema.kind
+    if schema.references:
+        found["references"] = [
+            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
+        ]
+    return {**found, "schema": schema.text}

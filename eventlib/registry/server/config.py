@@ -1,0 +1,95 @@
+"""Compatibility levels: everyone's, and each subject's own."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from eventlib.registry.compatibility import Level
+from eventlib.registry.records import Setting
+from eventlib.registry.refusals import invalid_level, no_level
+from eventlib.registry.server.answers import Answer
+from eventlib.registry.server.bodies import ConfigBody, read
+from eventlib.registry.server.names import Subject
+from eventlib.registry.server.service import Service
+
+ToGlobal = Annotated[bool, Query(description="Everyone's, where the subject has none.")]
+_KIND = "CONFIG"
+
+
+class _Levels:
+    """What is done about a subject's level, or everyone's (None)."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def told(self, subject: str | None) -> dict[str, Any]:
+        """Return what is told of a level."""
+        catalogue = self._service.catalogue
+        setting = {**(catalogue.setting(_KIND, subject) or {})}
+        setting.pop("subject", None)
+        return {**setting, "compatibilityLevel": catalogue.level(subject)}
+
+    async def set(self, request: Request, subject: str | None) -> Response:
+        """Set it to what a request says."""
+        body = await read(request, ConfigBody)
+        level = None if body.compatibility is None else body.compatibility.upper()
+        if level not in {None, *Level} or (level is None and body.normalize is None):
+            raise invalid_level(", ".join(Level))
+        given = {"subject": subject, "compatibilityLevel": level, "normalize": body.normalize}
+        value = {name: each for name, each in given.items() if each is not None}
+
+        async def act() -> dict[str, Any]:
+            await self._service.registrar.configure(Setting(_KIND, subject, value))
+            return body.model_dump(exclude_none=True)
+
+        return await self._service.forwarding.write(request, act)
+
+    async def reset(self, request: Request, subject: str | None) -> Response:
+        """Take it back."""
+
+        async def act() -> dict[str, Any]:
+            before = self.told(subject)
+            await self._service.registrar.reset(_KIND, subject)
+            return before
+
+        return await self._service.forwarding.write(request, act)
+
+
+def config_router(service: Service) -> APIRouter:
+    """Return the routes under /config."""
+    router = APIRouter(prefix="/config", tags=["config"])
+    levels = _Levels(service)
+
+    @router.get("")
+    async def global_config() -> Answer:
+        """Return everyone's level."""
+        return Answer(levels.told(None))
+
+    @router.put("")
+    async def set_global_config(request: Request) -> Response:
+        """Set everyone's level."""
+        return await levels.set(request, None)
+
+    @router.delete("")
+    async def reset_global_config(request: Request) -> Response:
+        """Take everyone's level back to the server's own."""
+        return await levels.reset(request, None)
+
+    @router.get("/{subject}")
+    async def config(subject: Subject, defaultToGlobal: ToGlobal = False) -> Answer:  # noqa: N803  as it is on the wire
+        """Return a subject's level."""
+        if service.catalogue.setting(_KIND, subject) is None and not defaultToGlobal:
+            raise no_level(subject)
+        return Answer(levels.told(subject))
+
+    @router.put("/{subject}")
+    async def set_config(request: Request, subject: Subject) -> Response:
+        """Set a subject's level."""
+        return await levels.set(request, subject)
+
+    @router.delete("/{subject}")
+    async def reset_config(request: Request, subject: Subject) -> Response:
+        """Take a subject's level back to everyone's."""
+        return await levels.reset(request, subject)
+
+    return router

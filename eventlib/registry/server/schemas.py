@@ -1,0 +1,98 @@
+"""Schemas by id."""
+
+import base64
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from eventlib.registry.parsing import SchemaType, parse
+from eventlib.registry.records import Schema
+from eventlib.registry.refusals import Refused, no_schema
+from eventlib.registry.server.answers import Answer
+from eventlib.registry.server.bodies import told, told_schema
+from eventlib.registry.server.names import Deleted, Limit, Offset, SchemaId, page
+from eventlib.registry.server.service import Service
+
+Format = Annotated[str, Query(description="`serialized`: a Protobuf descriptor in base64.")]
+
+
+def schemas_router(service: Service) -> APIRouter:
+    """Return the routes under /schemas."""
+    router = APIRouter(prefix="/schemas", tags=["schemas"])
+    catalogue = service.catalogue
+
+    def found(schema_id: int) -> Schema:
+        schema = catalogue.schema(schema_id)
+        if schema is None:
+            raise no_schema(schema_id)
+        return schema
+
+    @router.get("")
+    async def schemas(
+        subjectPrefix: str = "",  # noqa: N803  as it is on the wire
+        deleted: Deleted = False,
+        latestOnly: bool = False,  # noqa: N803  as it is on the wire
+        offset: Offset = 0,
+        limit: Limit = -1,
+    ) -> Answer:
+        """List the versions of all subjects."""
+        subjects = [each for each in catalogue.subjects(also_deleted=deleted) if each.startswith(subjectPrefix)]
+        versions = [catalogue.versions(each, also_deleted=deleted)[-1 if latestOnly else 0 :] for each in subjects]
+        return Answer(page([told(version) for each in versions for version in each], offset, limit))
+
+    @router.get("/types")
+    async def types() -> Answer:
+        """List the formats."""
+        return Answer([*SchemaType])
+
+    @router.get("/ids/{schema_id}")
+    async def schema(
+        schema_id: SchemaId,
+        format: Format = "",  # noqa: A002  as it is on the wire
+        fetchMaxId: bool = False,  # noqa: N803  as it is on the wire
+        subject: str = "",
+    ) -> Answer:
+        """Return a schema; one that is deleted too, so that what was written with it can be read."""
+        del subject  # ids are the same under every subject
+        answer: dict[str, Any] = {**told_schema(found(schema_id)), "schema": text_in(service, found(schema_id), format)}
+        return Answer({**answer, "maxId": catalogue.highest} if fetchMaxId else answer)
+
+    @router.get("/ids/{schema_id}/schema")
+    async def text(schema_id: SchemaId, format: Format = "", subject: str = "") -> Answer:  # noqa: A002  as it is on the wire
+        """Return a schema's text alone."""
+        del subject
+        return bare(text_in(service, found(schema_id), format))
+
+    @router.get("/ids/{schema_id}/subjects")
+    async def subjects(schema_id: SchemaId, deleted: Deleted = False, offset: Offset = 0, limit: Limit = -1) -> Answer:
+        """List the subjects that have a schema."""
+        found(schema_id)
+        names = dict.fromkeys(each.subject for each in catalogue.places(schema_id, also_deleted=deleted))
+        return Answer(page([*names], offset, limit))
+
+    @router.get("/ids/{schema_id}/versions")
+    async def versions(schema_id: SchemaId, deleted: Deleted = False, offset: Offset = 0, limit: Limit = -1) -> Answer:
+        """List the versions that are a schema."""
+        found(schema_id)
+        places = catalogue.places(schema_id, also_deleted=deleted)
+        return Answer(page([{"subject": each.subject, "version": each.version} for each in places], offset, limit))
+
+    return router
+
+
+def text_in(service: Service, schema: Schema, form: str) -> str:
+    """Return a schema's text in a form. Raises: Refused for a form that the schema has not."""
+    if not form or (form == "serialized" and schema.kind is not SchemaType.PROTOBUF):
+        return schema.text
+    if form != "serialized":
+        raise Refused(422, 422, f"query format: {form[:80]!r} is not given; known is serialized, for Protobuf")
+    parsed = parse(schema.kind, schema.text, service.catalogue.texts(schema.references))
+    return base64.b64encode(parsed.model.main).decode()
+
+
+def bare(text: str) -> Answer:
+    """Return a text as it is, not as JSON of one."""
+    answer = Answer(None)
+    answer.body = text.encode("utf-8", "backslashreplace")
+    answer.headers["content-length"] = str(len(answer.body))
+    return answer

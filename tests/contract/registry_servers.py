@@ -1,0 +1,52 @@
+"""The registry's server, for tests: its application alone, or listening on a port."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import httpx
+
+from eventlib.cli.http import Listening
+from eventlib.log.memory import MemoryLog
+from eventlib.log.port import Log
+from eventlib.registry.server.app import make_app
+from eventlib.registry.server.options import SchemasOptions
+from eventlib.registry.server.service import open_service
+
+
+@asynccontextmanager
+async def registry(log: Log | None = None, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """Give a client of the application alone."""
+    log = log or MemoryLog()
+    async with open_service(log, SchemasOptions(**options), "http://registry") as service:
+        transport = httpx.ASGITransport(make_app(service), raise_app_exceptions=False)
+        headers = {"content-type": "application/vnd.schemaregistry.v1+json"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://registry", headers=headers) as client:
+            yield client
+
+
+@contextmanager
+def listening_registry(**options: Any) -> Iterator[str]:
+    """Give the URL of a server that listens, beside the test, for clients that block."""
+    listening = Listening("0")
+    ready, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        log = MemoryLog()
+        opened = open_service(log, SchemasOptions(**options), listening.url)
+        async with opened as service, listening.serve(make_app(service)):
+            ready.set()
+            await asyncio.to_thread(stop.wait)
+        await log.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield listening.url
+    finally:
+        stop.set()
+        thread.join(30)
+        listening.close()
