@@ -15,7 +15,7 @@ from eventlib.cli.replay_commands import replay
 from eventlib.cli.schemas_commands import schemas
 from eventlib.cli.simulating_commands import simulate
 from eventlib.cli.typed import Command, CountingCommand, Group
-from eventlib.cli.wiring_commands import check, graph
+from eventlib.cli.wiring_commands import check, export, graph
 
 app = typer.Typer(
     name="eventlib",
@@ -243,6 +243,7 @@ app.command(cls=Command, rich_help_panel=_COURSE)(reset)
 app.command(cls=Command, rich_help_panel=_COURSE)(rerun)
 app.command(cls=Command, rich_help_panel=_WIRING)(check)
 app.command(cls=CountingCommand, rich_help_panel=_WIRING)(graph)
+app.command(cls=Command, rich_help_panel=_WIRING)(export)
 app.add_typer(schemas, name="schemas", rich_help_panel=_WIRING)
 app.command(cls=Command, rich_help_panel="Build")(simulate)
 app.command(cls=Command, rich_help_panel="Build")(new)

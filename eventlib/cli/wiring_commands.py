@@ -8,6 +8,7 @@ import typer
 from eventlib.cli.options import AppOption, CountedLogOption, JsonOption, LogOption, Place, Shared
 
 Format = Literal["mermaid", "dot", "svg"]
+Form = Literal["asyncapi", "avsc", "jsonschema", "proto", "spark"]
 _ENDINGS = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
 
@@ -36,6 +37,34 @@ def check(
     from eventlib.cli.checking import print_check
 
     raise typer.Exit(print_check(Place.of(context, app, log), strict=strict, as_json=as_json))
+
+
+def export(
+    context: typer.Context,
+    form: Annotated[Form, typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto or spark.")],
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Into files, instead of stdout.")
+    ] = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Write the contracts in a form that others work with.
+
+    asyncapi is one document (3.0, with Kafka's bindings); avsc (Avro),
+    jsonschema (draft 7), proto (proto3) and spark (DDL) are a file an event.
+    All of it follows from the classes.
+
+    [dim]Examples:[/dim]
+      eventlib export asyncapi > shop.json
+      eventlib export avsc --out contracts/
+      eventlib export spark OrderPlaced
+    """
+    from eventlib.cli.exporting import print_export
+
+    print_export(Place.of(context, app, None), form, name or [], out, as_json=as_json)
 
 
 def graph(

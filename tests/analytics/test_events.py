@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
 
 import analytics
+from analytics.columns import struct_of
+from eventlib.codec.avro.derive import record_of
 from eventlib.codec.framed import FramedCodec
+from eventlib.contracts.spark import spark_ddl
 from eventlib.errors import WiringError
 from eventlib.event import Event, contract_of
+from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
 from eventlib.opening import open_log
@@ -21,6 +26,8 @@ from services import shop
 from services.order.events import OrderPlaced
 from services.stock.events import LineReserved
 from tests.analytics.parcels import COARSER, OLDER, Clicked, ParcelPacked, fields
+from tests.golden.contracts import third
+from tests.golden.contracts.record import load
 
 TOPIC = contract_of(ParcelPacked).topic
 
@@ -106,6 +113,23 @@ async def test_what_only_our_codec_resolves_is_left_to_it(spark: SparkSession, t
     assert [row["weight"] for row in rows] == [Decimal("0.500"), Decimal("1.000")]
 
 
+@pytest.mark.parametrize("version", ["first", "second"])
+async def test_an_earlier_version_is_brought_over_by_its_upcaster(
+    spark: SparkSession, tmp_path: Path, version: str
+) -> None:
+    path = tmp_path / "log.db"
+    port = await SqliteLog.open(path)
+    await load(version, port, EventLog(port, FramedCodec(port), third.post))
+    await port.close()
+    rows = in_order(analytics.events(spark, f"sqlite:///{path}", third.ParcelHandedIn))
+    assert sorted((row["parcel_id"], row["name"], row["city"], row["weight_g"]) for row in rows) == [
+        ("1", "Ada", "London", 450.0),
+        ("2", "Grace", "New York", 1200.0),
+    ]
+    rows = in_order(analytics.events(spark, f"sqlite:///{path}", third.ParcelDelivered))
+    assert [row["signature"] for row in rows] == ["A. L."]
+
+
 @pytest.mark.parametrize("jvm", [True, False])
 async def test_what_cannot_be_read_fails_with_its_place_or_is_null(
     spark: SparkSession, tmp_path: Path, *, jvm: bool
@@ -149,3 +173,12 @@ async def test_what_others_write_has_columns_too(spark: SparkSession, tmp_path: 
     url = f"sqlite:///{tmp_path}/log.db"
     rows = in_order(analytics.events(spark, url, Clicked, strict=False))
     assert [row["page"] for row in rows] == ["/a", None]
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_exported_ddl_is_what_its_columns_are() -> None:
+    every: list[type[Event]] = [*shop.events, *third.post.events, ParcelPacked]
+    for event in every:
+        record = record_of(event)
+        parsed = StructType.fromDDL(spark_ddl(record))
+        assert parsed.simpleString() == struct_of(record).simpleString(), event

@@ -1,0 +1,28 @@
+"""`eventlib export`: the contracts in the forms that others work with."""
+
+from pathlib import Path
+
+from eventlib.cli import output
+from eventlib.cli.options import Place
+from eventlib.cli.project import load_choreography
+from eventlib.contracts.exporting import exported
+from eventlib.errors import WiringError
+
+
+def print_export(place: Place, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
+    """Print a form's files, or write them into a directory."""
+    files = exported(load_choreography(place.app), form)
+    if names:
+        chosen = {file: text for file, text in files.items() if file.partition(".")[0] in names}
+        if missing := set(names) - {file.partition(".")[0] for file in chosen}:
+            raise WiringError(f"there is no {', '.join(sorted(missing))} to export as {form}")
+        files = chosen
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (out / file).write_text(text, encoding="utf-8")
+        output.terminal().print(f"{output.counted(len(files), 'file')} in {out}.")
+    elif as_json:
+        output.print_json({"file": file, "text": text} for file, text in files.items())
+    else:
+        output.write_lines(text.rstrip("\n").encode() for text in files.values())

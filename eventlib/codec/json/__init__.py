@@ -1,0 +1,1 @@
+"""JSON Schema: a class's schema, and values as JSON."""

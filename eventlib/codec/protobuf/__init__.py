@@ -1,0 +1,1 @@
+"""Protocol Buffers: a class's schema, and values as messages."""
