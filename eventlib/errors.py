@@ -5,6 +5,7 @@ EventlibError
 │   ├── LogUnavailable        the log is busy or out of reach
 │   ├── LogFull               no space left; nothing was half-written
 │   ├── OwnershipLost         another owner has this task now: start over
+│   ├── RegistryUnavailable   the schema registry is out of reach
 │   └── OutcomeUnknown        the outside world did not say whether it acted
 └── Terminal                  no retry helps: a person or a deployment has to act
     ├── WiringError           the choreography is wrong; found at import or at start
@@ -15,6 +16,7 @@ EventlibError
     ├── LogVersionMismatch    the log was written by a newer version of this library
     ├── LogReadOnly           the log cannot be written to
     ├── LogDenied             the log does not let this user in, or do that
+    ├── RegistryRefused       the schema registry does not let this user in, or does not take a schema
     ├── TopicMismatch         a topic on the log differs from its declaration
     └── BrokerFailed          the broker for development cannot be fetched, started or stopped
 """
@@ -44,6 +46,10 @@ class LogFull(Retryable):
 
 class OwnershipLost(Retryable):
     """Another owner has taken this task over, or may have: start over from what is on the log."""
+
+
+class RegistryUnavailable(Retryable):
+    """The schema registry is out of reach; what is known here goes on."""
 
 
 class OutcomeUnknown(Retryable):
@@ -89,6 +95,10 @@ class LogReadOnly(Terminal):
 
 class LogDenied(Terminal):
     """The log does not let this user in, or do what was asked."""
+
+
+class RegistryRefused(Terminal):
+    """The schema registry does not let this user in, or does not take a schema."""
 
 
 class TopicMismatch(Terminal):

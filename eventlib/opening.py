@@ -26,12 +26,20 @@ async def open_log(
 
     options = read_settings(RegistryOptions, {}, also=None)
     port = await open_port(url)
+    registry = None
     try:
-        log = EventLog(port, FramedCodec(port, auto_register=options.registers), choreography)
+        if options.registry is not None:
+            from eventlib.codec.remote import RemoteRegistry
+
+            registry = RemoteRegistry(options.registry.get_secret_value(), options.registry_ca)
+        codec = FramedCodec(port, registry, auto_register=options.registers)
+        log = EventLog(port, codec, choreography)
         if read_only:
             await log.codec.refresh()
         else:
             await log.prepare(None if services is None else [choreography.service(name) for name in services])
         yield log
     finally:
+        if registry is not None:
+            await registry.close()
         await port.close()

@@ -143,7 +143,8 @@ class Schemas(Registry):
             # A registry's own settings stand there too, and deletions without a value.
             if key["keytype"] != "SCHEMA" or value is None:
                 return
-            schema = _schema(str(value["schema"]), str(value.get("schemaType", AVRO)))
+            kind = str(value.get("schemaType", AVRO))
+            schema = Schema(same_text(str(value["schema"]), kind), kind)
             found = Version(str(value["subject"]), int(value["version"]), int(value["id"]), schema)
             deleted = bool(value.get("deleted", False))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -166,11 +167,11 @@ class Schemas(Registry):
             self._levels[subject] = str(value["compatibilityLevel"])
 
 
-def _schema(text: str, kind: str) -> Schema:
-    """Return a schema whose text is the same whoever has written it: JSON without white space."""
+def same_text(text: str, kind: str) -> str:
+    """Return a schema's text as it is the same whoever has written it: JSON without white space."""
     if kind not in {AVRO, JSON}:
-        return Schema(text, kind)
-    return Schema(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False), kind)
+        return text
+    return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
 
 
 def _record(version: Version, now: int) -> Record:

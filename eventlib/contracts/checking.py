@@ -31,7 +31,7 @@ def _found(each: Declared, versions: Sequence[Version], level: Level) -> Iterato
         )
     others = [version for version in versions if version.schema != each.schema]
     alike = [version for version in others if each.version_in(version) == each.version]
-    for version in alike if level.transitive else alike[-1:]:
+    for version in alike if level.transitive or each.version > 1 else alike[-1:]:
         yield from _against(each, version, level)
 
 

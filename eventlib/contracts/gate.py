@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from eventlib.codec.registry import Version
 from eventlib.contracts.checking import NEW_VERSION, compared
-from eventlib.contracts.declared import Declared, declared
+from eventlib.contracts.declared import LEVELS, Declared, declared, level_of
 from eventlib.contracts.problem import Problem
 from eventlib.contracts.samples import sampled, stale
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.registry.compatibility import Level
 from eventlib.runtime.runtime import prepare_own
 
 
@@ -60,13 +61,21 @@ async def open_epoch(log: EventLog, each: Declared) -> Version:
     Raises: ContractError when today's class is not a new version.
     """
     await log.codec.refresh()
-    problems = await compared(log.codec.registry, each)
+    registry = log.codec.registry
+    problems = await compared(registry, each)
     if not any(problem.rule == NEW_VERSION for problem in problems):
         raise ContractError(
             f"{each.name} is version {each.version} of its contract, and no new one: what cannot be compatible becomes "
             f"a new version with an upcaster for what was written so far, @upcasts({each.name}, version={each.version})"
         )
-    return (await _registered(log, [each]))[-1]
+    # A registry knows nothing of contract versions: from now on it compares with the latest schema only, and the gate
+    # with all of this version.
+    level = await level_of(registry, each)
+    await registry.set_level(each.subject, Level.NONE)
+    try:
+        return (await _registered(log, [each]))[-1]
+    finally:
+        await registry.set_level(each.subject, level.removesuffix("_TRANSITIVE"))
 
 
 async def _registered(log: EventLog, every: Sequence[Declared]) -> list[Version]:
@@ -74,6 +83,9 @@ async def _registered(log: EventLog, every: Sequence[Declared]) -> list[Version]
     wanted = [(each.subject, each.schema) for each in every]
     known = await registry.ids(wanted)
     new = [want for want, number in zip(wanted, known, strict=True) if number is None]
+    for each in every:
+        if each.kind == "state" and each.subject in dict(new) and await registry.level(each.subject) is None:
+            await registry.set_level(each.subject, LEVELS["state"])  # what a registry asks of all others is more
     await registry.register(new)
     await prepare_own(log, log.choreography.services, states=False)
     found = [await registry.versions(subject) for subject, _ in new]

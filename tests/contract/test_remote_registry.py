@@ -1,0 +1,190 @@
+"""With a registry elsewhere: asked once for each schema, gone on without it, and shared with clients of others."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema as TheirSchema
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from eventlib import Event, Runtime, open_log
+from eventlib.codec.framed import FramedCodec
+from eventlib.codec.port import UnknownSchema
+from eventlib.codec.registry import Schema
+from eventlib.codec.remote import RemoteRegistry
+from eventlib.contracts.declared import named
+from eventlib.contracts.gate import open_epoch, register, verdict
+from eventlib.errors import ContractError, RegistryRefused, RegistryUnavailable, WiringError
+from eventlib.log.memory import MemoryLog
+from tests.contract.registry_servers import listening_registry
+from tests.golden.contracts import first, third
+
+
+class Paid(Event, topic="payments", key="order_id"):
+    order_id: str
+    amount_cents: int
+
+
+PAID = Paid(order_id="1", amount_cents=250)
+CONTEXT = SerializationContext("payments", MessageField.VALUE)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with listening_registry() as listening:
+        yield listening
+
+
+def requests(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "httpx"]
+
+
+async def test_nothing_is_registered_unasked_and_services_run_once_it_is(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("EVENTLIB_REGISTRY", url)
+    place = f"sqlite:///{tmp_path}/log.db"
+    with pytest.raises(ContractError, match="nothing registers it by itself"):
+        async with open_log(place, first.post):
+            pass
+    async with open_log(place, first.post, read_only=True) as log:
+        problems, made = await register(log)
+        assert (problems, len(made)) == ([], 5)
+        assert (await verdict(log, sample=0)).versions == 5
+    async with open_log(place, first.post) as log:
+        caplog.set_level(logging.INFO, "httpx")
+        for _ in range(20):
+            for event in first.story():
+                await log.publish(event)
+        async with Runtime(log) as runtime:
+            await runtime.idle()
+        assert "_schemas" not in await log.port.topics()
+        assert sum([await log.port.end("parcels", partition) for partition in range(8)]) == 60
+        counted = requests(caplog)
+        asked_by_id = [each for each in counted if "/schemas/ids/" in each]
+        assert len(asked_by_id) == len(set(asked_by_id)), "one request for each schema"
+        assert len(counted) < 40, "and none for an event"
+
+
+async def test_a_new_version_of_a_contract_is_one_for_a_registry_that_knows_of_none(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENTLIB_REGISTRY", url)
+    async with open_log(f"sqlite:///{tmp_path}/log.db", first.post, read_only=True) as log:
+        await register(log)
+    async with open_log(f"sqlite:///{tmp_path}/log.db", third.post, read_only=True) as log:
+        registry = log.codec.registry
+        await registry.set_level("parcels-ParcelDelivered", "BACKWARD_TRANSITIVE")
+        for name in ("ParcelHandedIn", "ParcelAccepted"):
+            assert (await open_epoch(log, named(log, name))).version == 2
+        problems, made = await register(log)
+        assert (problems, {each.subject for each in made}) == ([], {"parcels-ParcelDelivered", "post.changelog-Parcel"})
+        assert await registry.level("parcels-ParcelAccepted") == "FULL"
+        assert await registry.level("post.changelog-Parcel") == "BACKWARD_TRANSITIVE"
+    async with open_log(f"sqlite:///{tmp_path}/log.db", third.post) as log:
+        log.codec.encode(third.story()[0])
+
+
+async def test_a_user_is_let_in_by_password_and_a_reader_only_reads() -> None:
+    with listening_registry(writers={"ann": "s/cret"}, readers={"bob": "b"}) as url:
+        host = url.removeprefix("http://")
+        ann, bob, none = (RemoteRegistry(f"http://{who}{host}") for who in ("ann:s%2Fcret@", "bob:b@", ""))
+        schema = Schema('{"type":"record","name":"Paid","fields":[]}')
+        await ann.register([("payments-Paid", schema)])
+        assert await bob.ids([("payments-Paid", schema)]) == [1]
+        for who in (bob, none):
+            with pytest.raises(RegistryRefused, match="does not let this user in, or do that") as refused:
+                await who.register([("other-Paid", schema)])
+            assert "cret" not in str(refused.value)
+        for who in (ann, bob, none):
+            await who.close()
+
+
+async def other_codec(url: str) -> FramedCodec:
+    return FramedCodec(MemoryLog(), RemoteRegistry(url))
+
+
+async def test_a_registry_that_is_away_stops_only_what_is_not_known(caplog: pytest.LogCaptureFixture) -> None:
+    with listening_registry() as url:
+        writer, reader = await other_codec(url), await other_codec(url)
+        await writer.prepare([("payments", Paid)])
+        data = writer.encode(PAID)
+        with pytest.raises(UnknownSchema):
+            reader.decode(Paid, data)
+        caplog.set_level(logging.INFO, "httpx")
+        assert await reader.known(lambda: reader.decode(Paid, data)) == PAID
+        for _ in range(100):
+            assert await reader.known(lambda: reader.decode(Paid, data)) == PAID
+        assert len(requests(caplog)) == 1
+    unknown = b"\x00\x00\x00\x00\x63" + data[5:]
+    with pytest.raises(RegistryUnavailable, match=r"cannot be reached .*schemas that are known here go on"):
+        await reader.known(lambda: reader.decode(Paid, unknown))
+    assert reader.decode(Paid, writer.encode(PAID)) == PAID
+    for codec in (writer, reader):
+        await codec.registry.close()
+
+
+async def test_an_id_that_nobody_knows_stays_unknown(url: str) -> None:
+    codec = await other_codec(url)
+    with pytest.raises(UnknownSchema, match="schema id 99"):
+        await codec.known(lambda: codec.decode(Paid, b"\x00\x00\x00\x00\x63abc"))
+    await codec.registry.close()
+
+
+async def test_the_registry_of_others_refuses_too(url: str) -> None:
+    registry = RemoteRegistry(url)
+    old = json.dumps({"type": "record", "name": "Paid", "fields": []})
+    new = json.dumps({"type": "record", "name": "Paid", "fields": [{"name": "a", "type": "long"}]})
+    await registry.register([("payments-Paid", Schema(old))])
+    with pytest.raises(RegistryRefused, match=r"refuses .*409"):
+        await registry.register([("payments-Paid", Schema(new))])
+    with pytest.raises(RegistryRefused, match="42201"):
+        await registry.register([("payments-Paid", Schema("{}"))])
+    assert await registry.level("payments-Paid") is None
+    await registry.set_level("payments-Paid", "NONE")
+    assert await registry.level("payments-Paid") == "NONE"
+    await registry.register([("payments-Paid", Schema(new))])
+    assert [each.version for each in await registry.versions("payments-Paid")] == [1, 2]
+    assert await registry.subjects() == ["payments-Paid"]
+    assert await registry.versions("payments-Nothing") == []
+    await registry.close()
+
+
+@pytest.mark.parametrize("url", ["registry:8081", "ftp://registry", "http://"])
+def test_what_is_no_url_of_a_registry_is_refused(url: str) -> None:
+    with pytest.raises(WiringError, match="EVENTLIB_REGISTRY is no URL of a registry: give https://host:port"):
+        RemoteRegistry(url)
+
+
+def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(WiringError, match="EVENTLIB_REGISTRY_CA="):
+        RemoteRegistry("https://registry", str(tmp_path / "nothing.pem"))
+
+
+async def test_avro_goes_to_and_from_a_client_of_others(url: str) -> None:
+    codec = await other_codec(url)
+    await codec.prepare([("payments", Paid)])
+    with SchemaRegistryClient({"url": url}) as client:
+        read: Any = AvroDeserializer(client)
+        assert read(codec.encode(PAID), CONTEXT) == {"order_id": "1", "amount_cents": 250}
+        theirs = json.dumps(
+            {
+                "type": "record",
+                "name": "Paid",
+                "namespace": "com.example",
+                "fields": [
+                    {"name": "amount_cents", "type": "int"},
+                    {"name": "order_id", "type": "string"},
+                    {"name": "note", "type": "string"},
+                ],
+            }
+        )
+        write: Any = AvroSerializer(client, TheirSchema(theirs, "AVRO"))
+        data = write({"amount_cents": 250, "order_id": "1", "note": "of theirs"}, CONTEXT)
+    assert await codec.known(lambda: codec.decode(Paid, data)) == PAID
+    await codec.registry.close()
