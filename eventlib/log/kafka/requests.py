@@ -1,6 +1,7 @@
 """Requests that aiokafka does not have, or not in the version that is needed here."""
 
 from collections.abc import Mapping
+from struct import Struct
 from typing import Any
 
 from aiokafka.errors import IncompatibleBrokerVersion
@@ -22,6 +23,23 @@ from aiokafka.protocol.types import (
 
 _TAGS = ("tags", TaggedFields)
 _TEXT = CompactString()
+
+_ACKS_AND_TIMEOUT, _PARTITION = Struct(">hi"), Struct(">i")
+_NO_TAGS = b"\0"
+
+
+def _size(count: int) -> bytes:
+    """Return a length as the compact types write it: one more, seven bits at a time."""
+    count += 1
+    found = bytearray()
+    while count > _SEVEN_BITS:
+        found.append(count & _SEVEN_BITS | _MORE)
+        count >>= 7
+    found.append(count)
+    return bytes(found)
+
+
+_SEVEN_BITS, _MORE = 0x7F, 0x80
 
 
 class ApiVersionsResponse3(Response):
@@ -103,6 +121,19 @@ class ProduceRequest12(RequestStruct):
         ),
         _TAGS,
     )
+
+    def encode(self) -> bytes:
+        """Return what the schema says, which field by field would copy each batch four times."""
+        topics = self.topics
+        parts = [_TEXT.encode(self.transactional_id), _ACKS_AND_TIMEOUT.pack(self.required_acks, self.timeout)]
+        parts.append(_size(len(topics)))
+        for topic, partitions, _ in topics:
+            parts += (_TEXT.encode(topic), _size(len(partitions)))
+            for partition, records, _ in partitions:
+                parts += (_PARTITION.pack(partition), _size(len(records)), records, _NO_TAGS)
+            parts.append(_NO_TAGS)
+        parts.append(_NO_TAGS)
+        return b"".join(parts)
 
 
 class EndTxnResponse5(Response):

@@ -1,0 +1,23 @@
+"""Requests that are written in one go are what their schemas say."""
+
+from typing import Any
+
+import pytest
+from aiokafka.protocol.struct import Struct
+
+from eventlib.log.kafka.requests import ProduceRequest12
+
+
+@pytest.mark.parametrize("transactional_id", [None, "shop~1.a", "größe"])
+@pytest.mark.parametrize("sizes", [[], [0], [1, 126, 127, 128], [16_382, 16_383, 16_384], [2_097_150, 2_097_151]])
+def test_a_produce_request_is_what_its_schema_says(transactional_id: str | None, sizes: list[int]) -> None:
+    partitions: list[Any] = [(number, bytes(size), {}) for number, size in enumerate(sizes)]
+    topics: list[Any] = [("a", partitions, {}), ("prefix.b", [(2**31 - 1, b"x", {})], {})] if sizes else []
+    request = ProduceRequest12(transactional_id, -1, 10_000, topics, {})
+    assert request.encode() == Struct.encode(request)
+
+
+def test_many_partitions_are_counted_right() -> None:
+    partitions: list[Any] = [(number, b"%d" % number, {}) for number in range(300)]
+    request = ProduceRequest12("x", 1, 2**31 - 1, [(f"t{n}", partitions, {}) for n in range(200)], {})
+    assert request.encode() == Struct.encode(request)
