@@ -144,21 +144,27 @@ class Producer:
 
     async def _write_round(self, now: list[Batch], within_s: float, offsets: dict[int, int]) -> None:
         left = {batch.place: batch for batch in now}
+        goes_ahead = False
 
         async def attempt() -> None:
+            nonlocal goes_ahead
             by_leader = self._cluster.by_leader(left)
-            sent = [self._send(node, [left[place] for place in places]) for node, places in by_leader.items()]
-            errors = list[Exception]()
+            first = 1 if goes_ahead else None
+            sent = [self._send(node, [left[place] for place in places[:first]]) for node, places in by_leader.items()]
+            errors, before = list[Exception](), len(left)
             for written, failed in await asyncio.gather(*sent):
                 errors += failed
                 for place, offset in written:
                     batch = left.pop(place)
                     offsets.update(zip(batch.indexes, range(offset, offset + len(batch.indexes)), strict=True))
                     self._sequences[place] = next_sequence(batch.sequence, len(batch.indexes))
+            # While the producer's former transaction is put away, a broker refuses all: then one batch asks for the rest.
+            goes_ahead = len(left) == before
             if errors:  # one that does not pass decides
                 raise min(errors, key=lambda error: isinstance(error, Transient))
 
-        await self._cluster.persist(attempt, within_s)
+        while left:
+            await self._cluster.persist(attempt, within_s)
 
     async def _send(self, node: int, now: list[Batch]) -> tuple[list[tuple[TopicPartition, int]], list[Exception]]:
         """Send batches to their leader; return the first offsets of those that it has written, and what failed."""

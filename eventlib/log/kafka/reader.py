@@ -16,8 +16,9 @@ from eventlib.log.port import Reader, Record, TopicPartition
 _BUDGET_BYTES = 32_000_000
 _LEAST_BYTES, _MOST_BYTES = 16_000, 500_000
 _PAUSE_S = 0.1
-_TAILS = 4
-"""How many requests wait at a broker at most. At each append a broker looks through all that a request waits for."""
+_TAILS, _MOST_TAILS = 4, 16
+"""How many requests wait at a broker at most: more for topics with many partitions, since a broker looks through all
+that a request waits for at each append to one of them."""
 
 
 class Feed:
@@ -48,7 +49,9 @@ class Feed:
 
     def follow(self, slot: Slot) -> bool:
         """Let a slot that has caught up wait for more. Raises: Transient when nobody leads its partition."""
-        node, lane = self.cluster.leader(slot.place), slot.place[1] % _TAILS
+        topic, partition = slot.place
+        tails = min(max(_TAILS, len(self.cluster.topics.get(topic, ())) // 4), _MOST_TAILS)
+        node, lane = self.cluster.leader(slot.place), partition % tails
         if (node, lane) not in self._tails:
             self._tails[node, lane] = Tail(self.cluster, node, f"tail {lane}")
         return self._tails[node, lane].follow(slot)
@@ -189,8 +192,8 @@ class KafkaReader(Reader):
                     self._trouble = None
                 except (Transient, LogUnavailable) as error:
                     await self._recover(error)
-        except EventlibError as error:
-            self._error = error
+        except Exception as error:  # noqa: BLE001  whatever it is, whoever polls has to hear of it
+            self._error = error if isinstance(error, EventlibError) else EventlibError(f"a reader failed: {error!r}")
         finally:
             self._catching_up = None
             self.look()
