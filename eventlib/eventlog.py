@@ -2,18 +2,30 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from secrets import token_hex
+from typing import Protocol
 
 from eventlib.choreography import Choreography
 from eventlib.codec.port import Codec, UnknownSchema
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord
 from eventlib.event import Contract, Event, Position, contract_of, key_of
 from eventlib.foreigners import Foreigners
-from eventlib.identity import request_id, root_traceparent
+from eventlib.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
 from eventlib.log.port import Log, Record, undecodable
 from eventlib.service import Service, topics_of
 from eventlib.times import from_ms, now_ms
+
+CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
+"""The trace context on whose behalf something is published just now: that of an HTTP request, for instance."""
+
+
+class Published(Protocol):
+    """Whoever wants to know what this process publishes from outside the services."""
+
+    def published(self, records: Sequence[Record], caller: str | None, began_ms: int) -> None:
+        """Take note of records that are on the log now; `caller` is the trace context that they were published in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +45,24 @@ class Publication:
 class EventLog:
     """A log with a choreography's events on it: `async with open_log(url, shop) as log`."""
 
-    def __init__(self, port: Log, codec: Codec, choreography: Choreography, source: str = "outside") -> None:
+    def __init__(
+        self,
+        port: Log,
+        codec: Codec,
+        choreography: Choreography,
+        source: str = "outside",
+        *,
+        traced_share: float = SAMPLED_SHARE,
+    ) -> None:
+        self.observer: Published | None = None
+        self._traced_below = sampling_bound(traced_share)
         self.port = port
         self.codec = codec
         self.choreography = choreography
         self._source = source
         self._types = {contract_of(event).type: event for event in choreography.events}
         self._topics = {topic.name: topic for topic in choreography.topics}
-        self.foreigners = Foreigners(choreography.events)
+        self.foreigners = Foreigners(choreography.events, self._traced_below)
         self._turn = 0
         self._recent: OrderedDict[tuple[str, int, int], tuple[Event, int]] = OrderedDict()
         self._recent_bytes = 0
@@ -91,6 +113,8 @@ class EventLog:
         offsets = await self.port.append(records)
         for i, publication in zip(places, publications, strict=True):
             self._remember(records[i], offsets[i], publication.event)
+        if self.observer is not None:
+            self.observer.published([records[i].placed(offsets[i]) for i in places], CALLER.get(), now)
         return [Position(records[i].topic, records[i].partition, offsets[i], from_ms(now)) for i in places]
 
     def remember(self, records: Sequence[Record], offsets: Sequence[int], events: Sequence[Event | None]) -> None:
@@ -173,6 +197,7 @@ class EventLog:
             if publication.idempotency_key is None
             else request_id(topic.name, publication.idempotency_key)
         )
+        caller = CALLER.get()
         record = Record(
             topic=topic.name,
             partition=partition,
@@ -185,7 +210,9 @@ class EventLog:
             source=self._source,
             subject=text,
             correlation_id=event_id,
-            traceparent=root_traceparent(event_id),
+            traceparent=root_traceparent(event_id, self._traced_below)
+            if caller is None
+            else child_traceparent(caller, event_id),
             headers=_headers(publication.headers) if publication.headers else (),
         )
         return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]

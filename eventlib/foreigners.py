@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from eventlib.errors import ContractError, EventlibError
 from eventlib.event import Contract, Event, Foreign, contract_of, key_of
+from eventlib.identity import derived_id, root_traceparent
 from eventlib.log.port import Record, key_text, undecodable
 
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -12,9 +13,10 @@ _LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last one that 
 
 
 class Foreigners:
-    """Which topics others write, and how to read them."""
+    """Which topics others write, and how to read them; `traced_below` bounds the ids of their traces that are recorded."""
 
-    def __init__(self, events: Iterable[type[Event]]) -> None:
+    def __init__(self, events: Iterable[type[Event]], traced_below: str) -> None:
+        self._traced_below = traced_below
         self._classes: dict[str, tuple[type[Event], Foreign]] = {}
         for event in events:
             contract = contract_of(event)
@@ -55,8 +57,9 @@ class Foreigners:
         if key is not None:
             self._refuse_misplaced(record, key, contract)
         traceparent = record.traceparent
-        if traceparent is not None and not _TRACEPARENT.fullmatch(traceparent):
-            traceparent = None
+        if traceparent is None or not _TRACEPARENT.fullmatch(traceparent):
+            trace_id = derived_id("foreign", record.topic, str(record.partition), record.offset)
+            traceparent = root_traceparent(trace_id, self._traced_below)
         return record._replace(key=None if key is None else key.encode(), traceparent=traceparent)
 
     def _refuse_misplaced(self, record: Record, key: str, contract: Contract) -> None:

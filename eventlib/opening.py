@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from eventlib.choreography import Choreography
 from eventlib.eventlog import EventLog
+from eventlib.sampling import traced_share
 
 
 @asynccontextmanager
@@ -16,7 +17,7 @@ async def open_log(
     `async with open_log(url, shop) as log: ...`. With `read_only` it creates and registers nothing, so that looking at
     a log does not change it; with `services`, only what these need. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
-    there already with another partition count.
+    there already with another partition count; SettingsError.
     """
     # Imported here so that declaring events and deciders costs no adapter's import.
     from eventlib.codec.framed import FramedCodec
@@ -25,6 +26,7 @@ async def open_log(
     from eventlib.variables import read_settings
 
     options = read_settings(RegistryOptions, {}, also=None)
+    share = traced_share()
     port = await open_port(url)
     registry = None
     try:
@@ -33,7 +35,7 @@ async def open_log(
 
             registry = RemoteRegistry(options.registry.get_secret_value(), options.registry_ca)
         codec = FramedCodec(port, registry, auto_register=options.registers)
-        log = EventLog(port, codec, choreography)
+        log = EventLog(port, codec, choreography, traced_share=share)
         if read_only:
             await log.codec.refresh()
         else:

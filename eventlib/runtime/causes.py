@@ -28,13 +28,13 @@ class Cause(NamedTuple):
 
 
 def cause_of_input(record: Record, running: Entry | None, *, foreign: bool) -> Cause:
-    """Return a record as a cause; a request about a `running` saga belongs to that saga, not to one of its own."""
-    correlation_id = record.correlation_id or record.event_id
+    """Return a record as a cause; a request about a `running` saga belongs to that saga, and its trace, not to its own."""
+    correlation_id, traceparent = record.correlation_id or record.event_id, record.traceparent
     if running is not None and running.correlation_id is not None:
-        correlation_id = running.correlation_id
+        correlation_id, traceparent = running.correlation_id, running.traceparent or traceparent
     cause_id = f"{record.topic}/{record.partition}/{record.offset}" if foreign else record.event_id
     past = past_of(record.headers) if record.headers else ()
-    return Cause(cause_id, record.event_id, correlation_id, record.traceparent, past)
+    return Cause(cause_id, record.event_id, correlation_id, traceparent, past)
 
 
 def cause_of_deadline(name: tuple[str, str], deadline: str, due_ms: int, entry: Entry, past: Headers = ()) -> Cause:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from eventlib.event import Event, contract_of
 from eventlib.eventlog import latest_copy
 from eventlib.log.port import Record
+from eventlib.runtime.hop import Hop
 from eventlib.runtime.journal import Steps
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import JournalEntry, Positions, Step
@@ -15,7 +16,7 @@ class Draft:
 
     `at_ms` is its time, and that of all that it says. `said` holds the event in each record of `events`, or None;
     `requested` the effects to start once it is committed; `said_count` counts what was said since the journal's last entry
-    was cut, and `is_met` tells whether anybody handled one of its inputs.
+    was cut, and `is_met` tells whether anybody handled one of its inputs. `hops` are for whoever observes it.
     """
 
     def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
@@ -24,6 +25,7 @@ class Draft:
         self.events: list[Record] = []
         self.said: list[Event | None] = []
         self.requested: list[tuple[Record, Event | None]] = []
+        self.hops: list[Hop] = []
         self.parks = False
         self.is_met = False
         self.past = positions.past

@@ -9,10 +9,10 @@ from typing import Any
 from eventlib.effect import Asking, Effect
 from eventlib.errors import Terminal
 from eventlib.event import Event
-from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.course import Course, Pause
+from eventlib.runtime.host import Host
 from eventlib.runtime.transaction import Answer
 from eventlib.service import Service
 
@@ -30,18 +30,18 @@ class EffectRunner:
     def __init__(
         self,
         service: Service,
-        log: EventLog,
-        ports: Mapping[str, object],
-        breakers: Mapping[str | None, Breaker],
+        host: Host,
         slots: asyncio.Semaphore,
         answered: Callable[[Answer], None],
     ) -> None:
+        self._service = service
         self._effects: dict[str, Effect] = {
             request.__name__: effect for decider in service.deciders for request, effect in decider.effects.items()
         }
-        self._log = log
-        self._ports = ports
-        self._breakers = breakers
+        self._log = host.log
+        self._ports = host.ports
+        self._breakers = host.breakers
+        self._observer = host.observer
         self._slots = slots
         self._answered = answered
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -72,6 +72,7 @@ class EffectRunner:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _run(self, request: Record, event: Event | None) -> None:
+        began_ns = 0 if self._observer is None else self._observer.clock()
         try:
             event = event or await self._log.decode_now(request)
             assert event is not None  # noqa: S101  a service's own request is an event of its choreography
@@ -82,6 +83,8 @@ class EffectRunner:
             answer = await self._answer(course, request)
         if answer.event is None:
             _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, answer.reason)
+        if self._observer is not None:
+            self._observer.answered(self._service, request, began_ns, answer)
         self._answered(answer)
 
     async def _answer(self, course: Course, request: Record) -> Answer:
@@ -105,7 +108,10 @@ class EffectRunner:
                 if turn is not None:
                     self._out.add(request.event_id)
                     try:
-                        return await _call(course.asking, course.arguments(self._ports), breaker, turn)
+                        call = _call(course.asking, course.arguments(self._ports), breaker, turn)
+                        if self._observer is not None:
+                            call = self._observer.attempt(self._service, request, course.asking, call)
+                        return await call
                     finally:
                         self._out.discard(request.event_id)
             await breaker.wait()

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from eventlib.eventlog import EventLog
 from eventlib.runtime.breaker import Breaker, BreakerConfig
+from eventlib.runtime.observing import Observer
 from eventlib.store.port import Stores
 
 Count = Annotated[int, Field(ge=1)]
@@ -67,4 +68,5 @@ class Host:
     breakers: Mapping[str | None, Breaker]
     config: RuntimeConfig
     code_version: str
+    observer: Observer | None = None
     restoring: dict[tuple[str, int], Restoring] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.host import Host
 from eventlib.runtime.relay import Relay
 from eventlib.runtime.restoring import restored
+from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer
 from eventlib.runtime.worker import Worker
 from eventlib.service import Service
@@ -32,7 +33,7 @@ class TaskLoop:
         self._host = host
         self._relay = relay
         self._config = host.config
-        self._effects = EffectRunner(service, host.log, host.ports, host.breakers, slots, self._take_answer)
+        self._effects = EffectRunner(service, host, slots, self._take_answer)
         self._worker: Worker | None = None
         self._reader: Reader | None = None
         self._flushed_at = monotonic()
@@ -44,6 +45,23 @@ class TaskLoop:
     def transactions(self) -> int:
         """How many transactions were committed here."""
         return 0 if self._worker is None else self._worker.transactions
+
+    @property
+    def task(self) -> Task | None:
+        """The task, once it is restored."""
+        return None if self._worker is None else self._worker.task
+
+    @property
+    def open_effects(self) -> int:
+        """How many effects run or wait for their next attempt."""
+        return len(self._effects)
+
+    async def lags(self) -> Mapping[TopicPartition, int]:
+        """Return how many records of each input were not handled yet. Raises: LogUnavailable."""
+        if self._reader is None:
+            return {}
+        ends, at = await self._reader.ends(), self.positions
+        return {place: max(0, end - at.get(place, 0)) for place, end in ends.items()}
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -65,6 +83,7 @@ class TaskLoop:
         task = await restored(self.service, self.claim, self._host)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
         worker = Worker(task, self.claim, self._host.log, start, skipped_inputs=most_skipped, relay=self._relay)
+        worker.observer = self._host.observer
         worker.at_rest = self._is_at_rest
         self._worker = worker
         try:

@@ -27,6 +27,8 @@ async def restored(service: Service, claim: Claim, host: Host) -> Task:
     await _refuse_unreadable(state, service, host)
     positions = await positions_in(state, host.log.codec)
     task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
+    if host.observer is not None:
+        task.observe(host.observer.clock)
     task.handling.parked_end = await port.decided_end(service.parked.name, partition)
     return task
 

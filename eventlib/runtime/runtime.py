@@ -19,6 +19,7 @@ from eventlib.runtime.control import REQUESTS
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.host import Host, Restoring, RuntimeConfig
 from eventlib.runtime.loop import TaskLoop
+from eventlib.runtime.observing import Observer
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
 from eventlib.runtime.relay import Relay
 from eventlib.runtime.skipping import SkippedInput
@@ -34,6 +35,7 @@ class Runtime:
     """Runs services until the context is left: `async with Runtime(log, ports={...}) as runtime: ...`.
 
     `services` names those to run (default: all), `ports` gives their effects the outside world by parameter name.
+    An `observer` is told what is done, for traces and metrics; without one, nothing is spent on that.
     Guarantee: leaving the context hands every task over; a process that dies is replaced within seconds by another
     one that runs the same services.
     Raises: WiringError when a port is missing or a service unknown.
@@ -47,6 +49,7 @@ class Runtime:
         services: Sequence[str] | None = None,
         stores: Stores | None = None,
         config: RuntimeConfig | None = None,
+        observer: Observer | None = None,
     ) -> None:
         choreography = log.choreography
         self._log = log
@@ -59,6 +62,7 @@ class Runtime:
             {None: NEVER_OPEN, **{port: config.breaker(port) for port in given}},
             config,
             code_version(choreography),
+            observer,
         )
         self._relay = Relay(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
@@ -112,6 +116,11 @@ class Runtime:
     def restoring(self) -> Mapping[tuple[str, int], Restoring]:
         """How far the tasks have come, by service and partition, that are being restored or copied just now."""
         return self._host.restoring
+
+    @property
+    def tasks(self) -> Sequence[TaskLoop]:
+        """The tasks that this process runs just now, for whoever measures them."""
+        return [*self._loops.values()]
 
     @property
     def breakers(self) -> Mapping[str, BreakerState]:

@@ -12,6 +12,8 @@ from eventlib.log.port import Record
 from eventlib.runtime.draft import Draft
 from eventlib.runtime.entry import Place
 from eventlib.runtime.handling import MAX_SAID, Handling
+from eventlib.runtime.hop import Hop
+from eventlib.runtime.observing import Clock, ObservedHandling
 from eventlib.runtime.records import POSITION_KEY, Positions, Step
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Inputs, Passed, Transaction
@@ -48,6 +50,11 @@ class Task:
         self._inputs = self.handling.inputs
         self._passed: Sequence[Step] = ()
         self._begin(0)
+
+    def observe(self, clock: Clock) -> None:
+        """Leave hops in its transactions from now on, with times by a clock; before its first one."""
+        self.handling = ObservedHandling(self.service, self.partition, self._log, self.state, clock)
+        self._inputs = self.handling.inputs
 
     def _begin(self, at_ms: int) -> None:
         self._draft = self.handling.draft = Draft(at_ms, self.positions, self._passed)
@@ -123,6 +130,11 @@ class Task:
         return bool(self._draft.events or self._draft.steps.acts or self.state.is_changed)
 
     @property
+    def hops(self) -> Sequence[Hop]:
+        """What of the open transaction whoever observes this task wants to know; nobody does by default."""
+        return self._draft.hops
+
+    @property
     def events(self) -> list[Record]:
         """What the open transaction has said so far."""
         return self._draft.events
@@ -139,7 +151,8 @@ class Task:
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
         journal = [self._own_record(self._journal, None, entry) for entry in draft.entries(self._code_version)]
         passed = Passed(self._handled, self._answered, self._took)
-        return Transaction(draft.events, draft.said, changes, journal, positions, passed, draft.parks, draft.requested)
+        said, requested = draft.said, draft.requested
+        return Transaction(draft.events, said, changes, journal, positions, passed, draft.parks, requested, draft.hops)
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Make a transaction that was appended the truth; `offsets` are those of its records."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from eventlib.event import Event
 from eventlib.log.port import Record
 from eventlib.runtime.acts import Move, Skip
+from eventlib.runtime.hop import Hop
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import Positions
 
@@ -81,7 +82,7 @@ class Transaction(NamedTuple):
     """What has to be appended together, and what follows once it was.
 
     `said` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
-    the effects to start.
+    the effects to start, `hops` are for whoever observes the task.
     """
 
     events: list[Record]
@@ -92,6 +93,7 @@ class Transaction(NamedTuple):
     passed: Passed
     parks: bool
     requested: list[tuple[Record, Event | None]]
+    hops: Sequence[Hop] = ()
 
     @property
     def records(self) -> list[Record]:

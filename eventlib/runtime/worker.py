@@ -14,6 +14,7 @@ from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, Reader, Record, TopicPartition
 from eventlib.runtime.control import amendment_in, edit_at, request_in
+from eventlib.runtime.observing import Observer
 from eventlib.runtime.past import beginnings
 from eventlib.runtime.records import EFFECT, ParkedKey
 from eventlib.runtime.relay import Relay
@@ -53,6 +54,8 @@ class Worker:
         self.at_rest: Callable[[], bool] = lambda: False
         self._log = log
         self._relay = relay
+        self.observer: Observer | None = None
+        self._append_began_ns = 0
         self._alone = False
         self._start_effect = start_effect
         self._most_skipped = skipped_inputs
@@ -145,6 +148,8 @@ class Worker:
             self.task.open(replace(inputs, schemas_known=True))
 
     async def _append(self) -> None:
+        if self.observer is not None:
+            self._append_began_ns = self.observer.clock()
         if self._relay is None or self._alone or not await self._relay.commit(self):
             transaction = self.task.close()
             try:
@@ -180,10 +185,15 @@ class Worker:
         self._go_on(transaction.passed, due)
         for request, event in transaction.requested:
             self._start_effect(request, event)
+        if self.observer is not None:
+            self.observer.committed(self.task.service, self.task.partition, transaction, self._append_began_ns)
+            self._append_began_ns = 0
 
     def skip(self) -> None:
         """Go past the inputs of the open transaction, which makes no difference, without appending it."""
         self._skipped += self.task.taken
+        if self.observer is not None and self.task.hops:
+            self.observer.passed_by(self.task.service, self.task.partition, self.task.hops)
         self._go_on(self.task.skip(), self.task.state.due_bound)
 
     def roll_back(self, *, alone: bool = False) -> None:
