@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from secrets import token_hex
+from time import time_ns
 from typing import Protocol
 
 from eventlib.choreography import Choreography
@@ -15,16 +16,20 @@ from eventlib.foreigners import Foreigners
 from eventlib.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
 from eventlib.log.port import Log, Record, undecodable
 from eventlib.service import Service, topics_of
-from eventlib.times import from_ms, now_ms
+from eventlib.times import from_ms
 
 CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
 """The trace context on whose behalf something is published just now: that of an HTTP request, for instance."""
 
 
+SAGA: ContextVar[str | None] = ContextVar("saga", default=None)
+"""The correlation id of the saga that something is done for just now: by an effect, for instance."""
+
+
 class Published(Protocol):
     """Whoever wants to know what this process publishes from outside the services."""
 
-    def published(self, records: Sequence[Record], caller: str | None, began_ms: int) -> None:
+    def published(self, records: Sequence[Record], caller: str | None, began_ns: int) -> None:
         """Take note of records that are on the log now; `caller` is the trace context that they were published in."""
 
 
@@ -104,7 +109,8 @@ class EventLog:
         """
         if not publications:
             return []
-        now = now_ms()
+        began_ns = time_ns()
+        now = began_ns // 1_000_000
         records = list[Record]()
         places = list[int]()
         for publication in publications:
@@ -114,7 +120,7 @@ class EventLog:
         for i, publication in zip(places, publications, strict=True):
             self._remember(records[i], offsets[i], publication.event)
         if self.observer is not None:
-            self.observer.published([records[i].placed(offsets[i]) for i in places], CALLER.get(), now)
+            self.observer.published([records[i].placed(offsets[i]) for i in places], CALLER.get(), began_ns)
         return [Position(records[i].topic, records[i].partition, offsets[i], from_ms(now)) for i in places]
 
     def remember(self, records: Sequence[Record], offsets: Sequence[int], events: Sequence[Event | None]) -> None:

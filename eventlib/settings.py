@@ -5,6 +5,8 @@
 | EVENTLIB_LOG | the log's URL |
 | EVENTLIB_APP | where the choreography is, `module:name`; without it `pyproject.toml` says so |
 | EVENTLIB_TRACEBACK | 1: show where something unforeseen came from |
+| EVENTLIB_LOG_FORMAT, EVENTLIB_LOG_LEVEL | `json` lets `eventlib run` log a JSON object a line (default: text); DEBUG, INFO, WARNING (the default) or ERROR |
+| OTEL_… | traces and metrics: see `eventlib.telemetry.options` |
 | EVENTLIB_IVY_SETTINGS | a settings file of Ivy, for fetching the broker for development from a mirror |
 | EVENTLIB_REGISTRY | a schema registry's URL; without it, schema ids are kept in the log |
 | EVENTLIB_REGISTRY_CA | a file with the certificates that the registry is trusted by |
@@ -24,6 +26,7 @@ from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.runtime import RuntimeConfig
+from eventlib.telemetry.logs import LogFormat, LogLevel
 from eventlib.variables import Variables, read_settings
 
 
@@ -34,6 +37,8 @@ class EventlibSettings(Variables):
     app: str | None = None
     traceback: bool = False
     ivy_settings: str | None = None
+    log_format: LogFormat = "text"
+    log_level: LogLevel = "WARNING"
 
 
 def _fields() -> dict[str, Any]:

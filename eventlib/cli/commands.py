@@ -62,6 +62,15 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
             "--http", metavar="PORT", help="Serve HTTP, too: a port of this machine, or HOST:PORT.", show_default=False
         ),
     ] = None,
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="PORT",
+            help="Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -88,9 +97,15 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     all. On Kafka they share the work; a log that is one file gives it to one
     of them, and the next takes over from it.
 
+    Traces go where OTEL_TRACES_EXPORTER says (otlp or console), for the share
+    of the sagas that OTEL_TRACES_SAMPLER_ARG says (0.05); EVENTLIB_LOG_FORMAT=
+    json logs for machines.
+
     [dim]Examples:[/dim]
       eventlib run
       eventlib run --http 8000
+      eventlib run --metrics-port 9464
+      OTEL_TRACES_EXPORTER=otlp eventlib run
       eventlib run --http 8001 --no-services
       eventlib run --service stock --service payment
       eventlib run --service stock --workers 4 --log kafka://broker:9092/
@@ -98,7 +113,8 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     from eventlib.cli.running import run_services
 
-    run_services(Place.of(context, app, log), service or [], http, no_services=no_services, workers=workers)
+    place = Place.of(context, app, log)
+    run_services(place, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
 
 
 app.command(cls=Command, rich_help_panel="Run")(publish)

@@ -1,7 +1,6 @@
 """`eventlib run`: the services, until they are stopped."""
 
 import asyncio
-import logging
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,49 +11,60 @@ from typing import TYPE_CHECKING
 from eventlib.choreography import Choreography
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.cli.workers import supervise, tell
+from eventlib.cli.workers import supervise
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
 from eventlib.runtime import Runtime, RuntimeConfig, collect_garbage_seldom
 from eventlib.runtime.host import Restoring
 from eventlib.runtime.runtime import prepare_own
-from eventlib.settings import runtime_config
+from eventlib.settings import eventlib_settings, runtime_config
+from eventlib.telemetry.logs import set_up_logging, tell
+from eventlib.telemetry.options import TelemetryOptions, telemetry_options
 
 if TYPE_CHECKING:
     from eventlib.cli.http import Listening
+    from eventlib.telemetry.process import Telemetry
 
 _TELLS_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a process runs: the services of these names, and the application's HTTP at a place if one is given."""
+    """What a process runs: the services of these names, and the application's HTTP and metrics at places if they are given."""
 
     services: Sequence[str]
     http: str | None = None
+    metrics: str | None = None
 
 
 def run_services(
-    place: Place, only: list[str], http: str | None = None, *, no_services: bool = False, workers: int | None = None
+    place: Place,
+    only: list[str],
+    http: str | None = None,
+    *,
+    no_services: bool = False,
+    workers: int | None = None,
+    metrics: str | None = None,
 ) -> None:
     """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until something fails for good.
 
-    With `workers`, in so many processes, the first of which has the HTTP.
+    With `workers`, in so many processes, the first of which has the HTTP; metrics are at a port of each of them.
     """
     choreography = load_choreography(place.app)
     named = [choreography.service(name).name for name in only]
     names = [] if no_services else named or [service.name for service in choreography.services]
     _refuse_misfits(choreography, names, http, named if no_services else [])
-    what = Running(list(dict.fromkeys(names)), http)
+    options, settings = telemetry_options(), eventlib_settings()
+    what = Running(list(dict.fromkeys(names)), http, metrics or options.metrics_place)
     config = runtime_config()
+    set_up_logging(settings.log_format, settings.log_level)
     if workers is not None:
         _refuse_workers(place, what)
         asyncio.run(_supervise(choreography, what, place, workers))
         return
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     collect_garbage_seldom()
-    asyncio.run(_serve(choreography, what, place.url, config))
+    asyncio.run(_serve(choreography, what, place.url, _Tuning(config, options)))
 
 
 def _refuse_misfits(choreography: Choreography, names: list[str], http: str | None, unwanted: list[str]) -> None:
@@ -95,9 +105,8 @@ async def _supervise(choreography: Choreography, what: Running, place: Place, wo
     tell(f"Running {', '.join(what.services)} on {place.url} in {workers} processes; Ctrl-C stops.")
     own = ["run", *(["--app", place.app] if place.app else []), "--log", place.url]
     own += [option for name in what.services for option in ("--service", name)]
-    http = [] if what.http is None else ["--http", what.http]
     command = [sys.executable, "-m", "eventlib.cli.supervised", *own]
-    await supervise([command + (http if number == 0 else []) for number in range(workers)], stop)
+    await supervise([command + _served_by(what, number) for number in range(workers)], stop)
     tell("Stopped.")
 
 
@@ -113,29 +122,75 @@ async def _open(
     return dict(ports), event_log
 
 
-async def _serve(choreography: Choreography, what: Running, url: str, config: RuntimeConfig) -> None:
+def _served_by(what: Running, number: int) -> list[str]:
+    """Return the options of one of several processes: the first has the HTTP, and each its metrics, at ports in a row."""
+    http = ["--http", what.http] if what.http is not None and number == 0 else []
+    if what.metrics is None:
+        return http
+    host, _, port = what.metrics.rpartition(":")
+    own = str(int(port) + number) if port.isdecimal() and port != "0" else port
+    return [*http, "--metrics-port", f"{host}:{own}" if host else own]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tuning:
+    """How a process runs, and what it tells."""
+
+    config: RuntimeConfig
+    options: TelemetryOptions
+
+
+async def _serve(choreography: Choreography, what: Running, url: str, tuning: _Tuning) -> None:
     async with AsyncExitStack() as stack:
         listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
+        measured = (
+            None if what.metrics is None else stack.enter_context(closing(_listening(what.metrics, "--metrics-port")))
+        )
         ports, event_log = await _open(stack, choreography, what, url)
+        telemetry = _telemetry(stack, choreography, url, tuning.options, metrics=measured is not None)
         stop = _stop_signal()
         watched: list[asyncio.Future[None]] = [stop]
+        runtime: Runtime | None = None
         if what.services:
-            runtime = Runtime(event_log, ports=ports, services=what.services, config=config)
+            observer = None if telemetry is None else telemetry.recorder
+            runtime = Runtime(event_log, ports=ports, services=what.services, config=tuning.config, observer=observer)
             failed = asyncio.ensure_future((await stack.enter_async_context(runtime)).failed())
             restoring = asyncio.create_task(_tell_restoring(runtime))
             stack.callback(failed.cancel)
             stack.callback(restoring.cancel)
             watched.append(failed)
+        if telemetry is not None:
+            telemetry.observe(event_log, runtime, tuning.config)
+            if measured is not None:
+                watched.append(await stack.enter_async_context(measured.serve(telemetry.metrics)))
         if listening is not None and choreography.http is not None:
-            watched.append(await stack.enter_async_context(listening.serve(choreography.http(event_log))))
-        what_runs = ", ".join([*what.services, *([] if listening is None else [listening.url])])
-        tell(f"Running {what_runs} on {url}; Ctrl-C stops.")
+            app = choreography.http(event_log)
+            traced = app if telemetry is None else telemetry.traced(app)
+            watched.append(await stack.enter_async_context(listening.serve(traced)))
+        places = [listening.url] if listening is not None else []
+        places += [f"metrics at {measured.url}/metrics"] if measured is not None else []
+        tell(f"Running {', '.join([*what.services, *places])} on {url}; Ctrl-C stops.")
         await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         for each in watched:
             if each.done():
                 each.result()
         tell("Stopping: finishing what is at hand.")
     tell("Stopped.")
+
+
+def _telemetry(
+    stack: AsyncExitStack, choreography: Choreography, url: str, options: TelemetryOptions, *, metrics: bool
+) -> "Telemetry | None":
+    """Begin to tell what was asked for; a process that tells nothing does without OpenTelemetry."""
+    if options.sdk_disabled or not (options.traces or metrics):
+        return None
+    try:
+        from eventlib.telemetry.process import telemetry_of
+    except ModuleNotFoundError as error:
+        raise WiringError(
+            f"traces and metrics need the package {error.name}: install eventlib-sagas[telemetry]"
+        ) from error
+    return stack.enter_context(telemetry_of(choreography, url, options, metrics=metrics))
 
 
 async def _tell_restoring(runtime: Runtime) -> None:
@@ -158,10 +213,10 @@ def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]
     return lines
 
 
-def _listening(place: str) -> "Listening":
+def _listening(place: str, option: str = "--http") -> "Listening":
     from eventlib.cli.http import Listening  # a process without HTTP does without uvicorn
 
-    return Listening(place)
+    return Listening(place, option)
 
 
 def _stop_signal() -> asyncio.Future[None]:

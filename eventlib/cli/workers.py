@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from eventlib.errors import EventlibError
+from eventlib.telemetry.logs import is_json, tell
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _STEADY_S = 60.0
@@ -78,7 +79,8 @@ class Worker:
             self._print(rest)
 
     def _print(self, line: bytes) -> None:
-        sys.stderr.write(f"[{self.number}] {line.decode(errors='replace')}\n")
+        number = "" if is_json() else f"[{self.number}] "
+        sys.stderr.write(f"{number}{line.decode(errors='replace')}\n")
         sys.stderr.flush()
 
 
@@ -104,12 +106,6 @@ async def supervise(commands: Sequence[Sequence[str]], stop: "asyncio.Future[Non
 def pause_after(crashes: int) -> float:
     """Return how long a worker that has crashed so often in a row rests (s): twice as long each time."""
     return min(_FIRST_PAUSE_S * float(1 << min(crashes - 1, 10)), _LONGEST_PAUSE_S)
-
-
-def tell(sentence: str) -> None:
-    """Say something on stderr."""
-    sys.stderr.write(sentence + "\n")
-    sys.stderr.flush()
 
 
 def _ending(code: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from eventlib.effect import Asking, Effect
 from eventlib.errors import Terminal
 from eventlib.event import Event
+from eventlib.eventlog import CALLER, SAGA
 from eventlib.log.port import Record
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.course import Course, Pause
@@ -72,6 +73,8 @@ class EffectRunner:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _run(self, request: Record, event: Event | None) -> None:
+        CALLER.set(request.traceparent)
+        SAGA.set(request.correlation_id)
         began_ns = 0 if self._observer is None else self._observer.clock()
         try:
             event = event or await self._log.decode_now(request)

@@ -1,6 +1,6 @@
 """A task's state: what is committed, in a cache over the local store, and one transaction's changes on top."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -39,6 +39,9 @@ class TaskState:
         self._unwritten_bytes = 0
         self._due_moves: dict[str, bytes | None] = {}
         self._due_bound: int | None = 0
+        self.due_counts = Counter[tuple[str, str]]()
+        """How many keys of a decider have a deadline ahead of them, by both names; kept once `count_dues` was called."""
+        self._counts_dues = False
         self._checkpoint = store.checkpoint
 
     def entry(self, decider: Decider[Any], key: str) -> Entry:
@@ -146,6 +149,11 @@ class TaskState:
             self._due_bound = next((at for at, *_ in due), None)
         return self._due_bound
 
+    def count_dues(self) -> None:
+        """Count deadlines from now on: those that are there are looked at once."""
+        self.due_counts = Counter((decider, deadline) for _, decider, deadline, _ in self._dues())
+        self._counts_dues = True
+
     @property
     def due_bound(self) -> int | None:
         """A time (ms) before which nothing falls due, as far as that is known; None: there is nothing."""
@@ -171,6 +179,9 @@ class TaskState:
     def _move_due(self, name: Name, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         if before is after or before == after:
             return
+        if self._counts_dues:
+            self.due_counts.subtract((name[0], deadline) for deadline in before)
+            self.due_counts.update((name[0], deadline) for deadline in after)
         for deadline, at in before.items():
             self._due_moves[due_key(at, name[0], deadline, name[1])] = None
         for deadline, at in after.items():

@@ -55,6 +55,7 @@ class Task:
         """Leave hops in its transactions from now on, with times by a clock; before its first one."""
         self.handling = ObservedHandling(self.service, self.partition, self._log, self.state, clock)
         self._inputs = self.handling.inputs
+        self.state.count_dues()
 
     def _begin(self, at_ms: int) -> None:
         self._draft = self.handling.draft = Draft(at_ms, self.positions, self._passed)

@@ -1,0 +1,145 @@
+"""Every metric that a process has, declared once: instruments, dashboards, alerts and their documentation come from here."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+_SUFFIXES = {"s": "_seconds", "By": "_bytes"}
+SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 86400.0)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: its name, kind and unit (UCUM) as OpenTelemetry has them, and what its values are told apart by."""
+
+    name: str
+    kind: Kind
+    unit: str
+    description: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+    @property
+    def prometheus(self) -> str:
+        """Its name for Prometheus, by OpenTelemetry's rules."""
+        unit = _SUFFIXES.get(self.unit, "")
+        return self.name.replace(".", "_") + unit + ("_total" if self.kind == "counter" else "")
+
+
+_SERVICE = ("service",)
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("eventlib.events.said", "counter", "{event}", "Events said and committed here.", ("service", "event")),
+        Metric("eventlib.inputs.handled", "counter", "{record}", "Records that tasks have gone past here.", _SERVICE),
+        Metric(
+            "eventlib.inputs.failed",
+            "counter",
+            "{record}",
+            "Inputs parked because a handler raised.",
+            ("service", "decider"),
+        ),
+        Metric("eventlib.transactions", "counter", "{transaction}", "Transactions committed here.", _SERVICE),
+        Metric(
+            "eventlib.commit.duration",
+            "histogram",
+            "s",
+            "How long the log took to append a transaction.",
+            _SERVICE,
+            SECONDS,
+        ),
+        Metric(
+            "eventlib.handler.duration",
+            "histogram",
+            "s",
+            "How long a handler took for one input, with evolve and encoding; of sagas that are traced.",
+            ("service", "decider"),
+            SECONDS,
+        ),
+        Metric(
+            "eventlib.lag",
+            "gauge",
+            "{record}",
+            "Records that a task has not handled yet.",
+            ("service", "topic", "partition"),
+        ),
+        Metric("eventlib.tasks", "gauge", "{task}", "Tasks (partitions) that run here.", _SERVICE),
+        Metric(
+            "eventlib.saga.duration",
+            "histogram",
+            "s",
+            "From the first event of a saga to the one that ended it, by how and why it ended; of those begun here.",
+            ("service", "event", "reason"),
+            LONG_SECONDS,
+        ),
+        Metric(
+            "eventlib.sagas.in_flight",
+            "gauge",
+            "{saga}",
+            "Sagas whose deadline is still ahead of them.",
+            ("service", "decider"),
+        ),
+        Metric(
+            "eventlib.sagas.overdue",
+            "gauge",
+            "{saga}",
+            "Sagas that have not ended though their deadline has passed, since this process began.",
+            ("service", "decider"),
+        ),
+        Metric(
+            "eventlib.deadlines.passed",
+            "counter",
+            "{deadline}",
+            "Deadlines that passed here.",
+            ("service", "decider", "deadline"),
+        ),
+        Metric(
+            "eventlib.effect.attempt.duration",
+            "histogram",
+            "s",
+            "Attempts of effects: answered, failed (tried again), refused (for good) or cancelled.",
+            ("service", "effect", "outcome"),
+            SECONDS,
+        ),
+        Metric(
+            "eventlib.effects.pending",
+            "gauge",
+            "{effect}",
+            "Effects that run or wait for their next attempt.",
+            _SERVICE,
+        ),
+        Metric(
+            "eventlib.effects.parked", "counter", "{effect}", "Effects that were parked here.", ("service", "effect")
+        ),
+        Metric(
+            "eventlib.breaker.state",
+            "gauge",
+            "",
+            "Calls to a port: 0 go through, 1 one of them tries, 2 wait.",
+            ("port",),
+        ),
+        Metric("eventlib.keys.parked", "gauge", "{key}", "Keys that wait for a person.", _SERVICE),
+        Metric(
+            "eventlib.restore.remaining",
+            "gauge",
+            "{record}",
+            "Changelog records that tasks being restored have still to read.",
+            _SERVICE,
+        ),
+        Metric("eventlib.store.size", "gauge", "By", "Size of the local state stores."),
+        Metric("eventlib.log.size", "gauge", "By", "Size of the log's file, where it is one."),
+        Metric(
+            "eventlib.laws.broken", "gauge", "{finding}", "Findings of the last audit, by the law or rule.", ("law",)
+        ),
+        Metric("eventlib.spans.exported", "counter", "{span}", "Spans handed to the exporter."),
+        Metric(
+            "eventlib.spans.dropped",
+            "counter",
+            "{span}",
+            "Spans that the exporter did not take, or for which there was no room.",
+        ),
+    )
+}

@@ -1,0 +1,114 @@
+"""What a process counts between two looks at its metrics: plain numbers, read when somebody asks."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from eventlib.decider import Decider
+from eventlib.event import Event, contract_of
+from eventlib.runtime.hop import Hop
+from eventlib.runtime.transaction import Transaction
+from eventlib.service import Service
+
+_MOST_BEGUN = 100_000
+_MOST_REASONS = 50
+OTHER = "other"
+
+Labels = tuple[str, ...]
+"""The values of a metric's labels, in the order of their declaration."""
+
+
+class Durations(Protocol):
+    """Takes durations (s) of one kind, with what they are told apart by: a histogram."""
+
+    def record(self, amount: float, attributes: dict[str, str]) -> None:
+        """Take one."""
+
+
+class Figures:
+    """Counts since the process began; `durations` are histograms by the names of their metrics."""
+
+    def __init__(self, services: Sequence[Service], durations: dict[str, Durations]) -> None:
+        self.said = Counter[Labels]()
+        self.inputs = Counter[Labels]()
+        self.transactions = Counter[Labels]()
+        self.deadlines = Counter[Labels]()
+        self.failures = Counter[Labels]()
+        self.effects_parked = Counter[Labels]()
+        self.overdue: dict[tuple[str, str], set[str]] = {}
+        self._durations = durations
+        self._begun: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._reasons = set[str]()
+        self._ending = {
+            f"{service.speaks_as}/{decider.name}"
+            for service in services
+            for decider in service.deciders
+            if ends_sagas(decider)
+        }
+        """Who tells how a saga ends: whoever says an event that ends a story."""
+
+    def committed(self, service: Service, transaction: Transaction, append_s: float | None) -> None:
+        """Count a transaction; `append_s` is how long the log took, where it led one."""
+        name, passed = service.name, transaction.passed
+        self.transactions[name,] += 1
+        self.inputs[name,] += passed.records + passed.more
+        if append_s is not None:
+            self._durations["eventlib.commit.duration"].record(append_s, {"service": name})
+        said = self.said
+        for record, event in zip(transaction.events, transaction.said, strict=True):
+            if event is None:
+                continue  # a copy
+            said[name, record.type or ""] += 1
+            if record.source in self._ending:
+                self._follow(name, record.source, record.subject or "", record.timestamp_ms, event)
+
+    def _follow(self, service: str, source: str, key: str, at_ms: int, event: Event) -> None:
+        """Note when a saga began, by the first event that is said of it, and how it ended."""
+        if not contract_of(type(event)).final:
+            if self._begun.setdefault((source, key), at_ms) == at_ms and len(self._begun) > _MOST_BEGUN:
+                self._begun.popitem(last=False)
+            return
+        decider = source.partition("/")[2]
+        self.overdue.get((service, decider), set()).discard(key)
+        began_ms = self._begun.pop((source, key), None)
+        if began_ms is None:
+            return  # it began before this process did
+        labels = {"service": service, "event": type(event).__name__, "reason": self._reason(event)}
+        self._durations["eventlib.saga.duration"].record((at_ms - began_ms) / 1000, labels)
+
+    def _reason(self, event: Event) -> str:
+        """Return why a saga ended so: a few words that recur; after too many of them, no more are told apart."""
+        reason = str(getattr(event, "reason", ""))
+        if reason not in self._reasons and len(self._reasons) >= _MOST_REASONS:
+            return OTHER
+        self._reasons.add(reason)
+        return reason
+
+    def handled(self, service: str, hops: Sequence[Hop]) -> None:
+        """Count what was told of single inputs: deadlines, and what was parked."""
+        for hop in hops:
+            if hop.deadline:
+                self.deadlines[service, hop.decider, hop.deadline] += 1
+                self.overdue.setdefault((service, hop.decider), set()).add(hop.key)
+            elif hop.failure:
+                self.failures[service, hop.decider] += 1
+
+    def timed(self, service: str, hop: Hop) -> None:
+        """Take in how long a handler took."""
+        if hop.record is not None and not hop.failure:
+            seconds = (hop.ended_ns - hop.began_ns) / 1e9
+            self._durations["eventlib.handler.duration"].record(seconds, {"service": service, "decider": hop.decider})
+
+    def attempted(self, service: str, effect: str, outcome: str, seconds: float) -> None:
+        """Count an attempt of an effect."""
+        labels = {"service": service, "effect": effect, "outcome": outcome}
+        self._durations["eventlib.effect.attempt.duration"].record(seconds, labels)
+
+    def stalled(self, service: str, effect: str) -> None:
+        """Count an effect that was parked."""
+        self.effects_parked[service, effect] += 1
+
+
+def ends_sagas(decider: Decider[Any]) -> bool:
+    """Tell whether a decider says events that end a story."""
+    return any(contract_of(event).final for event in decider.says)

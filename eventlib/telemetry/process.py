@@ -1,0 +1,114 @@
+"""The telemetry of one process: what is asked for is made at its start, and ended with it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export import SpanExporter
+from prometheus_client import CollectorRegistry, generate_latest
+
+from eventlib.choreography import Choreography
+from eventlib.eventlog import EventLog
+from eventlib.runtime import Runtime, RuntimeConfig
+from eventlib.sampling import traced_share
+from eventlib.telemetry.figures import Figures
+from eventlib.telemetry.http import App, Measured, Traced
+from eventlib.telemetry.instruments import Instruments
+from eventlib.telemetry.options import Exporter, TelemetryOptions
+from eventlib.telemetry.recorder import Recorder
+from eventlib.telemetry.spans import SpanMaker
+from eventlib.telemetry.tracer import Tracer
+
+
+class Telemetry:
+    """What a process tells of itself. Give `recorder` to its Runtime and its EventLog as their observer."""
+
+    def __init__(
+        self, choreography: Choreography, log_url: str, exporter: SpanExporter | None, *, metrics: bool
+    ) -> None:
+        self._registry = CollectorRegistry()
+        self._tracer = None if exporter is None else Tracer(exporter)
+        self._instruments: Instruments | None = None
+        figures = None
+        if metrics:
+            reader = PrometheusMetricReader(scope_info_enabled=False, registry=self._registry)
+            self._instruments = Instruments(reader, Resource.create({"service.name": choreography.name}))
+            figures = Figures(choreography.services, self._instruments.durations)
+            self._instruments.watch(figures, self._tracer)
+        system = "kafka" if log_url.startswith("kafka:") else "eventlib"
+        self.recorder = Recorder(SpanMaker(system, choreography.name), self._tracer, figures)
+
+    @property
+    def metrics(self) -> App:
+        """An ASGI app that has the metrics at /metrics."""
+        return Measured(self.exposition)
+
+    def start(self) -> None:
+        """Begin to export."""
+        if self._tracer is not None:
+            self._tracer.start()
+
+    def close(self) -> None:
+        """Export what is left."""
+        if self._tracer is not None:
+            self._tracer.close()
+        if self._instruments is not None:
+            self._instruments.close()
+
+    def observe(self, log: EventLog, runtime: Runtime | None, config: RuntimeConfig) -> None:
+        """Tell of a log, and of a runtime on it, which has `recorder` as its observer."""
+        log.observer = self.recorder
+        if self._instruments is not None and runtime is not None:
+            self._instruments.run(runtime, places_of(log.port.url, config.state_dir))
+
+    def traced(self, app: Any) -> App:
+        """Return an application's ASGI app with spans for its requests, if anybody wants them."""
+        if self._tracer is None:
+            return app  # type: ignore[no-any-return]  # an ASGI app has no class
+        return Traced(app, self.recorder, traced_share())
+
+    async def exposition(self) -> bytes:
+        """Return the metrics of now, in Prometheus's text format."""
+        if self._instruments is not None:
+            await self._instruments.look()
+        return generate_latest(self._registry)
+
+
+@contextmanager
+def telemetry_of(
+    choreography: Choreography, log_url: str, options: TelemetryOptions, *, metrics: bool
+) -> Iterator[Telemetry | None]:
+    """Give a process its telemetry until the context is left; None when nobody wants any."""
+    if options.sdk_disabled or not (options.traces or metrics):
+        yield None
+        return
+    exporter = exporter_of(options.traces_exporter) if options.traces else None
+    telemetry = Telemetry(choreography, log_url, exporter, metrics=metrics)
+    telemetry.start()
+    try:
+        yield telemetry
+    finally:
+        telemetry.close()
+
+
+def exporter_of(kind: Exporter) -> SpanExporter:
+    """Return an exporter; that of OTLP takes its settings from OpenTelemetry's variables."""
+    if kind == "otlp":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    from eventlib.telemetry.console import ConsoleExporter
+
+    return ConsoleExporter()
+
+
+def places_of(log_url: str, state_dir: str) -> Mapping[str, Path]:
+    """Return what a process keeps on its disk, by the metric that tells its size."""
+    scheme, _, path = log_url.partition("://")
+    if scheme == "sqlite":
+        file = Path(path.removeprefix("/"))
+        return {"eventlib.log.size": file, "eventlib.store.size": file.with_name(f"{file.name}.state")}
+    return {} if scheme == "memory" else {"eventlib.store.size": Path(state_dir)}

@@ -1,0 +1,132 @@
+"""The observer of a runtime: it notes what belongs to traces, and counts what metrics tell."""
+
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from time import time_ns
+from typing import Any
+
+from opentelemetry.sdk.trace import ReadableSpan
+
+from eventlib.effect import Asking
+from eventlib.errors import Terminal
+from eventlib.identity import is_sampled
+from eventlib.log.port import Record
+from eventlib.runtime.hop import Hop
+from eventlib.runtime.transaction import Answer, Transaction
+from eventlib.service import Service
+from eventlib.signatures import name_of
+from eventlib.telemetry.figures import Figures
+from eventlib.telemetry.joining import Joins
+from eventlib.telemetry.spans import (
+    Said,
+    SpanMaker,
+    Times,
+    context_of,
+    effect_span_id,
+    made,
+    span_id_of,
+    told_of_effect,
+    within,
+)
+from eventlib.telemetry.tracer import Tracer
+
+
+class Recorder:
+    """See `eventlib.runtime.observing.Observer`.
+
+    Between two inputs it appends to lists and counts; spans are made of that in the tracer's thread.
+    """
+
+    clock = staticmethod(time_ns)
+
+    def __init__(self, maker: SpanMaker, tracer: Tracer | None, figures: Figures | None) -> None:
+        self.maker = maker
+        self.tracer = tracer
+        self._figures = figures
+        self._joins = Joins()
+        self._attempts: dict[str, int] = {}
+
+    def published(self, records: Sequence[Record], caller: str | None, began_ns: int) -> None:
+        """See `eventlib.eventlog.Published`."""
+        if self.tracer is not None:
+            traced = [record for record in records if is_sampled(record.traceparent)]
+            if traced:
+                parent = None if caller is None else context_of(caller)
+                by = "outside" if caller is None else self.maker.http
+                self.tracer.note(partial(self.maker.of_events, by, traced, parent, Times(began_ns, time_ns())))
+
+    def committed(self, service: Service, partition: int, transaction: Transaction, append_began_ns: int) -> None:
+        """See `Observer`."""
+        del partition
+        now = time_ns()
+        if transaction.hops:
+            self._note(service.name, transaction.hops, now)
+        if self._figures is not None:
+            append_s = (now - append_began_ns) / 1e9 if append_began_ns else None
+            self._figures.committed(service, transaction, append_s)
+
+    def passed_by(self, service: Service, partition: int, hops: Sequence[Hop]) -> None:
+        """See `Observer`."""
+        del partition
+        self._note(service.name, hops, time_ns())
+
+    def _note(self, service: str, hops: Sequence[Hop], now: int) -> None:
+        traced = [hop for hop in hops if is_sampled(hop.context)]
+        if self._figures is not None:
+            self._figures.handled(service, hops)
+            if self.tracer is None:
+                self._time(service, traced)
+        if self.tracer is not None and traced:
+            self.tracer.note(partial(self._spans, service, traced, now))
+
+    def _time(self, service: str, hops: Sequence[Hop]) -> None:
+        for hop in hops if self._figures is not None else ():
+            self._figures.timed(service, hop)  # type: ignore[union-attr]  # looked at in the line above
+
+    def _spans(self, service: str, hops: Sequence[Hop], committed_ns: int) -> list[ReadableSpan]:
+        self._time(service, hops)
+        return [span for hop in hops for span in self.maker.of_hop(service, hop, committed_ns, self._joins.links(hop))]
+
+    async def attempt(
+        self, service: Service, request: Record, asking: Asking, call: Coroutine[Any, Any, object]
+    ) -> object:
+        """See `Observer`."""
+        number = self._attempts[request.event_id] = self._attempts.get(request.event_id, 0) + 1
+        began, error, outcome = time_ns(), "", "answered"
+        try:
+            return await call
+        except Exception as raised:
+            error, outcome = type(raised).__name__, "refused" if isinstance(raised, Terminal) else "failed"
+            raise
+        except BaseException as raised:
+            error, outcome = type(raised).__name__, "cancelled"
+            raise
+        finally:
+            times = Times(began, time_ns())
+            name = name_of(asking.call)
+            if self._figures is not None:
+                self._figures.attempted(service.name, name, outcome, (times.ended_ns - began) / 1e9)
+            if self.tracer is not None and is_sampled(request.traceparent):
+                told = told_of_effect(request, name, asking.port, number, error)
+                self.tracer.note(partial(self._attempt_span, service.name, request, told, times))
+
+    def answered(self, service: Service, request: Record, began_ns: int, answer: Answer) -> None:
+        """See `Observer`."""
+        self._attempts.pop(request.event_id, None)
+        effect = next(d.effects[t] for d in service.deciders for t in d.effects if t.__name__ == request.type)
+        if self._figures is not None and answer.event is None:
+            self._figures.stalled(service.name, name_of(effect.ask.call))
+        if self.tracer is not None and is_sampled(request.traceparent):
+            error = "" if answer.event is not None else answer.reason.partition(":")[0]
+            told = told_of_effect(request, name_of(effect.ask.call), effect.ask.port, error=error)
+            self.tracer.note(partial(self._effect_span, service.name, request, told, Times(began_ns, time_ns())))
+
+    def _effect_span(self, service: str, request: Record, told: Said, times: Times) -> list[ReadableSpan]:
+        parent = context_of(request.traceparent or "")
+        context = within(parent, effect_span_id(request.event_id))
+        return [made(context, parent, self.maker.resource(service), told, times)]
+
+    def _attempt_span(self, service: str, request: Record, told: Said, times: Times) -> list[ReadableSpan]:
+        parent = within(context_of(request.traceparent or ""), effect_span_id(request.event_id))
+        context = within(parent, span_id_of("attempt", request.event_id, str(times.began_ns)))
+        return [made(context, parent, self.maker.resource(service), told, times)]

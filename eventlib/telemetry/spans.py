@@ -1,0 +1,185 @@
+"""From hops to spans: ids and times are known already, so that a span is made from the outside, when there is time.
+
+An event's span is the one that its `traceparent` names, of kind producer; its parent is the handling that said it, of
+kind consumer, whose parent is the span of the event that was handled. All ids derive from the events' ids: the spans of
+one saga fit together whichever processes made them, in whatever order they come.
+Source of names: OpenTelemetry's conventions for messaging (1.4x), CloudEvents and HTTP.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from eventlib.log.port import Record
+from eventlib.runtime.hop import Hop
+
+SCOPE = InstrumentationScope("eventlib")
+SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+FAILED = StatusCode.ERROR
+
+Attributes = dict[str, str | int]
+
+
+class Times(NamedTuple):
+    """When something began and ended, in ns since 1970."""
+
+    began_ns: int
+    ended_ns: int
+
+
+class Said(NamedTuple):
+    """What a span is about, beside its place in the trace."""
+
+    name: str
+    kind: SpanKind
+    attributes: Attributes
+    error: str = ""
+    links: Sequence[Link] = ()
+
+
+def context_of(traceparent: str) -> SpanContext:
+    """Return the span that a trace context names."""
+    return SpanContext(int(traceparent[3:35], 16), int(traceparent[36:52], 16), is_remote=True, trace_flags=SAMPLED)
+
+
+def span_id_of(*names: str) -> int:
+    """Return the id of a span that no event's id stands for."""
+    return int.from_bytes(blake2b("\x1f".join(names).encode(), digest_size=8).digest(), "big") or 1
+
+
+def within(parent: SpanContext, span_id: int) -> SpanContext:
+    """Return a span of the same trace."""
+    return SpanContext(parent.trace_id, span_id, is_remote=False, trace_flags=SAMPLED)
+
+
+def made(
+    context: SpanContext, parent: SpanContext | None, resource: Resource, told: Said, times: Times
+) -> ReadableSpan:
+    """Return a span that has ended."""
+    return ReadableSpan(
+        told.name,
+        context,
+        parent,
+        resource,
+        told.attributes | {"error.type": told.error} if told.error else told.attributes,
+        (),
+        told.links,
+        told.kind,
+        status=Status(FAILED) if told.error else _UNSET,
+        start_time=times.began_ns,
+        end_time=max(times),
+        instrumentation_scope=SCOPE,
+    )
+
+
+_UNSET = Status(StatusCode.UNSET)
+
+
+class SpanMaker:
+    """Makes the spans of what a process did; `system` is the kind of its log."""
+
+    def __init__(self, system: str, namespace: str) -> None:
+        self._system = system
+        self._namespace = namespace
+        self.http = f"{namespace}-http"
+        """What the spans of requests come from, and those of what is published on their behalf."""
+        self._resources: dict[str, Resource] = {}
+
+    def resource(self, service: str) -> Resource:
+        """Return a service as what its spans come from; what the environment says of the process is in it."""
+        found = self._resources.get(service)
+        if found is None:
+            named = {"service.name": service, "service.namespace": self._namespace}
+            found = self._resources[service] = Resource.create(named)
+        return found
+
+    def of_hop(self, service: str, hop: Hop, committed_ns: int, links: Sequence[Link]) -> list[ReadableSpan]:
+        """Return the span of a handling, and those of the events that it said; its links are what it had waited for."""
+        context = hop.context or ""
+        if hop.record is None and not hop.deadline:
+            cause = hop.said[0].causation_id or ""
+            handling = within(context_of(context), effect_span_id(cause))
+            return self.of_events(service, hop.said, handling, Times(hop.ended_ns, committed_ns))
+        parent = context_of(context)
+        about = hop.deadline if hop.record is None else hop.record.event_id
+        tried = "parked" if hop.failure else ""
+        handling = within(parent, span_id_of(service, hop.decider, hop.key, about, context[36:52], tried))
+        span = made(
+            handling, parent, self.resource(service), self._handled(hop, links), Times(hop.began_ns, hop.ended_ns)
+        )
+        return [span, *self.of_events(service, hop.said, handling, Times(hop.ended_ns, committed_ns))]
+
+    def of_events(
+        self, service: str, records: Sequence[Record], parent: SpanContext | None, times: Times
+    ) -> list[ReadableSpan]:
+        """Return the spans of events: from when they were said to when they stood on the log."""
+        resource = self.resource(service)
+        return [
+            made(_own(record), parent, resource, self._sent(record), times)
+            for record in records
+            if record.type and not record.topic.endswith(_COPIES)
+        ]
+
+    def _handled(self, hop: Hop, links: Sequence[Link]) -> Said:
+        record, error = hop.record, hop.failure.partition(":")[0]
+        if record is None:
+            attributes: Attributes = {"eventlib.decider": hop.decider, "eventlib.key": hop.key}
+            return Said(f"deadline {hop.deadline}", SpanKind.INTERNAL, attributes, error, links)
+        attributes = self._attributes(record, "process")
+        attributes["eventlib.decider"] = hop.decider
+        attributes["messaging.kafka.offset"] = record.offset
+        if record.traceparent and hop.context and record.traceparent[3:35] != hop.context[3:35]:
+            links = [*links, Link(context_of(record.traceparent))]
+        return Said(f"process {record.topic}", SpanKind.CONSUMER, attributes, error, links)
+
+    def _sent(self, record: Record) -> Said:
+        return Said(f"send {record.topic}", SpanKind.PRODUCER, self._attributes(record, "send"))
+
+    def _attributes(self, record: Record, operation: str) -> Attributes:
+        return {
+            "messaging.system": self._system,
+            "messaging.operation.name": operation,
+            "messaging.operation.type": operation,
+            "messaging.destination.name": record.topic,
+            "messaging.destination.partition.id": str(record.partition),
+            "messaging.message.id": record.event_id,
+            "messaging.message.conversation_id": record.correlation_id or record.event_id,
+            "cloudevents.event_type": record.type or "",
+        }
+
+
+_COPIES = (".latest", ".parked")
+
+
+def effect_span_id(request_id: str) -> int:
+    """Return the id of the span of an effect, from its first attempt to its answer."""
+    return span_id_of("effect", request_id)
+
+
+def _own(record: Record) -> SpanContext:
+    traceparent = record.traceparent or ""
+    return SpanContext(int(traceparent[3:35], 16), int(traceparent[36:52], 16), is_remote=False, trace_flags=SAMPLED)
+
+
+def told_of_effect(request: Record, name: str, port: str | None, attempt: int = 0, error: str = "") -> Said:
+    """Return what the span of an effect says, or that of one attempt of it, counted from 1."""
+    attributes: Attributes = {"eventlib.effect": name, "messaging.message.id": request.event_id}
+    attributes["cloudevents.event_type"] = request.type or ""
+    if port is not None:
+        attributes["eventlib.port"] = port
+    if attempt:
+        attributes["eventlib.attempt"] = attempt
+        return Said(f"{name} attempt", SpanKind.CLIENT, attributes, error)
+    return Said(name, SpanKind.INTERNAL, attributes, error)
+
+
+def short(attributes: Mapping[str, Any] | None) -> str:
+    """Return what a person looks for first in a span's attributes."""
+    told = attributes or {}
+    names = ("cloudevents.event_type", "eventlib.decider", "eventlib.effect", "eventlib.attempt", "error.type")
+    return " ".join(str(told[name]) for name in names if name in told)
