@@ -2,8 +2,8 @@
 
 from hashlib import blake2b
 
-SAMPLED_SHARE = 0.05
-"""The share of sagas that are traced where nobody says another: with it, tracing costs less than a tenth more."""
+SAMPLED_SHARE = 0.02
+"""The share of sagas that are traced where nobody says another: with it, tracing costs some hundredths more."""
 
 
 def derived_id(cause_id: str, decider: str, key: str, ordinal: int) -> str:

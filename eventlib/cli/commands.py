@@ -98,7 +98,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     of them, and the next takes over from it.
 
     Traces go where OTEL_TRACES_EXPORTER says (otlp or console), for the share
-    of the sagas that OTEL_TRACES_SAMPLER_ARG says (0.05); EVENTLIB_LOG_FORMAT=
+    of the sagas that OTEL_TRACES_SAMPLER_ARG says (0.02); EVENTLIB_LOG_FORMAT=
     json logs for machines.
 
     [dim]Examples:[/dim]

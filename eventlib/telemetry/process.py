@@ -51,6 +51,11 @@ class Telemetry:
         if self._tracer is not None:
             self._tracer.start()
 
+    def flush(self) -> None:
+        """Export what was noted so far, now."""
+        if self._tracer is not None:
+            self._tracer.flush()
+
     def close(self) -> None:
         """Export what is left."""
         if self._tracer is not None:

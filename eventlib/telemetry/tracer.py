@@ -31,6 +31,7 @@ class Tracer:
         self._pause_s = pause_s
         self._notes: deque[Note] = deque()
         self._ends = threading.Event()
+        self._exporting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def start(self) -> None:
@@ -44,16 +45,21 @@ class Tracer:
         else:
             self._notes.append(note)
 
+    def flush(self) -> None:
+        """Export what was noted so far, now."""
+        with self._exporting:
+            self._export_all()
+
     def close(self) -> None:
         """Export what is left, and end."""
         self._ends.set()
         self._thread.join()
-        self._export_all()
+        self.flush()
         self.exporter.shutdown()
 
     def _run(self) -> None:
         while not self._ends.wait(self._pause_s):
-            self._export_all()
+            self.flush()
 
     def _export_all(self) -> None:
         batch = list[ReadableSpan]()

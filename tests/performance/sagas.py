@@ -2,7 +2,8 @@
 
 The gateway and the carrier answer at once, from memory: what is measured is the toolkit. Run by `bench.py`, in a
 process of its own: `python -m tests.performance.sagas PATH ORDERS [AT ...]` runs ORDERS orders, once for each AT,
-when AT orders are on the log already (default: 0).
+when AT orders are on the log already (default: 0). Where OTEL_TRACES_EXPORTER or OTEL_EXPORTER_PROMETHEUS_PORT says so, it
+is traced or counts its metrics, as `eventlib run` does.
 """
 
 import asyncio
@@ -10,16 +11,22 @@ import json
 import resource
 import sys
 import time
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from eventlib import EventLog, Publication, Runtime, open_log
+from eventlib import EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.log.sqlite import SqliteLog
 from eventlib.runtime import collect_garbage_seldom
+from eventlib.telemetry.options import telemetry_options
 from services import shop
 from services.dispatch.ports import Booked, Recalled
 from services.order.events import OrderLine, OrderSubmitted
 from services.payment.ports import Charged
 from services.stock.events import DeliveryLine, DeliverySubmitted
+
+if TYPE_CHECKING:
+    from eventlib.telemetry.process import Telemetry
 
 SKUS = 500
 OPEN = 2_000
@@ -87,24 +94,42 @@ def cpu_s() -> float:
 async def measure(path: Path, orders: int, already: list[int]) -> dict[str, list[float]]:
     """Run the orders and return what they cost, once for each count of orders that are there already."""
     found: dict[str, list[float]] = {"sagas_per_s": [], "cpu_s_per_1000": [], "peak_mb": [], "records_per_commit": []}
-    async with open_log(f"sqlite:///{path}", shop) as log:
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_log(f"sqlite:///{path}", shop))
         ports = {"gateway": InstantGateway(), "carrier": InstantCarrier()}
-        async with Runtime(log, ports=ports) as runtime:
-            await stock_up(log)
-            await runtime.idle()
-            placed = 0
-            for at in already:
-                await run_orders(log, runtime, placed, at)
-                records, commits = await size(log), commits_of(log)
-                cpu, began = cpu_s(), time.perf_counter()
-                await run_orders(log, runtime, at, at + orders)
-                seconds, used = time.perf_counter() - began, cpu_s() - cpu
-                placed = at + orders
-                found["sagas_per_s"].append(orders / seconds)
-                found["cpu_s_per_1000"].append(used / orders * 1_000)
-                found["peak_mb"].append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-                found["records_per_commit"].append((await size(log) - records) / (commits_of(log) - commits))
+        telemetry = stack.enter_context(telemetry_as_told(log))
+        observer = None if telemetry is None else telemetry.recorder
+        runtime = await stack.enter_async_context(Runtime(log, ports=ports, observer=observer))
+        if telemetry is not None:
+            telemetry.observe(log, runtime, RuntimeConfig())
+        await stock_up(log)
+        await runtime.idle()
+        placed = 0
+        for at in already:
+            await run_orders(log, runtime, placed, at)
+            records, commits = await size(log), commits_of(log)
+            cpu, began = cpu_s(), time.perf_counter()
+            await run_orders(log, runtime, at, at + orders)
+            if telemetry is not None:
+                telemetry.flush()
+            seconds, used = time.perf_counter() - began, cpu_s() - cpu
+            placed = at + orders
+            found["sagas_per_s"].append(orders / seconds)
+            found["cpu_s_per_1000"].append(used / orders * 1_000)
+            found["peak_mb"].append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+            found["records_per_commit"].append((await size(log) - records) / (commits_of(log) - commits))
     return found
+
+
+def telemetry_as_told(log: EventLog) -> "AbstractContextManager[Telemetry | None]":
+    """Return the telemetry that the environment asks for; without any, OpenTelemetry is not even imported."""
+    options = telemetry_options()
+    metrics = options.metrics_place is not None
+    if not (options.traces or metrics):
+        return nullcontext()
+    from eventlib.telemetry.process import telemetry_of
+
+    return telemetry_of(log.choreography, log.port.url, options, metrics=metrics)
 
 
 async def size(log: EventLog) -> int:
