@@ -10,6 +10,7 @@ import typer
 from eventlib.cli.ending import run_command
 from eventlib.cli.typed import Command, Group
 from eventlib.settings import eventlib_settings
+from eventlib.telemetry.jobs import job_span
 
 app = typer.Typer(
     name="analytics",
@@ -88,7 +89,9 @@ def rebuild_tables(
     """Rebuild tables of orders, payments, stock and sagas from the log, as Parquet: what is new, or all of it."""
     from analytics.commands.rebuild import rebuild_command
 
-    rebuild_command(log_url(log), out, full=full, as_of=as_of, as_json=as_json)
+    url = log_url(log)
+    with job_span("analytics rebuild", {"eventlib.log": url}):
+        rebuild_command(url, out, full=full, as_of=as_of, as_json=as_json)
 
 
 @app.command("sql", cls=Command)
@@ -123,12 +126,26 @@ def audit_log(
         Path | None,
         typer.Option("--out", metavar="DIR", file_okay=False, help="Write DIR/findings/ too.", show_default=False),
     ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            "--metrics",
+            metavar="FILE",
+            dir_okay=False,
+            help="Write how often each rule was broken, for Prometheus's textfile collector.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Prove a log right, or name the order that is not: every rule over every event; 1 if there is an error."""
     from analytics.commands.audit import audit_command
 
-    if audit_command(log_url(log), choreography, out, as_json=as_json):
+    url = log_url(log)
+    with job_span("analytics audit", {"eventlib.log": url}) as told:
+        wrong = audit_command(url, choreography, out, metrics=metrics, as_json=as_json)
+        told["eventlib.errors"] = int(wrong)
+    if wrong:
         raise typer.Exit(1)
 
 

@@ -17,7 +17,7 @@ from eventlib.cli import output
 _MOST_SHOWN = 50
 
 
-def audit_command(url: str, app: str | None, out: Path | None, *, as_json: bool) -> bool:
+def audit_command(url: str, app: str | None, out: Path | None, *, metrics: Path | None = None, as_json: bool) -> bool:
     """Audit a log, tell what was found, and return whether an error was among it."""
     application, began = Application(app), time.monotonic()
     declared = rules(application)
@@ -30,9 +30,13 @@ def audit_command(url: str, app: str | None, out: Path | None, *, as_json: bool)
         shown.update(task, completed=1, total=1)
     if out is not None:
         spark.createDataFrame(found, FINDING).coalesce(1).write.mode("overwrite").parquet(str(out / "findings"))
+    counts = Counter(row["rule"] for row in found)
+    if metrics is not None:
+        from eventlib.telemetry.textfile import write_textfile
+
+        write_textfile(metrics, "eventlib.laws.broken", {(rule.name,): counts[rule.name] for rule in declared})
     seconds = time.monotonic() - began
     if as_json:
-        counts = Counter(row["rule"] for row in found)
         checked = [
             {"rule": r.name, "severity": r.severity, "says": r.sentence, "found": counts[r.name]} for r in declared
         ]

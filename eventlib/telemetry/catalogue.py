@@ -12,7 +12,10 @@ LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: its name, kind and unit (UCUM) as OpenTelemetry has them, and what its values are told apart by."""
+    """One metric: its name, kind and unit (UCUM) as OpenTelemetry has them, and what its values are told apart by.
+
+    `told_by` is who has it: a process that runs services, or `python -m analytics audit --metrics FILE`.
+    """
 
     name: str
     kind: Kind
@@ -20,6 +23,7 @@ class Metric:
     description: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
+    told_by: Literal["runtime", "audit"] = "runtime"
 
     @property
     def prometheus(self) -> str:
@@ -132,7 +136,12 @@ METRICS: dict[str, Metric] = {
         Metric("eventlib.store.size", "gauge", "By", "Size of the local state stores."),
         Metric("eventlib.log.size", "gauge", "By", "Size of the log's file, where it is one."),
         Metric(
-            "eventlib.laws.broken", "gauge", "{finding}", "Findings of the last audit, by the law or rule.", ("law",)
+            "eventlib.laws.broken",
+            "gauge",
+            "{finding}",
+            "Findings of the last audit, by the law or rule.",
+            ("law",),
+            told_by="audit",
         ),
         Metric("eventlib.spans.exported", "counter", "{span}", "Spans handed to the exporter."),
         Metric(

@@ -9,6 +9,7 @@ from eventlib.event import Event, contract_of
 from eventlib.runtime.hop import Hop
 from eventlib.runtime.transaction import Transaction
 from eventlib.service import Service
+from eventlib.signatures import name_of
 
 _MOST_BEGUN = 100_000
 _MOST_REASONS = 50
@@ -36,6 +37,9 @@ class Figures:
         self.failures = Counter[Labels]()
         self.effects_parked = Counter[Labels]()
         self.overdue: dict[tuple[str, str], set[str]] = {}
+        for service in services:
+            for decider in service.deciders:
+                self._begin_at_zero(service.name, decider)
         self._durations = durations
         self._begun: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._reasons = set[str]()
@@ -46,6 +50,16 @@ class Figures:
             if ends_sagas(decider)
         }
         """Who tells how a saga ends: whoever says an event that ends a story."""
+
+    def _begin_at_zero(self, service: str, decider: Decider[Any]) -> None:
+        """Tell 0 of what has not happened, so that the first time is seen as a change."""
+        self.failures[service, decider.name] = 0
+        for deadline in decider.deadlines:
+            self.deadlines[service, decider.name, deadline] = 0
+        for effect in decider.effects.values():
+            self.effects_parked[service, name_of(effect.ask.call)] = 0
+        if ends_sagas(decider):
+            self.overdue[service, decider.name] = set()
 
     def committed(self, service: Service, transaction: Transaction, append_s: float | None) -> None:
         """Count a transaction; `append_s` is how long the log took, where it led one."""

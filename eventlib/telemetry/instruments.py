@@ -51,7 +51,8 @@ class Instruments:
         self._places: Mapping[str, Path] = {}
         self.durations: dict[str, Durations] = {}
         for metric in METRICS.values():
-            self._make(metric)
+            if metric.told_by == "runtime":
+                self._make(metric)
 
     def watch(self, figures: Figures, tracer: Tracer | None) -> None:
         """Tell of these figures."""
@@ -66,9 +67,8 @@ class Instruments:
         seen = Look()
         if self._figures is not None:
             _count(seen, self._figures)
-        if self._tracer is not None:
-            seen.add("eventlib.spans.exported", (), self._tracer.exported)
-            seen.add("eventlib.spans.dropped", (), self._tracer.dropped)
+        seen.add("eventlib.spans.exported", (), 0 if self._tracer is None else self._tracer.exported)
+        seen.add("eventlib.spans.dropped", (), 0 if self._tracer is None else self._tracer.dropped)
         if self._runtime is not None:
             await _look_at(seen, self._runtime)
         for metric, path in self._places.items():
@@ -117,6 +117,7 @@ async def _look_at(seen: Look, runtime: Runtime) -> None:
         seen.add("eventlib.restore.remaining", (service,), restoring.end - restoring.at)
     for each in runtime.tasks:
         name = each.service.name
+        seen.add("eventlib.restore.remaining", (name,), 0)
         seen.add("eventlib.tasks", (name,), 1)
         seen.add("eventlib.effects.pending", (name,), each.open_effects)
         for place, lag in (await _lags(each)).items():

@@ -1,0 +1,145 @@
+"""Metrics as Prometheus gets them: scraped over HTTP, read by its own parser, and equal to what the log says."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from eventlib import Choreography, EventLog, OutcomeUnknown, Publication, Runtime, RuntimeConfig, open_log
+from eventlib.cli.http import Listening
+from eventlib.inspection.sagas import find_saga
+from eventlib.telemetry.catalogue import METRICS
+from eventlib.telemetry.options import TelemetryOptions
+from eventlib.telemetry.process import telemetry_of
+from services import shop
+from services.order.events import OrderLine, OrderSubmitted
+from services.payment.ports import Charged, Declined
+from tests.integration.api_shop import World, stock_up
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+class Scraped:
+    """A runtime whose metrics are scraped as Prometheus does."""
+
+    def __init__(self, log: EventLog, runtime: Runtime, url: str) -> None:
+        self.log = log
+        self.runtime = runtime
+        self._url = url
+
+    async def samples(self) -> Samples:
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(f"{self._url}/metrics")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/plain; version=")
+        families = text_string_to_metric_families(answer.text)
+        return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+@asynccontextmanager
+async def scraped(directory: Path, world: World, choreography: Choreography = shop) -> AsyncIterator[Scraped]:
+    url = f"sqlite:///{directory}/shop.db"
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_log(url, choreography))
+        telemetry = stack.enter_context(telemetry_of(choreography, url, TelemetryOptions(), metrics=True))
+        assert telemetry is not None
+        config = RuntimeConfig(breaker_failures=3, breaker_pause_s=30, breaker_longest_pause_s=30)
+        ports = {"gateway": world, "carrier": world}
+        observed = Runtime(log, ports=ports, config=config, observer=telemetry.recorder)
+        runtime = await stack.enter_async_context(observed)
+        telemetry.observe(log, runtime, config)
+        listening = Listening("0", "--metrics-port")
+        stack.callback(listening.close)
+        await stack.enter_async_context(listening.serve(telemetry.metrics))
+        yield Scraped(log, runtime, listening.url)
+
+
+def order(number: int, country: str = "France", sku: str = "A") -> Publication:
+    line = OrderLine(line_no=1, sku=sku, quantity=1, unit_price_cents=1 if sku == "CENT" else 250)
+    submitted = OrderSubmitted(
+        order_id=f"o{number}", customer_id=None, country=country, currency="GBP", lines=(line,), placed_at=None
+    )
+    return Publication(submitted, idempotency_key=submitted.order_id)
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[METRICS[name].prometheus, frozenset(labels.items())]
+
+
+def count(samples: Samples, name: str, **labels: str) -> float:
+    return samples[f"{METRICS[name].prometheus}_count", frozenset(labels.items())]
+
+
+async def test_what_is_scraped_is_what_the_log_says(tmp_path: Path) -> None:
+    wanted = [order(1), order(2, "Nowhere"), order(3, sku="CENT"), order(4)]
+    async with scraped(tmp_path, World()) as shop_seen:
+        await stock_up(shop_seen.log)
+        await shop_seen.log.publish_many(wanted)
+        await shop_seen.runtime.idle()
+        seen = await shop_seen.samples()
+        said = Counter[tuple[str, str]]()
+        for number in range(1, 5):
+            saga = await find_saga(shop_seen.log, f"o{number}")
+            said.update((event.service, event.type) for event in saga.events if event.service != "outside")
+    for (service, event), expected in said.items():
+        assert value(seen, "eventlib.events.said", service=service, event=event) == expected
+    assert count(seen, "eventlib.saga.duration", service="order", event="OrderCompleted", reason="") == 2
+    for reason in ("declined", "undeliverable"):
+        assert count(seen, "eventlib.saga.duration", service="order", event="OrderCancelled", reason=reason) == 1
+    attempts = {"service": "payment", "effect": "charge", "outcome": "answered"}
+    assert count(seen, "eventlib.effect.attempt.duration", **attempts) == 4
+    assert value(seen, "eventlib.sagas.in_flight", service="order", decider="order") == 0
+    assert {v for (name, _), v in seen.items() if name == METRICS["eventlib.lag"].prometheus} == {0}
+    assert value(seen, "eventlib.tasks", service="stock") == 8
+    assert value(seen, "eventlib.log.size") >= (tmp_path / "shop.db").stat().st_size / 2
+    assert value(seen, "eventlib.store.size") > 0
+    assert count(seen, "eventlib.commit.duration", service="order") > 0
+    assert value(seen, "eventlib.inputs.handled", service="dispatch") > 0
+
+
+async def test_every_metric_that_is_declared_is_there_and_no_other(tmp_path: Path) -> None:
+    async with scraped(tmp_path, World()) as shop_seen:
+        await stock_up(shop_seen.log)
+        await shop_seen.log.publish_many([order(number) for number in range(200)])  # enough for one to be traced
+        await shop_seen.runtime.idle()
+        seen = {name for name, _ in await shop_seen.samples() if name.startswith("eventlib")}
+    suffixes = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+    declared = {m.prometheus + s for m in METRICS.values() for s in suffixes[m.kind] if m.told_by == "runtime"}
+    assert seen == declared
+
+
+async def test_what_waits_is_told_and_known_again_after_a_restart(tmp_path: Path) -> None:
+    class Away(World):
+        async def charge(self, *_: object) -> Charged | Declined:
+            raise OutcomeUnknown("away")
+
+    for _ in range(2):
+        async with scraped(tmp_path, Away()) as shop_seen:
+            await stock_up(shop_seen.log)
+            await shop_seen.log.publish_many([order(number) for number in range(5)])
+            async with asyncio.timeout(20):
+                seen = await shop_seen.samples()
+                while seen.get(("eventlib_breaker_state", frozenset({("port", "gateway")}))) != 2:
+                    await asyncio.sleep(0.05)
+                    seen = await shop_seen.samples()
+        assert value(seen, "eventlib.sagas.in_flight", service="order", decider="order") == 5
+        assert value(seen, "eventlib.effects.pending", service="payment") == 5
+        assert value(seen, "eventlib.breaker.state", port="carrier") == 0
+        failed = {"service": "payment", "effect": "charge", "outcome": "failed"}
+        assert count(seen, "eventlib.effect.attempt.duration", **failed) >= 3
+
+
+async def test_a_parked_key_is_told(tmp_path: Path) -> None:
+    async with scraped(tmp_path, World()) as shop_seen:
+        await stock_up(shop_seen.log)
+        await shop_seen.runtime.idle()
+        record = shop_seen.log.records_of(order(7), 1)[0]
+        await shop_seen.log.port.append([record._replace(value=b"\x00\x00\x00\x00\x01broken")])
+        await shop_seen.runtime.idle()
+        seen = await shop_seen.samples()
+    assert value(seen, "eventlib.keys.parked", service="order") == 1
+    assert value(seen, "eventlib.keys.parked", service="stock") == 0
