@@ -1,17 +1,20 @@
-"""`eventlib export`: the contracts in the forms that others work with."""
+"""`eventlib export`: the contracts, and what watches them run, in the forms that others work with."""
 
 from pathlib import Path
 
+from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.contracts.exporting import exported
 from eventlib.errors import WiringError
+from eventlib.telemetry.alerts import alert_rules
+from eventlib.telemetry.dashboards import dashboards
 
 
 def print_export(place: Place, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
     """Print a form's files, or write them into a directory."""
-    files = exported(load_choreography(place.app), form)
+    files = _files(load_choreography(place.app), form)
     if names:
         chosen = {file: text for file, text in files.items() if file.partition(".")[0] in names}
         if missing := set(names) - {file.partition(".")[0] for file in chosen}:
@@ -26,3 +29,11 @@ def print_export(place: Place, form: str, names: list[str], out: Path | None, *,
         output.print_json({"file": file, "text": text} for file, text in files.items())
     else:
         output.write_lines(text.rstrip("\n").encode() for text in files.values())
+
+
+def _files(choreography: Choreography, form: str) -> dict[str, str]:
+    if form == "dashboards":
+        return dashboards()
+    if form == "alerts":
+        return {f"{choreography.name}-alerts.yml": alert_rules(choreography)}
+    return exported(choreography, form)

@@ -8,7 +8,7 @@ import typer
 from eventlib.cli.options import AppOption, CountedLogOption, JsonOption, LogOption, Place, Shared
 
 Format = Literal["mermaid", "dot", "svg"]
-Form = Literal["asyncapi", "avsc", "jsonschema", "proto", "spark"]
+Form = Literal["asyncapi", "avsc", "jsonschema", "proto", "spark", "dashboards", "alerts"]
 _ENDINGS = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
 
@@ -41,7 +41,7 @@ def check(
 
 def export(
     context: typer.Context,
-    form: Annotated[Form, typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto or spark.")],
+    form: Annotated[Form, typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto, spark, dashboards or alerts.")],
     name: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
     ] = None,
@@ -51,16 +51,18 @@ def export(
     as_json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Write the contracts in a form that others work with.
+    """Write the contracts, or what watches them run, in a form that others work with.
 
     asyncapi is one document (3.0, with Kafka's bindings); avsc (Avro),
     jsonschema (draft 7), proto (proto3) and spark (DDL) are a file an event.
-    All of it follows from the classes.
+    All of it follows from the classes. dashboards (Grafana) and alerts
+    (Prometheus) follow from the list of metrics and the services.
 
     [dim]Examples:[/dim]
       eventlib export asyncapi > shop.json
       eventlib export avsc --out contracts/
       eventlib export spark OrderPlaced
+      eventlib export alerts --out deploy/prometheus
     """
     from eventlib.cli.exporting import print_export
 

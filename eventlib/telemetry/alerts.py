@@ -1,0 +1,157 @@
+"""Prometheus's alert rules: what somebody is called for, and what to do then, from the catalogue's metrics."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from eventlib.choreography import Choreography
+from eventlib.telemetry.promql import increase, quantile, rate, total, worst
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One rule: it holds when `expression` has had values `lasts` long. `page` calls somebody, a `ticket` can wait."""
+
+    name: str
+    expression: str
+    lasts: str
+    severity: Literal["page", "ticket"]
+    summary: str
+    remedy: str
+
+
+_LAG, _SLOW_COMMIT_S = 10_000, 1
+
+
+def alerts(choreography: Choreography) -> list[Alert]:
+    """Return the alerts of an application: those that every one has, and one for each service that has to run."""
+    return [*(_missing(service.name, service.partitions) for service in choreography.services), *_COMMON]
+
+
+def _missing(service: str, partitions: int) -> Alert:
+    running = total("eventlib.tasks", match=f'service="{service}"')
+    return Alert(
+        f"EventlibTasksMissing_{service.replace('-', '_')}",
+        f"({running} or vector(0)) < {partitions}",
+        "2m",
+        "page",
+        f"Not all {partitions} tasks of service {service} run: {{{{ $value }}}} do.",
+        "Look whether its processes live, and whether Prometheus reaches them; the others take over by themselves.",
+    )
+
+
+_BEHIND = total("eventlib.lag", ["service"])
+_FLYING = total("eventlib.sagas.in_flight", ["service"])
+_COMMON = (
+    Alert(
+        "EventlibLag",
+        f"{_BEHIND} > {_LAG}",
+        "10m",
+        "page",
+        "Service {{ $labels.service }} is {{ $value }} records behind.",
+        "Look at its dashboard: a slow port or commit, a partition without an owner, or not enough processes.",
+    ),
+    Alert(
+        "EventlibSagasStandStill",
+        f"{_FLYING} > 0 unless {rate('eventlib.saga.duration', ['service'], '15m')} > 0",
+        "15m",
+        "page",
+        "{{ $value }} sagas of {{ $labels.service }} are in flight, and none has ended for 15 minutes.",
+        "Look at lag, circuit breakers and parked keys; `eventlib saga KEY` shows where one of them stands.",
+    ),
+    Alert(
+        "EventlibSagasOverdue",
+        f"{total('eventlib.sagas.overdue', ['service', 'decider'])} > 0",
+        "10m",
+        "ticket",
+        "{{ $value }} sagas of {{ $labels.decider }} have passed their deadline and not ended.",
+        "Compensations do not give up: look which port does not answer.",
+    ),
+    Alert(
+        "EventlibCircuitOpen",
+        f"{worst('eventlib.breaker.state', ['port'])} == 2",
+        "5m",
+        "page",
+        "Port {{ $labels.port }} does not answer: calls wait.",
+        "Requests wait and use up no attempts; they go on when it is back.",
+    ),
+    Alert(
+        "EventlibKeysParked",
+        f"{total('eventlib.keys.parked', ['service'])} > 0",
+        "5m",
+        "ticket",
+        "{{ $value }} keys of {{ $labels.service }} are parked.",
+        "`eventlib parked list` says why; deploy a fix, then `eventlib parked retry`.",
+    ),
+    Alert(
+        "EventlibInputsFail",
+        f"{increase('eventlib.inputs.failed', ['service', 'decider'], '5m')} > 10",
+        "0m",
+        "page",
+        "Decider {{ $labels.decider }} of {{ $labels.service }} parks one key after the other.",
+        "A handler fails for many keys: was it deployed just now? `eventlib parked list` has its error.",
+    ),
+    Alert(
+        "EventlibEffectsParked",
+        f"{increase('eventlib.effects.parked', ['service', 'effect'], '15m')} > 0",
+        "0m",
+        "ticket",
+        "Effect {{ $labels.effect }} was refused for good.",
+        "`eventlib parked list` says why.",
+    ),
+    Alert(
+        "EventlibCommitSlow",
+        f"{quantile('eventlib.commit.duration', 0.99, ['service'], '5m')} > {_SLOW_COMMIT_S}",
+        "10m",
+        "ticket",
+        "Commits of {{ $labels.service }} take {{ $value }} s (p99).",
+        "Look at the log's disk or brokers: `eventlib doctor`.",
+    ),
+    Alert(
+        "EventlibRestoreSlow",
+        f"{total('eventlib.restore.remaining', ['service'])} > 0",
+        "15m",
+        "ticket",
+        "Tasks of {{ $labels.service }} are still being restored, {{ $value }} records to go.",
+        "EVENTLIB_STANDBYS=1 keeps copies, so that a takeover reads next to nothing.",
+    ),
+    Alert(
+        "EventlibLawBroken",
+        f"{worst('eventlib.laws.broken', ['law'])} > 0",
+        "0m",
+        "page",
+        "The last audit found that {{ $labels.law }} does not hold.",
+        "`python -m analytics audit` names the keys and the events.",
+    ),
+    Alert(
+        "EventlibSpansDropped",
+        f"{rate('eventlib.spans.dropped', over='15m')} > 0",
+        "15m",
+        "ticket",
+        "Spans are dropped: the collector does not take them, or there are too many.",
+        "Look at the collector, or lower OTEL_TRACES_SAMPLER_ARG.",
+    ),
+)
+
+
+def alert_rules(choreography: Choreography) -> str:
+    """Return the rules as a file for Prometheus."""
+    lines = ["groups:", f"  - name: eventlib-{choreography.name}", "    rules:"]
+    for alert in alerts(choreography):
+        lines += _rule(alert)
+    return "\n".join(lines) + "\n"
+
+
+def _rule(alert: Alert) -> Sequence[str]:
+    """Return one rule as YAML; a JSON string is one of YAML's."""
+    return (
+        f"      - alert: {alert.name}",
+        f"        expr: {json.dumps(alert.expression)}",
+        f"        for: {alert.lasts}",
+        "        labels:",
+        f"          severity: {alert.severity}",
+        "        annotations:",
+        f"          summary: {json.dumps(alert.summary, ensure_ascii=False)}",
+        f"          description: {json.dumps(alert.remedy, ensure_ascii=False)}",
+    )
