@@ -56,7 +56,8 @@ def run_services(
     names = [] if no_services else named or [service.name for service in choreography.services]
     _refuse_misfits(choreography, names, http, named if no_services else [])
     options, settings = telemetry_options(), eventlib_settings()
-    what = Running(list(dict.fromkeys(names)), http, metrics or options.metrics_place)
+    measured = None if options.sdk_disabled else metrics or options.metrics_place
+    what = Running(list(dict.fromkeys(names)), http, measured)
     config = runtime_config()
     set_up_logging(settings.log_format, settings.log_level)
     if workers is not None:

@@ -38,7 +38,7 @@ class TelemetryOptions(BaseSettings):
     def metrics_place(self) -> str | None:
         """Where metrics are served, as HOST:PORT; None: nowhere."""
         host, port = self.exporter_prometheus_host, self.exporter_prometheus_port
-        return None if port is None else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return None if port is None or self.sdk_disabled else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def telemetry_options() -> TelemetryOptions:

@@ -1,0 +1,105 @@
+"""Dashboards and alert rules: the files are what is generated, and name only what a process tells."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eventlib import cli
+from eventlib.telemetry.alerts import alert_rules, alerts
+from eventlib.telemetry.catalogue import METRICS, Metric
+from eventlib.telemetry.dashboards import dashboards
+from services import shop
+from tests.unit.promql import named
+
+ROOT = Path(__file__).parents[2]
+
+
+def series() -> dict[str, tuple[Metric, bool]]:
+    """Return every series that can be asked for, with its metric, and whether it only grows."""
+    found = dict[str, tuple[Metric, bool]]()
+    for metric in METRICS.values():
+        if metric.kind == "histogram":
+            found |= {f"{metric.prometheus}_{part}": (metric, True) for part in ("bucket", "count", "sum")}
+        else:
+            found[metric.prometheus] = (metric, metric.kind == "counter")
+    return found
+
+
+def of_dashboards() -> Iterator[str]:
+    for text in dashboards().values():
+        for panel in json.loads(text)["panels"]:
+            yield from (target["expr"] for target in panel["targets"])
+
+
+def of_rules() -> Iterator[str]:
+    rules = (ROOT / "deploy" / "prometheus" / "shop-alerts.yml").read_text()
+    yield from (json.loads(text) for text in re.findall(r"expr: (.*)", rules))
+
+
+def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENTLIB_APP", raising=False)
+    assert cli.run(["export", "dashboards", "--out", str(tmp_path / "grafana")]) == 0
+    assert cli.run(["export", "alerts", "--app", "services:shop", "--out", str(tmp_path / "prometheus")]) == 0
+    made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.*")}
+    kept = {
+        path.relative_to(ROOT / "deploy"): path.read_text()
+        for d in ("grafana", "prometheus")
+        for path in (ROOT / "deploy" / d).glob("*.*")
+    }
+    remedy = (
+        "run `eventlib export dashboards --out deploy/grafana` and `eventlib export alerts --out deploy/prometheus`"
+    )
+    assert made == kept, remedy
+
+
+@pytest.mark.parametrize("expression", [*of_dashboards(), *of_rules()])
+def test_an_expression_names_what_there_is(expression: str) -> None:
+    found, known = named(expression), series()
+    assert found.series
+    labels = {"le"}
+    for name, has_range in found.series:
+        metric, grows = known[name]
+        assert has_range == grows, f"{name}: a rate is taken of what grows, and of nothing else"
+        labels |= {*metric.labels}
+    assert {*found.labels} <= labels
+
+
+def test_every_metric_is_on_a_dashboard() -> None:
+    shown = {known[0].name for e in of_dashboards() for name, _ in named(e).series if (known := series().get(name))}
+    assert shown == METRICS.keys()
+
+
+def test_a_label_that_a_text_speaks_of_is_there() -> None:
+    for alert in alerts(shop):
+        spoken = {*re.findall(r"\$labels\.(\w+)", alert.summary + alert.remedy)}
+        by = {*named(alert.expression).labels}
+        assert spoken <= by, alert.name
+
+
+def test_panels_do_not_overlap_and_legends_name_their_labels() -> None:
+    for text in dashboards().values():
+        panels = json.loads(text)["panels"]
+        places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+        assert len({*places}) == len({panel["id"] for panel in panels}) == len(panels)
+        for target in (target for panel in panels for target in panel["targets"]):
+            assert {*re.findall(r"{{(\w+)}}", target["legendFormat"])} <= {*named(target["expr"]).labels}
+
+
+def test_the_rules_are_one_group_of_whole_rules() -> None:
+    rules = alert_rules(shop).split("      - alert: ")[1:]
+    assert len(rules) == len(alerts(shop)) == len({rule.split("\n")[0] for rule in rules})
+    for rule in rules:
+        fields = re.findall(r"^ +(\w+):", rule, re.MULTILINE)
+        assert fields == ["expr", "for", "labels", "severity", "annotations", "summary", "description"]
+        assert re.search(r"^ +for: \d+m$", rule, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["sum(eventlib_lag", "sum)eventlib_lag(", "rate[5m]", "eventlib_lag ? 5", "sum by service (x[5m)"]
+)
+def test_an_expression_that_is_none_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        named(wrong)
