@@ -15,6 +15,7 @@ from eventlib.log.port import Record
 from eventlib.runtime.entry import Entry
 from eventlib.runtime.handling import Handling
 from eventlib.runtime.hop import Hop
+from eventlib.runtime.parking import Failure
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Answer, Transaction
 from eventlib.service import Service
@@ -46,26 +47,29 @@ class Observer(Published, Protocol):
 class ObservedHandling(Handling):
     """Handling that leaves a `Hop` for what belongs to a saga that is traced, for each deadline, and for what is parked."""
 
-    def __init__(self, service: Service, partition: int, log: EventLog, state: TaskState, clock: Clock) -> None:
-        super().__init__(service, partition, log, state)
+    def __init__(
+        self, service: Service, partition: int, log: EventLog, state: TaskState, code_version: str, clock: Clock
+    ) -> None:
+        super().__init__(service, partition, log, state, code_version)
         self._clock = clock
 
-    def _decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> str:
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
+        """See `Handling.decide`."""
         context = record.traceparent
         contract = event.__contract__
         if contract is not None and contract.request:  # one about a saga that runs already belongs to that
             context = self.state.entry(decider, key).traceparent or context
         if not is_sampled(context):
-            failure = super()._decide(decider, key, record, event)
-            if failure:
+            failure = super().decide(decider, key, record, event)
+            if failure is not None:
                 now = self._clock()
-                self.draft.hops.append(Hop(decider.name, key, context, now, now, (), record, "", failure))
+                self.draft.hops.append(Hop(decider.name, key, context, now, now, (), record, "", failure.reason))
             return failure
         draft, began = self.draft, self._clock()
         before = len(draft.events)
-        failure = super()._decide(decider, key, record, event)
-        said = draft.events[before:]
-        draft.hops.append(Hop(decider.name, key, context, began, self._clock(), said, record, "", failure))
+        failure = super().decide(decider, key, record, event)
+        said, reason = draft.events[before:], "" if failure is None else failure.reason
+        draft.hops.append(Hop(decider.name, key, context, began, self._clock(), said, record, "", reason))
         return failure
 
     def take_answer(self, answer: Answer) -> None:

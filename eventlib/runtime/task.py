@@ -53,7 +53,8 @@ class Task:
 
     def observe(self, clock: Clock) -> None:
         """Leave hops in its transactions from now on, with times by a clock; before its first one."""
-        self.handling = ObservedHandling(self.service, self.partition, self._log, self.state, clock)
+        version = self._code_version
+        self.handling = ObservedHandling(self.service, self.partition, self._log, self.state, version, clock)
         self._inputs = self.handling.inputs
         self.state.count_dues()
 

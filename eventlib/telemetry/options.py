@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eventlib.variables import read_foreign_settings
+from eventlib.variables import read_settings
 
 Exporter = Literal["otlp", "console", "none"]
 
@@ -43,4 +43,4 @@ class TelemetryOptions(BaseSettings):
 
 def telemetry_options() -> TelemetryOptions:
     """Return the options as the environment has them. Raises: SettingsError."""
-    return read_foreign_settings(TelemetryOptions)
+    return read_settings(TelemetryOptions, {}, also=None)
