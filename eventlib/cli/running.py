@@ -217,7 +217,7 @@ def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]
 def _listening(place: str, option: str = "--http") -> "Listening":
     from eventlib.cli.http import Listening  # a process without HTTP does without uvicorn
 
-    return Listening(place, option)
+    return Listening(place, option=option)
 
 
 def _stop_signal() -> asyncio.Future[None]:

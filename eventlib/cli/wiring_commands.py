@@ -41,7 +41,9 @@ def check(
 
 def export(
     context: typer.Context,
-    form: Annotated[Form, typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto, spark, dashboards or alerts.")],
+    form: Annotated[
+        Form, typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto, spark, dashboards or alerts.")
+    ],
     name: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
     ] = None,

@@ -52,7 +52,7 @@ async def scraped(directory: Path, world: World, choreography: Choreography = sh
         observed = Runtime(log, ports=ports, config=config, observer=telemetry.recorder)
         runtime = await stack.enter_async_context(observed)
         telemetry.observe(log, runtime, config)
-        listening = Listening("0", "--metrics-port")
+        listening = Listening("0", option="--metrics-port")
         stack.callback(listening.close)
         await stack.enter_async_context(listening.serve(telemetry.metrics))
         yield Scraped(log, runtime, listening.url)
