@@ -10,6 +10,7 @@ from eventlib.errors import WiringError
 from eventlib.event import Event, contract_of
 from eventlib.findings import Accepted
 from eventlib.laws import Law
+from eventlib.sagastates import SagaStates
 from eventlib.service import Service
 from eventlib.topic import Topic
 
@@ -23,6 +24,7 @@ class Choreography:
     `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
     `http` makes the application's ASGI app on an opened EventLog, for `eventlib run --http`; it is called only there.
     `laws` are what holds whatever happens: the simulator, tests and metrics check them.
+    `sagas` tells how sagas stand, for `eventlib status`.
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
@@ -37,8 +39,10 @@ class Choreography:
         http: Callable[[Any], Callable[..., Awaitable[None]]] | None = None,
         laws: Iterable[Law] = (),
         accepts: Iterable[Accepted] = (),
+        sagas: SagaStates[Any] | None = None,
     ) -> None:
         self.name = name
+        self.sagas = sagas
         self.ports = ports
         self.http = http
         self.services = tuple(services)
@@ -84,6 +88,7 @@ class Choreography:
             http=self.http,
             laws=[*self.laws, *laws],
             accepts=[*self.accepts, *accepts],
+            sagas=self.sagas,
         )
 
     def service(self, name: str) -> Service:

@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 
 from eventlib.choreography import Choreography
 from eventlib.eventlog import EventLog
+from eventlib.sagastates import SagaStates
 from services import dispatch, order, payment, stock
 from services.laws import LAWS
+from services.order.decider import orders, standing
 from services.order.events import ProductDelisted, ProductListed
 from services.outside import open_outside
 
@@ -27,4 +29,5 @@ shop = Choreography(
     ports=open_outside,
     http=make_api,
     laws=LAWS,
+    sagas=SagaStates(orders, standing),
 )

@@ -7,13 +7,14 @@ changelogs, and the next ones what is new.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import TOMBSTONES_KEPT, Record, key_text
-from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, ParkedKey, Positions, unpack
+from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, ParkedKey, Positions, state_key, unpack
+from eventlib.sagastates import SagaState, SagaStates
 from eventlib.service import Service
 from eventlib.store.sqlite_reading import kept_in
 from eventlib.times import now_ms
@@ -28,13 +29,23 @@ _FRESH_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 class TaskNotes:
     """The notes of some tasks: of all of a choreography's, unless fewer are named.
 
-    `records_read` counts the changelog records that the looks so far have cost.
+    With `sagas`, also how each of these stands, by key: that takes reading every state of their decider once, about 10 us
+    each. `records_read` counts the changelog records that the looks so far have cost.
     """
 
-    def __init__(self, log: EventLog, tasks: Iterable[tuple[Service, int]] | None = None) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        tasks: Iterable[tuple[Service, int]] | None = None,
+        sagas: SagaStates[Any] | None = None,
+    ) -> None:
         every = [(service, p) for service in log.choreography.services for p in range(service.partitions)]
         self.tasks = every if tasks is None else [*tasks]
         self.records_read = 0
+        self.sagas: dict[str, SagaState] = {}
+        self._sagas = sagas
+        self._saga_prefix = "" if sagas is None else state_key(sagas.decider.name, "")
+        self._saga_service = "" if sagas is None else log.choreography.service_of(sagas.decider).name
         self._log = log
         self._next: dict[tuple[str, int], int] = {}
         self._newest: dict[tuple[str, int], dict[str, Record]] = {}
@@ -66,35 +77,44 @@ class TaskNotes:
         found = self.of(service, partition, EFFECT)
         return [each for each in found if not each.headers], [each for each in found if each.headers]
 
-    def _begin(self, service: Service, partition: int) -> tuple[int, dict[str, Record]]:
-        path = store_of(self._log, service)
-        kept = None if path is None else kept_in(path, partition, self._log.port.log_id, now_ms() - _FRESH_MS, _NOTES)
-        if kept is None:
-            return 0, {}
-        topic = service.changelog.name
-        notes = {
-            key: unpack(key, value)._replace(topic=topic, partition=partition) for key, value in kept.values.items()
-        }
-        return kept.checkpoint, notes
+    async def _begin(self, service: Service, partition: int) -> None:
+        """Take in what the local store has, if there is one at hand."""
+        task, place, path = (service.name, partition), (service.changelog.name, partition), store_of(self._log, service)
+        self._next[task], self._newest[task] = 0, {}
+        prefixes = (*_NOTES, self._saga_prefix) if service.name == self._saga_service else _NOTES
+        since_ms = now_ms() - _FRESH_MS
+        kept = None if path is None else kept_in(path, partition, self._log.port.log_id, since_ms, prefixes)
+        if kept is None or kept.checkpoint > await self._log.port.end(*place):
+            return
+        self._next[task] = kept.checkpoint
+        for key, value in kept.values.items():
+            await self._take(task, unpack(key, value)._replace(topic=place[0], partition=partition))
+
+    async def _take(self, task: tuple[str, int], record: Record) -> None:
+        key = record.key or b""
+        if key.startswith(_NOTES_BYTES):
+            notes = self._newest[task]
+            notes.pop(name := key_text(record), None)
+            if record.value is not None:
+                notes[name] = record
+        elif self._sagas is not None and task[0] == self._saga_service and key.startswith(self._saga_prefix.encode()):
+            state = await decoded(self._log, self._sagas.decider.state, record) if record.value else None
+            told = None if state is None else self._sagas.told_by(state)
+            if told is None:
+                self.sagas.pop(key_text(record), None)
+            else:
+                self.sagas[key_text(record)] = told
 
     async def _look_at(self, service: Service, partition: int) -> None:
         task, place = (service.name, partition), (service.changelog.name, partition)
         if task not in self._next:
-            first, self._newest[task] = self._begin(service, partition)
-            self._next[task] = first if first <= await self._log.port.end(*place) else 0
-            if not self._next[task]:
-                self._newest[task] = {}
-        offset, notes = max(self._next[task], await self._log.port.start(*place)), self._newest[task]
+            await self._begin(service, partition)
+        offset = max(self._next[task], await self._log.port.start(*place))
         while records := await self._log.port.read(*place, offset, _CHUNK):
             offset = records[-1].offset + 1
             self.records_read += len(records)
             for record in records:
-                key = record.key or b""
-                if not key.startswith(_NOTES_BYTES):
-                    continue
-                notes.pop(name := key_text(record), None)
-                if record.value is not None:
-                    notes[name] = record
+                await self._take(task, record)
         self._next[task] = offset
 
 

@@ -313,6 +313,14 @@ class Log(ABC):
         Where a log shares tasks out between machines, `standbys` other members keep a copy of each.
         """
 
+    async def owners(self, service: str) -> Mapping[int, str] | None:
+        """Return who has which partition of a service, in words for a person; None where a log cannot tell.
+
+        Who died without a word may still be named, until somebody takes over.
+        """
+        del service
+        return None
+
     async def keep_unarchived(self, ends: Mapping[TopicPartition, int] | None) -> bool:
         """Let retention drop nothing from these ends on, as far as this log can; it remembers them. None ends that.
 

@@ -42,6 +42,11 @@ def is_dead(owner: str) -> bool:
     return now != then and "" not in {now, then}
 
 
+def described(owner: str) -> str:
+    """Return an owner for a person: its machine and process."""
+    return ":".join(owner.split("/")[:2])
+
+
 def started(pid: int) -> str:
     """Return when a process started, so that a pid given anew is not taken for its predecessor; '' when unknown."""
     try:

@@ -8,6 +8,7 @@ from typing import Self
 
 from eventlib.errors import EventlibError
 from eventlib.log.port import Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.log.processes import described, is_dead
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite_append import Appender
@@ -171,6 +172,12 @@ class SqliteLog(Log):
     async def seize(self, service: str, partition: int) -> Claim:
         """See `Log.seize`."""
         return await self._owners.seize(service, partition)
+
+    async def owners(self, service: str) -> Mapping[int, str]:
+        """See `Log.owners`."""
+        await self._file.refresh()
+        living = {p: row.owner for (name, p), row in self._file.owners.items() if name == service and row.owner}
+        return {partition: described(owner) for partition, owner in living.items() if not is_dead(owner)}
 
     async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
         """See `Log.join`; the processes share their stores, so that nobody needs a copy."""

@@ -37,6 +37,7 @@ class TaskLoop:
         self._worker: Worker | None = None
         self._reader: Reader | None = None
         self._flushed_at = monotonic()
+        self._committed = -1, 0.0
         self._stopping = False
         self._polls = False
         self._woken = asyncio.Event()
@@ -108,6 +109,8 @@ class TaskLoop:
                 if worker.inbox or await self._fill_inbox(worker, self._reader):
                     await self._patiently(worker.turn(now_ms()))
                     self._flush_sometimes(worker)
+                    if worker.has_skipped and self._is_silent(worker):
+                        await self._patiently(worker.finish(now_ms()))  # lest somebody takes it for behind
             await self._effects.stop(self._config.grace_s)
             await self._patiently(worker.finish(now_ms()))
         finally:
@@ -128,6 +131,14 @@ class TaskLoop:
             return False
         ends = await reader.ends()
         return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
+
+    def _is_silent(self, worker: Worker) -> bool:
+        """Tell whether nothing was committed for a while, so that nobody knows how far the task is."""
+        transactions, since = self._committed
+        if worker.transactions != transactions:
+            self._committed = worker.transactions, monotonic()
+            return False
+        return monotonic() - since >= self._config.flush_s
 
     async def _fill_inbox(self, worker: Worker, reader: Reader) -> bool:
         """Wait for something to do, and take it in; False when there is nothing to do but to stop."""
@@ -151,7 +162,10 @@ class TaskLoop:
         due = worker.task.next_due_ms(now)
         if worker.answers or (due is not None and due <= now):
             return 0
-        return None if due is None else (due - now) / 1000
+        until_due_s = None if due is None else (due - now) / 1000
+        if not worker.has_skipped:
+            return until_due_s
+        return self._config.flush_s if until_due_s is None else min(until_due_s, self._config.flush_s)
 
     async def _sleep_until_woken(self, worker: Worker, timeout_s: float | None) -> None:
         self._woken.clear()

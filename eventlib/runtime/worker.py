@@ -106,6 +106,11 @@ class Worker:
         if records or self.answers or due_ms is not None:
             await self._commit(Inputs(now_ms, records, list(self.answers), due_ms))
 
+    @property
+    def has_skipped(self) -> bool:
+        """Whether the task is farther than what it has committed says."""
+        return self._skipped > 0
+
     async def finish(self, now_ms: int) -> None:
         """Commit the answers that are left, and how far inputs were skipped. Raises: as `turn` does."""
         await self._commit(Inputs(now_ms, answers=list(self.answers)), always=True)

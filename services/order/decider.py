@@ -5,6 +5,7 @@ from typing import Never
 
 from eventlib.decider import Decider
 from eventlib.event import Meta
+from eventlib.sagastates import SagaState
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import (
     CancelSubmitted,
@@ -64,6 +65,14 @@ def cancel(order: Order, wish: CancelSubmitted) -> list[OrderCancelRequested | C
     if order.opened_at is None or order.cancel is Cancel.REQUESTED or order.reason:
         return []
     return [OrderCancelRequested(order_id=wish.order_id, reason=wish.reason)]
+
+
+def standing(order: Order) -> SagaState | None:
+    """Return how an order stands; one that nobody has submitted yet is none."""
+    if order.opened_at is None:
+        return None
+    has_ended = order.ended_at is not None
+    return SagaState(order.status.value, has_ended, not has_ended and order.cancel_reason == OVERDUE)
 
 
 @orders.deadline

@@ -120,6 +120,14 @@ class KafkaLog(Log):
         await self._topics.create_own()
         return (await self._owners.seize((service, partition))).claim
 
+    async def owners(self, service: str) -> Mapping[int, str]:
+        """See `Log.owners`."""
+        self._check_open()
+        await self._know([REGISTER])
+        if REGISTER[0] not in self._cluster.topics:
+            return {}
+        return await self._owners.of(service)
+
     async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
         """See `Log.join`."""
         self._check_open()

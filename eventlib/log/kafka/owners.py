@@ -10,7 +10,7 @@ this: a writer that was not fenced owns what it owns, and commits for all its ta
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from secrets import token_hex
 
@@ -73,6 +73,11 @@ class Owners:
                 self._writer = await self._start_writer(seizes=False)
             writer = self._writer
         return await self._take(task, writer, lambda former: self._wait_for(former, task, living))
+
+    async def of(self, service: str) -> Mapping[int, str]:
+        """Return the writer of each task of a service that has one, as of now. Raises: LogUnavailable."""
+        await self._register.refresh()
+        return self._register.owners(service)
 
     async def seize(self, task: Task) -> Owner:
         """Take a task over from whoever has it, with a writer of its own. Raises: as `take` does."""

@@ -48,6 +48,11 @@ class Register:
         """Return a task's newest owner; None when it never had one."""
         return self._entries.get(task)
 
+    def owners(self, service: str) -> Mapping[int, str]:
+        """Return the writer of each task of a service that has one."""
+        found = {task[1]: entry.writer for task, entry in self._entries.items() if task[0] == service}
+        return {partition: writer for partition, writer in found.items() if writer is not None}
+
     async def refresh(self) -> None:
         """Read all that was decided before. Raises: LogUnavailable when something undecided is in the way for long."""
         within_s = self._cluster.options.append_timeout_s

@@ -1,0 +1,161 @@
+"""`eventlib status`: how services stand, once or as it goes on, and whether that is well."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.opened import look
+from eventlib.cli.options import Place
+from eventlib.cli.parked import parking_json
+from eventlib.eventlog import EventLog
+from eventlib.inspection.parked import Parking
+from eventlib.inspection.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
+
+_REASONS = 5
+_NARROW = 100
+
+
+def print_status(place: Place, limits: Limits, *, sagas: bool, as_json: bool) -> int:
+    """Print how services stand; return 0 when all is well, else 1."""
+
+    async def read(log: EventLog) -> Status:
+        return await StatusReader(log, with_sagas=sagas).look()
+
+    status = look(place, read)
+    found = complaints(status, limits)
+    if as_json:
+        output.print_json([status_json(status, found)])
+    else:
+        console = output.terminal()
+        console.print(_screen(console, status, found, {}))
+    return 1 if found else 0
+
+
+def watch_status(place: Place, limits: Limits, every_s: float, *, sagas: bool) -> None:
+    """Show how services stand until Ctrl-C; with what they handle in a second."""
+
+    async def watch(log: EventLog) -> None:
+        reader, console = StatusReader(log, with_sagas=sagas), output.terminal()
+        before: Status | None = None
+        with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            while True:
+                status = await reader.look()
+                rates = _handled_per_s(before, status)
+                live.update(_screen(console, status, complaints(status, limits), rates), refresh=True)
+                before = status
+                await asyncio.sleep(every_s)
+
+    look(place, watch)
+
+
+def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
+    """Return how services stand as JSON has it."""
+    return {
+        "at": output.iso(status.at),
+        "healthy": not found,
+        "complaints": list(found),
+        "tasks": [{**asdict(task), "handled_at": output.iso_or_none(task.handled_at)} for task in status.tasks],
+        "said_per_s": dict(status.said_per_s),
+        "parked": [parking_json(each) for each in status.parked],
+        "sagas": None if status.sagas is None else [asdict(each) for each in status.sagas],
+    }
+
+
+def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
+    """Return how fast each service gets on, between two looks: what came in, less what it has more before it."""
+    if before is None:
+        return {}
+    seconds = max((now.at - before.at).total_seconds(), 0.001)
+    found = dict[str, float]()
+    for service in dict.fromkeys(task.service for task in now.tasks):
+        left = sum(task.lag for task in before.of(service)) - sum(task.lag for task in now.of(service))
+        found[service] = left / seconds
+    return found
+
+
+def _screen(console: Console, status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
+    state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
+    head = Text.assemble(output.iso(status.at).replace("T", " ")[:19], " UTC  ", state)
+    parts: list[RenderableType] = [head, *(Text(f"  {each}", style="red") for each in found), ""]
+    parts.append(_services(status, rates, narrow=console.width < _NARROW))
+    if status.sagas is not None:
+        parts += ["", _sagas(status.sagas)]
+    if status.parked:
+        parts += ["", _parked(status)]
+    parts += ["", _topics(status)]
+    return Group(*parts)
+
+
+def _services(status: Status, rates: Mapping[str, float], *, narrow: bool) -> RenderableType:
+    columns = ["service", "tasks", "owner", "lag", "behind", "pending", "parked"]
+    columns += [] if narrow else ["effects parked", "last transaction", "to restore"]
+    columns += ["catches up/s"] if rates else []
+    right = {"tasks", "lag", "behind", "pending", "parked", "effects parked", "to restore", "catches up/s"}
+    shown = output.table(*columns, right=right, whole=["service"])
+    for service in dict.fromkeys(task.service for task in status.tasks):
+        tasks = status.of(service)
+        cells = [service, str(len(tasks)), _owners(status, tasks), f"{sum(t.lag for t in tasks):,}"]
+        cells += [_seconds(max(t.behind_s for t in tasks)), f"{sum(t.pending for t in tasks):,}", _keys(tasks)]
+        if not narrow:
+            at = max((task.handled_at for task in tasks if task.handled_at), default=None)
+            restore = [task.to_restore for task in tasks if task.to_restore is not None]
+            cells += [f"{sum(t.parked_effects for t in tasks):,}", "never" if at is None else output.readable(at)]
+            cells.append(f"{sum(restore):,}" if restore else "?")
+        cells += [f"{rates[service]:+,.0f}"] if rates else []
+        shown.add_row(*map(Text, cells))
+    return shown
+
+
+def _owners(status: Status, tasks: Sequence[TaskStatus]) -> str:
+    if not status.owners_known:
+        return "?"
+    owners = Counter(task.owner or "nobody" for task in tasks)
+    return ", ".join(name if len(owners) == 1 else f"{name} ({count})" for name, count in sorted(owners.items()))
+
+
+def _keys(tasks: Sequence[TaskStatus]) -> str:
+    keys, inputs = sum(task.parked_keys for task in tasks), sum(task.parked_inputs for task in tasks)
+    return f"{keys:,} ({inputs:,} wait)" if keys else "0"
+
+
+def _seconds(seconds: float) -> str:
+    return "-" if not seconds else output.duration(round(seconds * 1000))
+
+
+def _sagas(counts: Sequence[SagaCount]) -> RenderableType:
+    flying = sum(each.count for each in counts if not each.has_ended)
+    line = Text.assemble(("sagas  ", "bold"), f"{flying:,} in flight, {sum(c.overdue for c in counts):,} overdue")
+    for each in counts:
+        line.append(f"   {each.state} {each.count:,}", style="dim" if each.has_ended else "")
+    return line
+
+
+def _parked(status: Status) -> RenderableType:
+    by_reason = Counter((each.service, each.effect or each.decider, each.reason) for each in status.parked)
+    oldest: dict[tuple[str, str, str], Parking] = {}
+    for each in status.parked:
+        oldest.setdefault((each.service, each.effect or each.decider, each.reason), each)
+    columns = ["parked", "service", "decider or effect", "since (UTC)", "code", "reason"]
+    shown = output.table(*columns, right=["parked"], whole=["since (UTC)", "code"])
+    for name, count in by_reason.most_common(_REASONS):
+        first = oldest[name]
+        since, reason = output.readable(first.since), output.printable(name[2])
+        shown.add_row(f"{count:,}", *map(Text, [name[0], name[1], since, first.code_version[:8], reason]))
+    if len(by_reason) > _REASONS:
+        shown.add_row(
+            "", "", Text(f"and {len(by_reason) - _REASONS:,} more kinds: `eventlib parked list`", style="dim")
+        )
+    return shown
+
+
+def _topics(status: Status) -> RenderableType:
+    line = Text("events/s in the last minute  ", style="bold")
+    busy = {name: rate for name, rate in status.said_per_s.items() if rate}
+    line.append("  ".join(f"{name} {rate:,.1f}" for name, rate in busy.items()) or "none", style="not bold")
+    return line
