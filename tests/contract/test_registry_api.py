@@ -278,7 +278,7 @@ async def test_the_form_of_the_answer_is_the_one_asked_for(client: httpx.AsyncCl
 
 
 async def test_users_are_let_in_by_password_and_readers_only_read() -> None:
-    users: dict[str, Any] = {"writers": {"ann": "right"}, "readers": {"bob": "left"}}
+    users: dict[str, Any] = {"writers": '{"ann": "right"}', "readers": '{"bob": "left"}'}
     async with registry(**users) as client:
         for auth in (None, ("ann", "left"), ("ann", ""), ("", ""), ("eve", "right"), ("bob", "right")):
             answer = await client.get("/subjects", auth=auth)

@@ -99,7 +99,7 @@ def test_the_client_is_told_why(client: SchemaRegistryClient) -> None:
 
 
 def test_the_client_says_who_it_is() -> None:
-    with listening_registry(writers={"ann": "s3cret"}) as url:
+    with listening_registry(writers='{"ann": "s3cret"}') as url:
         with SchemaRegistryClient({"url": url}) as client, pytest.raises(SchemaRegistryError) as refused:
             client.get_subjects()
         assert refused.value.error_code == 401

@@ -18,8 +18,8 @@ class Access:
 
     def __init__(self, options: SchemasOptions) -> None:
         self._has_users = options.has_users
-        self._readers = {name: _digest(each.get_secret_value()) for name, each in options.readers.items()}
-        self._writers = {name: _digest(each.get_secret_value()) for name, each in options.writers.items()}
+        self._readers = {name: _digest(each) for name, each in options.users("readers").items()}
+        self._writers = {name: _digest(each) for name, each in options.users("writers").items()}
 
     def check(self, request: Request) -> None:
         """Refuse who may not come, or may not do that. Raises: Refused."""

@@ -14,7 +14,7 @@ _DEFAULT_CONTEXT = ":.:"
 _LARGEST = (1 << 31) - 1
 
 
-def _subject(subject: Annotated[str, Path(description="A subject's name.")]) -> str:
+async def _subject(subject: Annotated[str, Path(description="A subject's name.")]) -> str:
     name = unquote(subject).removeprefix(_DEFAULT_CONTEXT)
     if not name or len(name) > _LONGEST:
         raise invalid_subject(name, f"it has 1 to {_LONGEST:,} characters")
@@ -27,7 +27,7 @@ def _subject(subject: Annotated[str, Path(description="A subject's name.")]) -> 
     return name
 
 
-def _version(version: Annotated[str, Path(description="A number, `latest` or -1.")]) -> int:
+async def _version(version: Annotated[str, Path(description="A number, `latest` or -1.")]) -> int:
     if version in {"latest", "-1"}:
         return LATEST
     if not (version.isascii() and version.isdecimal()) or not 0 < int(version[:12]) <= _LARGEST:
@@ -35,7 +35,7 @@ def _version(version: Annotated[str, Path(description="A number, `latest` or -1.
     return int(version)
 
 
-def _schema_id(schema_id: Annotated[str, Path(description="A schema's id.")]) -> int:
+async def _schema_id(schema_id: Annotated[str, Path(description="A schema's id.")]) -> int:
     if not (schema_id.isascii() and schema_id.isdecimal()) or int(schema_id[:12]) > _LARGEST:
         raise Refused(404, 404, "HTTP 404 Not Found: a schema's id is a number")
     return int(schema_id)

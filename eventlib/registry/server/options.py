@@ -1,14 +1,15 @@
 """How the registry's server is set up: from variables EVENTLIB_SCHEMAS_…; the command line wins over them."""
 
-from typing import Annotated, Any, Self
+import json
+from typing import Any, Literal, Self
 
-from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
+from pydantic import AnyHttpUrl, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from eventlib.registry.compatibility import Level
 from eventlib.variables import Variables, read_settings
 
-Users = dict[Annotated[str, Field(min_length=1, pattern=r"^[^:]+$")], SecretStr]
+_NOBODY = SecretStr("{}")
 
 
 class SchemasOptions(Variables):
@@ -26,8 +27,8 @@ class SchemasOptions(Variables):
 
     port: str = "8081"
     compatibility: Level = Level.FULL_TRANSITIVE
-    readers: Users = Field(default_factory=dict)
-    writers: Users = Field(default_factory=dict)
+    readers: SecretStr = _NOBODY
+    writers: SecretStr = _NOBODY
     certificate: str | None = None
     key: str | None = None
     key_password: SecretStr | None = None
@@ -38,7 +39,7 @@ class SchemasOptions(Variables):
     def _complete(self) -> Self:
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key go together: give both, or none")
-        both = self.readers.keys() & self.writers.keys()
+        both = self.users("readers").keys() & self.users("writers").keys()
         if both:
             raise ValueError(f"{', '.join(sorted(both))}: is a reader or a writer, not both")
         return self
@@ -46,7 +47,20 @@ class SchemasOptions(Variables):
     @property
     def has_users(self) -> bool:
         """Whether one has to say who one is."""
-        return bool(self.readers or self.writers)
+        return bool(self.users("readers") or self.users("writers"))
+
+    def users(self, kind: Literal["readers", "writers"]) -> dict[str, str]:
+        """Return the users of a kind and their passwords."""
+        secret: SecretStr = getattr(self, kind)
+        try:
+            found = json.loads(secret.get_secret_value())
+        except ValueError:  # whose sentence may show a password
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(each, str) and each for each in found.values()):
+            raise ValueError(f'{kind} has to be JSON, names and passwords: {{"ann": "her password"}}')
+        if any(not name or ":" in name for name in found):
+            raise ValueError(f"{kind}: a name is not empty, and has no colon")
+        return found
 
 
 def schemas_options(**given: Any) -> SchemasOptions:

@@ -1,0 +1,96 @@
+"""Registries that are killed, with SIGKILL, while clients register schemas: the other instance takes over."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from secrets import token_hex
+
+import httpx
+import pytest
+
+from eventlib.broker import Cluster
+from eventlib.codec.registry import Schema
+from eventlib.codec.schemas import Schemas
+from eventlib.log.sqlite import SqliteLog
+from tests.integration.registry_processes import Instance, Registrations, killed_again_and_again, schema
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+async def attacked(stack: ExitStack, log: str, directory: Path, count: int, kills: int) -> None:
+    instances = []
+    for name in ("the first, which writes", "the other"):
+        instances.append(stack.enter_context(Instance(log, directory, name)))
+        await instances[-1].answers()
+    work = Registrations(count, subjects=20)
+    working = asyncio.create_task(work.run([each.url for each in instances]))
+    await killed_again_and_again(instances if kills > 1 else instances[:1], work, kills, seed=kills)
+    async with asyncio.timeout(300):
+        await working
+    for each in instances:
+        await work.check(each.url)
+        assert each.end() == 0
+
+
+async def test_no_id_is_lost_doubled_or_changed_by_kills(stack: ExitStack, tmp_path: Path) -> None:
+    log = f"sqlite:///{tmp_path}/shop.db"
+    await attacked(stack, log, tmp_path, count=100, kills=1)
+    opened = await SqliteLog.open(tmp_path / "shop.db")
+    schemas = Schemas(opened)
+    found = await schemas.ids([(f"s{number % 20}", Schema(schema(number))) for number in range(100)])
+    await opened.close()
+    assert sorted(each or 0 for each in found) == [*range(1, 101)]
+
+
+@pytest.mark.slow
+async def test_a_thousand_schemas_on_sqlite(stack: ExitStack, tmp_path: Path) -> None:
+    await attacked(stack, f"sqlite:///{tmp_path}/shop.db", tmp_path, count=1_000, kills=12)
+
+
+@pytest.mark.slow
+async def test_a_thousand_schemas_on_kafka(stack: ExitStack, tmp_path: Path, broker: Cluster) -> None:
+    log = f"{broker.url}?prefix=registry{token_hex(4)}."
+    await attacked(stack, log, tmp_path, count=1_000, kills=12)
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate of this machine's, signed by itself, and its key."""
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *names], check=True, capture_output=True)
+    return certificate, key
+
+
+async def test_it_is_reached_over_tls_and_forwards_with_the_users_password(
+    stack: ExitStack, tmp_path: Path, pem: tuple[Path, Path]
+) -> None:
+    certificate, key = pem
+    variables = {
+        "EVENTLIB_SCHEMAS_CERTIFICATE": str(certificate),
+        "EVENTLIB_SCHEMAS_KEY": str(key),
+        "EVENTLIB_SCHEMAS_CA": str(certificate),
+        "EVENTLIB_SCHEMAS_WRITERS": json.dumps({"ann": "s3cret"}),
+    }
+    log = f"sqlite:///{tmp_path}/shop.db"
+    instances = [stack.enter_context(Instance(log, tmp_path, name, **variables)) for name in ("one", "other")]
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    async with httpx.AsyncClient(verify=trusting, auth=("ann", "s3cret"), timeout=60) as client:
+        for number, each in enumerate(instances):
+            await each.answers()
+            assert each.url.startswith("https://")
+            answer = await client.post(f"{each.url}/subjects/x/versions", json={"schema": schema(number)})
+            assert answer.json() == {"id": number + 1}
+        for each in instances:
+            assert (await client.get(f"{each.url}/subjects/x/versions")).json() == [1, 2]
+            assert (await client.get(f"{each.url}/subjects", auth=("ann", "guess"))).status_code == 401
+            assert "everybody may write" not in each.said
