@@ -4,6 +4,7 @@
 |---|---|
 | EVENTLIB_LOG | the log's URL |
 | EVENTLIB_APP | where the choreography is, `module:name`; without it `pyproject.toml` says so |
+| EVENTLIB_ADMIN_TOKEN | what requests to `eventlib admin` carry; without it there is no admin API |
 | EVENTLIB_TRACEBACK | 1: show where something unforeseen came from |
 | EVENTLIB_LOG_FORMAT, EVENTLIB_LOG_LEVEL | `json` lets `eventlib run` log a JSON object a line (default: text); DEBUG, INFO, WARNING (the default) or ERROR |
 | OTEL_… | traces and metrics: see `eventlib.telemetry.options` |
@@ -36,6 +37,7 @@ class EventlibSettings(Variables):
     log: str = DEFAULT_URL
     app: str | None = None
     traceback: bool = False
+    admin_token: str | None = None
     ivy_settings: str | None = None
     log_format: LogFormat = "text"
     log_level: LogLevel = "WARNING"

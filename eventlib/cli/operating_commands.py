@@ -76,6 +76,29 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
     watch_status(place, limits, every, sagas=sagas)
 
 
+def admin(
+    context: typer.Context,
+    http: Annotated[str, typer.Option("--http", metavar="PORT", help="A port of this machine, or HOST:PORT.")],
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Serve an HTTP API for operators, until Ctrl-C: status, and what is parked.
+
+    What `eventlib status` and `eventlib parked` do, for tools. It is a process
+    of its own, on a port of its own: nothing that customers reach leads there.
+    Requests carry EVENTLIB_ADMIN_TOKEN as a bearer token; without that set,
+    there is no such API. /healthz needs none, and tells 200 or 503.
+
+    [dim]Examples:[/dim]
+      EVENTLIB_ADMIN_TOKEN=$(openssl rand -hex 32) eventlib admin --http 9000
+      curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked
+      curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked/retry --json '{"by":"ada"}'
+    """
+    from eventlib.cli.admin import serve_admin
+
+    serve_admin(Place.of(context, app, log), http)
+
+
 def copy(
     source: Annotated[str, typer.Option("--from", metavar="URL", help="The log as it is: sqlite:///path/to.db.")],
     target: Annotated[

@@ -96,7 +96,7 @@ def _refuse_workers(place: Place, what: Running) -> None:
 
 
 async def _supervise(choreography: Choreography, what: Running, place: Place, workers: int) -> None:
-    stop = _stop_signal()
+    stop = stop_signal()
     # Whatever is wrong with settings or the log is said here, once; and workers do not all create topics at a time.
     async with AsyncExitStack() as stack:
         _, log = await _open(stack, choreography, what, place.url)
@@ -149,7 +149,7 @@ async def _serve(choreography: Choreography, what: Running, url: str, tuning: _T
         )
         ports, event_log = await _open(stack, choreography, what, url)
         telemetry = _telemetry(stack, choreography, url, tuning.options, metrics=measured is not None)
-        stop = _stop_signal()
+        stop = stop_signal()
         watched: list[asyncio.Future[None]] = [stop]
         runtime: Runtime | None = None
         if what.services:
@@ -220,7 +220,7 @@ def _listening(place: str, option: str = "--http") -> "Listening":
     return Listening(place, option=option)
 
 
-def _stop_signal() -> asyncio.Future[None]:
+def stop_signal() -> asyncio.Future[None]:
     """Return what is done at the first SIGINT or SIGTERM; the second one is the interpreter's own again."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()

@@ -1,0 +1,108 @@
+"""The operators' HTTP API: nothing without the token; what it is asked for is done once, and refused where it does not fit."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from eventlib import EventLog, open_log
+from eventlib.admin import create_admin
+from eventlib.cli import run
+from eventlib.errors import WiringError
+from tests.integration.test_runtime import Ordered, Outside, events, make_shop, settle
+
+TOKEN = "x" * 32
+KNOWN = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[EventLog]:
+    """A log with two parked keys of a shop whose bug is mended, and a parked effect."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(url, make_shop({"a", "b/c"})) as log:
+        for order_id in ("a", "a", "b/c", "refused"):
+            await log.publish(Ordered(order_id=order_id, cents=1))
+        await settle(log, Outside(refuses={"refused"}))
+    async with open_log(url, make_shop(set())) as log:
+        yield log
+
+
+@pytest.fixture
+async def admin(log: EventLog) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_admin(log, TOKEN))
+    async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=KNOWN) as client:
+        yield client
+
+
+async def test_nothing_is_told_or_done_without_the_token(admin: httpx.AsyncClient, log: EventLog) -> None:
+    for headers in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": "Bearer é"},
+    ):
+        admin.headers = httpx.Headers(headers, encoding="utf-8")
+        for method, path in [
+            ("GET", "/status"),
+            ("GET", "/parked"),
+            ("GET", "/parked/orders/order/a"),
+            ("POST", "/parked/retry"),
+            ("POST", "/parked/orders/order/a/retry"),
+            ("POST", "/parked/orders/order/a/edit"),
+            ("POST", "/parked/orders/order/a/discard"),
+        ]:
+            answer = await admin.request(
+                method, path, json={"by": "ada", "reason": "a test"} if method == "POST" else None
+            )
+            assert answer.status_code == 401, (method, path)
+            assert answer.headers["www-authenticate"] == "Bearer"
+    assert (await admin.get("/docs")).status_code == (await admin.get("/openapi.json")).status_code == 404
+    assert (await admin.get("/healthz")).status_code == 503
+    assert await log.port.end("orders.control", 0) == 0
+
+
+async def test_what_is_parked_is_listed_and_shown(admin: httpx.AsyncClient) -> None:
+    found = (await admin.get("/parked", params={"reason_matches": "bug", "limit": 1})).json()
+    assert (found["count"], len(found["parked"])) == (2, 1)
+    shown = (await admin.get("/parked/orders/order/a")).json()
+    assert (shown["waiting"], [each["data"]["cents"] for each in shown["inputs"]]) == (2, [1, 1])
+    assert "a bug in the handler" in shown["traceback"]
+    assert (await admin.get("/parked/orders/order/b/c")).json()["key"] == "b/c"
+    assert (await admin.get("/parked/orders/order/z")).status_code == 404
+    assert (await admin.get("/parked/nobody/order/a")).status_code == 404
+    assert (await admin.get("/parked", params={"reason_matches": "("})).status_code == 422
+    assert len((await admin.get("/status")).json()["parked"]) == 3
+
+
+async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: EventLog) -> None:
+    wrong = await admin.post("/parked/orders/order/a/edit", json={"by": "ada", "set": {"cents": "many"}})
+    assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
+    assert "field cents" in wrong.json()["detail"]
+    for body in ({"set": {"cents": 2}}, {"by": ""}, {"by": "ada", "colour": "red"}):
+        assert (await admin.post("/parked/orders/order/a/edit", json=body)).status_code == 422
+    assert (await admin.post("/parked/orders/order/a/discard", json={"by": "ada", "reason": ""})).status_code == 422
+    edited = await admin.post(
+        "/parked/orders/order/a/edit", json={"by": "ada", "set": {"cents": 50}, "reason": "a typo"}
+    )
+    assert (edited.status_code, edited.json()["asked"]["topic"]) == (202, "orders.control")
+    given_up = {"by": "ada", "reason": "a test order"}
+    assert (await admin.post("/parked/orders/order/b/c/discard", json=given_up)).status_code == 202
+    for expected in ({"asked": 1, "asked_already": 0}, {"asked": 0, "asked_already": 1}):
+        assert (await admin.post("/parked/retry?reason_matches=card", json={"by": "bob"})).json() == expected
+    await settle(log)
+    assert (await admin.get("/parked")).json() == {"count": 0, "parked": []}
+    assert sorted(event.cents for event in await events(log, "charges") if hasattr(event, "cents")) == [1, 1, 50]
+
+
+async def test_a_short_token_is_refused(log: EventLog) -> None:
+    with pytest.raises(WiringError, match="takes 16 or more"):
+        create_admin(log, "short")
+
+
+def test_it_is_off_without_a_token(
+    filled: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EVENTLIB_ADMIN_TOKEN", raising=False)
+    assert run(["admin", "--http", "0", "--log", filled]) == 1
+    assert "the admin API is off: set EVENTLIB_ADMIN_TOKEN" in capsys.readouterr().err
