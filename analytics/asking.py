@@ -6,11 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from eventlib.codec.options import RegistryOptions
+from eventlib.codec.registry import AVRO
+from eventlib.codec.remote import RemoteRegistry
 from eventlib.codec.schemas import Schemas
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.archive_files import SCHEME, directory_of, read_manifest
 from eventlib.log.open import open_port
 from eventlib.log.port import Log, TopicPartition
+from eventlib.variables import read_settings
 
 T = TypeVar("T")
 
@@ -59,14 +63,29 @@ async def spans_of(log: Log, topics: Sequence[str] = ()) -> dict[TopicPartition,
 
 
 def schemas(url: str) -> Mapping[int, str]:
-    """Return the schemas on a log, by id. Raises: as `spans` does; UndecodableRecord."""
+    """Return the Avro schemas on a log, or in the registry that EVENTLIB_REGISTRY names, by id.
+
+    Raises: as `spans` does; UndecodableRecord; RegistryUnavailable, RegistryRefused.
+    """
+    options = read_settings(RegistryOptions, {}, also=None)
 
     async def question(log: Log) -> Mapping[int, str]:
+        if options.registry is not None:
+            return await _registered(options.registry.get_secret_value(), options.registry_ca)
         found = Schemas(log)
         await found.refresh()
         return found.texts
 
     return ask(url, question)
+
+
+async def _registered(url: str, ca: str | None) -> Mapping[int, str]:
+    registry = RemoteRegistry(url, ca)
+    try:
+        found = [each for subject in await registry.subjects() for each in await registry.versions(subject)]
+        return {each.id: each.schema.text for each in found if each.schema.kind == AVRO}
+    finally:
+        await registry.close()
 
 
 def archived_ends(archive: str, live: str, topics: Sequence[str]) -> Mapping[TopicPartition, int]:

@@ -48,6 +48,11 @@ def events(
     Raises: WiringError when a class has no columns, or the JVM is asked for what it cannot do; as `log` does.
     """
     contract, record = contract_of(event), record_of(event)
+    if contract.foreign is None and contract.topic.format != "avro":
+        raise WiringError(
+            f"{contract.type} is on {contract.topic.name}, whose format is {contract.topic.format}: only Avro has columns "
+            "here; take the bytes from `analytics.log`"
+        )
     struct = struct_of(record)
     records = _records(spark, source, live, contract, only)
     if contract.foreign is not None:

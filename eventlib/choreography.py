@@ -119,7 +119,7 @@ class Choreography:
         for event in self.events:
             topic = contract_of(event).topic
             declared = found.setdefault(topic.name, topic)
-            if declared != topic:
+            if declared != topic or declared.format != topic.format:
                 raise WiringError(
                     f"topic {topic.name!r} is declared in two ways ({declared} and {topic}, by {event.__name__}): "
                     "declare it once as a Topic and use that on every event"

@@ -1,7 +1,7 @@
 """Topics, and which partition of a topic a key belongs to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
@@ -9,6 +9,7 @@ from eventlib.errors import WiringError
 
 DEFAULT_PARTITIONS = 8
 DEFAULT_MAX_EVENT_BYTES = 1_000_000
+FORMATS = ("avro", "json", "protobuf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Topic:
     `compacted` keeps the newest record of each key instead. `latest` holds the topic's events twice: all of them
     here, and the newest of each key in the compacted `<name>.latest`, written in the same transaction.
     `partitioner` names the function from key to partition; `max_event_bytes` is the largest value accepted.
+    `format` is what its events are written in: `avro`, `json` (with a JSON Schema) or `protobuf`.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Topic:
     latest: bool = False
     partitioner: str = "murmur2"
     max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
+    format: str = field(default="avro", compare=False)  # said by the code alone: a log keeps bytes
 
     def __post_init__(self) -> None:
         """Refuse what no log could hold."""
@@ -39,6 +42,8 @@ class Topic:
         if self.partitioner not in PARTITIONERS:
             known = ", ".join(sorted(PARTITIONERS))
             raise WiringError(f"topic {self.name!r}: unknown partitioner {self.partitioner!r}; known are {known}")
+        if self.format not in FORMATS:
+            raise WiringError(f"topic {self.name!r}: unknown format {self.format!r}; known are {', '.join(FORMATS)}")
         if self.latest and self.compacted:
             raise WiringError(f"topic {self.name!r}: latest=True keeps a compacted copy already; drop compacted=True")
 
@@ -55,6 +60,7 @@ class Topic:
             compacted=True,
             partitioner=self.partitioner,
             max_event_bytes=self.max_event_bytes,
+            format=self.format,
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eventlib.codec.avro.types import Record
-from eventlib.codec.registry import AVRO, Schema
+from eventlib.codec.registry import AVRO, JSON, PROTOBUF, Schema
 from eventlib.errors import WiringError
 
 Write = Callable[[Any], bytes]
@@ -39,13 +39,27 @@ class Format(ABC):
 def format_of(kind: str) -> Format:
     """Return a format by the name that registries know. Raises: WiringError for one that is not known here."""
     found = _FORMATS.get(kind)
-    if found is None:
-        if kind != AVRO:
-            raise WiringError(f"schemas of type {kind} are not known here: known are {AVRO}")
-        from eventlib.codec.avro.format import AvroFormat
+    return _FORMATS.setdefault(kind, _made(kind)) if found is None else found
 
-        found = _FORMATS[kind] = AvroFormat()
-    return found
+
+def _made(kind: str) -> Format:
+    try:
+        match kind:
+            case "AVRO":
+                from eventlib.codec.avro.format import AvroFormat
+
+                return AvroFormat()
+            case "JSON":
+                from eventlib.codec.json.format import JsonFormat
+
+                return JsonFormat()
+            case "PROTOBUF":
+                from eventlib.codec.protobuf.format import ProtobufFormat
+
+                return ProtobufFormat()
+    except ModuleNotFoundError as error:
+        raise WiringError(f"{kind} needs the package {error.name}: install eventlib-sagas[schemas]") from error
+    raise WiringError(f"schemas of type {kind} are not known here: known are {AVRO}, {JSON} and {PROTOBUF}")
 
 
 _FORMATS: dict[str, Format] = {}

@@ -65,7 +65,7 @@ class FramedCodec(Codec):
 
     def schema_of(self, cls: type[Any]) -> Schema:
         """Return a class's schema in its topic's format. Raises: WiringError."""
-        return format_of(AVRO).schema(self._record_of(cls))
+        return format_of(_kind_of(cls)).schema(self._record_of(cls))
 
     async def unreadable(self, topic: str, cls: type[Any]) -> Mapping[bytes, str]:
         """Return which of a subject's versions a class cannot read: the header of what they wrote, and why."""
@@ -123,6 +123,12 @@ class FramedCodec(Codec):
             f"the schema of {cls.__name__} is not registered under {subject}, and nothing registers it by itself here "
             "(EVENTLIB_AUTO_REGISTER=0): see `eventlib schemas check`, then `eventlib schemas register`"
         )
+
+
+def _kind_of(cls: type[Any]) -> str:
+    """Return the format of what a class writes: its topic's, and Avro for what the toolkit keeps for itself."""
+    contract = cls.__contract__ if issubclass(cls, Event) else None
+    return AVRO if contract is None else contract.topic.format.upper()
 
 
 def _known(number: int | None, schema: Schema) -> int:

@@ -10,12 +10,20 @@ from typing import Any
 
 from eventlib.choreography import Choreography
 from eventlib.codec.avro.derive import record_of
-from eventlib.codec.avro.types import schema_json
+from eventlib.codec.avro.types import Record, schema_json
+from eventlib.codec.format import format_of
+from eventlib.codec.json.schema import json_schema
+from eventlib.codec.registry import PROTOBUF
 from eventlib.errors import WiringError
 from eventlib.event import Event, contract_of
 from eventlib.service import Service
 from eventlib.topic import Topic
 
+_CONTENT = {
+    "avro": "application/vnd.apache.avro",
+    "json": "application/json",
+    "protobuf": "application/vnd.google.protobuf",
+}
 _BINDING = "0.5.0"
 _TEXT = {"type": "string"}
 _HEADERS = {
@@ -99,10 +107,10 @@ def _message(event: type[Event]) -> dict[str, Any]:
         }
     key = {} if contract.key is None else {"key": {**_TEXT, "description": contract.key}}
     return made | {
-        "contentType": "application/vnd.apache.avro",
+        "contentType": _CONTENT[contract.topic.format],
         "headers": {"type": "object", "properties": _HEADERS, "required": ["ce_specversion", "ce_id", "ce_type"]},
         "correlationId": {"location": "$message.header#/ce_correlationid"},
-        "payload": {"schemaFormat": "application/vnd.apache.avro;version=1.9.0", "schema": schema_json(record)},
+        "payload": _payload(record, contract.topic.format),
         "bindings": {
             "kafka": {
                 **key,
@@ -112,6 +120,17 @@ def _message(event: type[Event]) -> dict[str, Any]:
             }
         },
     }
+
+
+def _payload(record: Record, form: str) -> dict[str, Any]:
+    match form:
+        case "json":
+            return {"schemaFormat": "application/schema+json;version=draft-07", "schema": json_schema(record)}
+        case "protobuf":
+            text = format_of(PROTOBUF).schema(record).text
+            return {"schemaFormat": "application/vnd.google.protobuf;version=3", "schema": text}
+        case _:
+            return {"schemaFormat": "application/vnd.apache.avro;version=1.9.0", "schema": schema_json(record)}
 
 
 def _id(topic: str) -> str:

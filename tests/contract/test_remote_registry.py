@@ -1,5 +1,6 @@
 """With a registry elsewhere: asked once for each schema, gone on without it, and shared with clients of others."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from analytics.asking import schemas
 from eventlib import Event, Runtime, open_log
 from eventlib.codec.framed import FramedCodec
 from eventlib.codec.port import UnknownSchema
@@ -69,6 +71,8 @@ async def test_nothing_is_registered_unasked_and_services_run_once_it_is(
         asked_by_id = [each for each in counted if "/schemas/ids/" in each]
         assert len(asked_by_id) == len(set(asked_by_id)), "one request for each schema"
         assert len(counted) < 40, "and none for an event"
+    found = await asyncio.to_thread(schemas, place)
+    assert [each for each in found.values() if '"name":"ParcelAccepted"' in each], "Spark finds them there, too"
 
 
 async def test_a_new_version_of_a_contract_is_one_for_a_registry_that_knows_of_none(

@@ -20,29 +20,41 @@ def upcasting_reader_of(record: Record, writer: Json, header_bytes: int) -> Call
     It raises ContractError for bytes that cannot be read, whatever an upcaster does with them.
     Raises: ContractError when a newer version than the class's has written.
     """
-    written = version_in(writer)
-    if written > record.version:
-        raise ContractError(
-            f"{record.name}: version {written} of its contract has written this, and this code knows version "
-            f"{record.version}: deploy the newer code here too"
-        )
+    finish = upcast_from(record, version_in(writer))
     try:
         read_plain = plain_reader(writer)
     except WiringError as error:
         raise ContractError(f"{record.name} cannot be read from the schema that wrote it: {error}") from error
-    validate, cls = validator_of(record.cls), record.cls
 
     def read(data: bytes) -> Any:
         try:
             plain = read_plain(data[header_bytes:])
         except ContractError as error:
             raise ContractError(f"{record.name}: {error}") from error
+        return finish(plain)
+
+    return read
+
+
+def upcast_from(record: Record, written: int) -> Callable[[dict[str, Any]], Any]:
+    """Return the function from what a version of a contract has written, as plain values, to an instance of the class.
+
+    It raises ContractError, whatever an upcaster does. Raises: ContractError when the version is newer than the class.
+    """
+    if written > record.version:
+        raise ContractError(
+            f"{record.name}: version {written} of its contract has written this, and this code knows version "
+            f"{record.version}: deploy the newer code here too"
+        )
+    validate, cls = validator_of(record.cls), record.cls
+
+    def finish(plain: dict[str, Any]) -> Any:
         try:
             return validate(_with_members(record, upcast(cls, plain, written)))
         except ValidationError as error:
             raise ContractError(f"{record.name}, upcast from version {written}: {sentence_of(error)}") from error
 
-    return read
+    return finish
 
 
 def upcast(cls: type[Any], fields: dict[str, Any], written: int) -> dict[str, Any]:

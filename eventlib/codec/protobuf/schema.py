@@ -96,7 +96,7 @@ class _Messages:
         made = message.field.add(name=field.name, number=number, label=_F.LABEL_OPTIONAL)
         match node:
             case Array() | StringMap() if optional:
-                raise _refused(where, "a list or dict that may be None", "an empty one will do")
+                raise _refused(where, "list or dict that may be None", "an empty one will do")
             case Array(items=items):
                 made.label = _F.LABEL_REPEATED
                 self._type(made, items, where)
@@ -137,7 +137,7 @@ class _Messages:
             case Record():
                 field.type, field.type_name = _F.TYPE_MESSAGE, self.of(node)
             case _:
-                raise _refused(where, "a list, dict or union inside of another", "make it a model of its own")
+                raise _refused(where, "list, dict or union inside of another", "make it a model of its own")
 
     def _enum(self, symbols: Symbols) -> str:
         name = symbols.cls.__name__

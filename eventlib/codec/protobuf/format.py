@@ -1,0 +1,188 @@
+"""Protocol Buffers as a format of events: the message's indexes, then the message.
+
+Source: Confluent's wire format; Protocol Buffers, proto3.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from google.protobuf import timestamp_pb2
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from pydantic import ValidationError
+
+from eventlib.codec.avro.types import Record
+from eventlib.codec.avro.upcast import upcast_from
+from eventlib.codec.avro.write import MISFITS
+from eventlib.codec.format import Format, Read, Write
+from eventlib.codec.protobuf.schema import ONE_OF, branch_field, protobuf_file, symbol_prefix
+from eventlib.codec.protobuf.write import Fills
+from eventlib.codec.registry import PROTOBUF, Schema
+from eventlib.codec.shape import OneOf, shape_of
+from eventlib.errors import ContractError
+from eventlib.registry.parsing import InvalidSchema, SchemaType, parse
+from eventlib.registry.parsing.proto_text import proto_text
+from eventlib.validation import sentence_of
+
+_FIRST_MESSAGE = b"\x00"
+"""The indexes of a file's first message: how many there are would be said, and [0] is written as 0."""
+
+_VERSION = re.compile(r"^package v([0-9]+);$", re.MULTILINE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_INDEXES = 100
+_NANOS_IN_A_MICRO = 1_000
+
+
+class ProtobufFormat(Format):
+    """Protocol Buffers, proto3."""
+
+    def schema(self, record: Record) -> Schema:
+        """See `Format.schema`."""
+        return Schema(proto_text(protobuf_file(record)).strip(), PROTOBUF)
+
+    def version_in(self, text: str) -> int:
+        """See `Format.version_in`."""
+        found = _VERSION.search(text)
+        return 1 if found is None else int(found[1])
+
+    def writer(self, record: Record, header: bytes) -> Write:
+        """See `Format.writer`."""
+        file = protobuf_file(record)
+        message_class = GetMessageClass(_pool([file]).FindMessageTypeByName(_full_name(file, record.name)))
+        fill, start = Fills().record(record), header + _FIRST_MESSAGE
+
+        def write(value: Any) -> bytes:
+            message = message_class()
+            try:
+                fill(message, value)
+                written: bytes = message.SerializeToString(deterministic=True)
+            except MISFITS as error:
+                raise ContractError(f"{record.name} does not fit its schema: {error!s:.300}") from error
+            return start + written
+
+        return write
+
+    def reader(self, record: Record, text: str, header_bytes: int) -> Read:
+        """See `Format.reader`."""
+        messages = _messages(record, text)
+        written = self.version_in(text)
+        shape = shape_of(record, is_json=False, branch_name=branch_field)
+        if written != record.version:
+            shape = upcast_from(record, written)
+
+        def read(data: bytes) -> Any:
+            try:
+                indexes, at = _indexes(data, header_bytes)
+                message = GetMessageClass(messages[indexes]).FromString(data[at:])
+                return shape(_plain(message))
+            except ContractError:
+                raise
+            except ValidationError as error:
+                raise ContractError(f"{record.name}: {sentence_of(error)}") from error
+            except Exception as error:  # bytes from outside may be anything
+                raise ContractError(f"{record.name}: the bytes do not fit the schema: {error!s:.300}") from error
+
+        return read
+
+
+def _messages(record: Record, text: str) -> dict[tuple[int, ...], Descriptor]:
+    """Return a schema's messages by their indexes."""
+    try:
+        files = parse(SchemaType.PROTOBUF, text).model
+        pool = _pool([*files.imports(), files.file()])
+        file = pool.FindFileByName(files.file().name)
+    except (InvalidSchema, TypeError, KeyError) as error:
+        raise ContractError(f"{record.name} cannot be read from the schema that wrote it: {error!s:.300}") from error
+    tops = [file.message_types_by_name[each.name] for each in files.file().message_type]
+    return dict(_indexed(tops, ()))
+
+
+def _indexed(messages: list[Descriptor], above: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Descriptor]]:
+    for index, message in enumerate(messages):
+        yield (*above, index), message
+        yield from _indexed(list(message.nested_types), (*above, index))
+
+
+def _pool(files: list[FileDescriptorProto]) -> DescriptorPool:
+    pool = DescriptorPool()
+    if all(file.name != timestamp_pb2.DESCRIPTOR.name for file in files):
+        pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    for file in files:
+        pool.Add(file)
+    return pool
+
+
+def _full_name(file: FileDescriptorProto, name: str) -> str:
+    return f"{file.package}.{name}" if file.package else name
+
+
+def _indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """Return the indexes of the message, and the position behind them."""
+    count, at = _varint(data, at)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= _MOST_INDEXES:
+        raise ValueError(f"it claims {count} message indexes")
+    found = list[int]()
+    for _ in range(count):
+        index, at = _varint(data, at)
+        found.append(index)
+    return tuple(found), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag varint and the position behind it."""
+    value = shift = 0
+    while True:
+        digit = data[at]
+        at += 1
+        value |= (digit & 0x7F) << shift
+        if digit < 0x80:  # noqa: PLR2004  the bit that says that another byte follows
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:  # noqa: PLR2004  the most that 64 bits need
+            raise ValueError("a number has too many bytes")
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    """Return a message as plain values; None stands for what was not written."""
+    made = dict[str, Any]()
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if _is_map(field):
+            inner = field.message_type.fields_by_name["value"]
+            made[field.name] = {key: _value(inner, value[key]) for key in value}
+        elif field.is_repeated:
+            made[field.name] = [_value(field, each) for each in value]
+        elif field.has_presence and not message.HasField(field.name):
+            made[field.name] = None
+        else:
+            made[field.name] = _value(field, value)
+    return made
+
+
+def _value(field: FieldDescriptor, value: Any) -> Any:
+    if field.enum_type is not None:
+        symbol = field.enum_type.values_by_number.get(value)
+        return str(value) if symbol is None else symbol.name.removeprefix(symbol_prefix(field.enum_type.name))
+    if field.message_type is None:
+        return value
+    if field.message_type.full_name == timestamp_pb2.Timestamp.DESCRIPTOR.full_name:
+        return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // _NANOS_IN_A_MICRO)
+    if ONE_OF in field.message_type.oneofs_by_name and len(field.message_type.oneofs) == 1:
+        branch = value.WhichOneof(ONE_OF)
+        return (
+            None
+            if branch is None
+            else OneOf(branch, _value(value.DESCRIPTOR.fields_by_name[branch], getattr(value, branch)))
+        )
+    return _plain(value)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
