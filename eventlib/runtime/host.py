@@ -19,7 +19,8 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class RuntimeConfig:
     """How a runtime uses its machine; the defaults suit one machine.
 
-    `batch` is how many inputs a transaction takes at most, `cached_entries` how many states a task keeps decoded,
+    `batch` is how many inputs a transaction takes at most, `cached_entries` how many states a process keeps decoded, each
+    of its services' tasks an equal share (about 1 kB each: those of all that is under way are worth their place),
     `pending_effects` how many requests a task leaves open before it takes no more input, `concurrent_effects` how
     many attempts a service has out at once, `grace_s` how long a stopping service waits for attempts that are out.
     `breaker_failures` in a row stop the calls to a port (0: they never do), for `breaker_pause_s` seconds at first,
@@ -30,7 +31,7 @@ class RuntimeConfig:
     """
 
     batch: Count = 500
-    cached_entries: Count = 1_000
+    cached_entries: Count = 80_000
     pending_effects: Count = 500
     concurrent_effects: Count = 200
     grace_s: Seconds = 5.0
@@ -60,7 +61,7 @@ class Restoring:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a process gives to every task that it runs."""
+    """What a process gives to every task that it runs; `cached_entries` is a task's share."""
 
     log: EventLog
     stores: Stores
@@ -69,4 +70,5 @@ class Host:
     config: RuntimeConfig
     code_version: str
     observer: Observer | None = None
+    cached_entries: int = 1_000
     restoring: dict[tuple[str, int], Restoring] = field(default_factory=dict)

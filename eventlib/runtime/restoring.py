@@ -39,7 +39,7 @@ async def restored_state(service: Service, claim: Claim, host: Host, deciders: M
     Raises: OwnershipLost when a newer claim has opened the store.
     """
     store = host.stores.open(service.name, claim.partition, claim.epoch, host.log.port.log_id)
-    state = TaskState(store, host.log.codec, deciders, host.config.cached_entries)
+    state = TaskState(store, host.log.codec, deciders, host.cached_entries)
     await catch_up(state, service, claim.partition, host)
     return state
 

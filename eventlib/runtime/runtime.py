@@ -63,6 +63,7 @@ class Runtime:
             config,
             code_version(choreography),
             observer,
+            max(config.cached_entries // sum(service.partitions for service in self._services), 1),
         )
         self._relay = Relay(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
