@@ -79,7 +79,7 @@ async def alone(broker: Cluster, name: str, asked: argparse.Namespace) -> dict[s
     if name == "growth":
         return await growth(broker, asked.largest_mb)
     if name == "wide":
-        return await wide(broker, asked.orders // 10)
+        return await wide(broker, asked.orders // 40)
     return await workers(broker, int(name.rpartition("-")[2]), asked.orders // 2)
 
 
