@@ -97,7 +97,7 @@ def _services(status: Status, rates: Mapping[str, float], *, narrow: bool) -> Re
     columns += [] if narrow else ["effects parked", "last transaction", "to restore"]
     columns += ["catches up/s"] if rates else []
     right = {"tasks", "lag", "behind", "pending", "parked", "effects parked", "to restore", "catches up/s"}
-    shown = output.table(*columns, right=right, whole=["service"])
+    shown = output.table(*columns, right=right, whole=["service", "last transaction", "to restore"])
     for service in dict.fromkeys(task.service for task in status.tasks):
         tasks = status.of(service)
         cells = [service, str(len(tasks)), _owners(status, tasks), f"{sum(t.lag for t in tasks):,}"]
