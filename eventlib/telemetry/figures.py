@@ -2,7 +2,7 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from eventlib.decider import Decider
 from eventlib.event import Event, contract_of
@@ -10,26 +10,18 @@ from eventlib.runtime.hop import Hop
 from eventlib.runtime.transaction import Transaction
 from eventlib.service import Service
 from eventlib.signatures import name_of
+from eventlib.telemetry.distribution import Labels, distributions
 
 _MOST_BEGUN = 100_000
 _MOST_REASONS = 50
 OTHER = "other"
 
-Labels = tuple[str, ...]
-"""The values of a metric's labels, in the order of their declaration."""
-
-
-class Durations(Protocol):
-    """Takes durations (s) of one kind, with what they are told apart by: a histogram."""
-
-    def record(self, amount: float, attributes: dict[str, str]) -> None:
-        """Take one."""
-
 
 class Figures:
     """Counts since the process began; `durations` are histograms by the names of their metrics."""
 
-    def __init__(self, services: Sequence[Service], durations: dict[str, Durations]) -> None:
+    def __init__(self, services: Sequence[Service]) -> None:
+        self.durations = distributions()
         self.said = Counter[Labels]()
         self.inputs = Counter[Labels]()
         self.transactions = Counter[Labels]()
@@ -40,7 +32,6 @@ class Figures:
         for service in services:
             for decider in service.deciders:
                 self._begin_at_zero(service.name, decider)
-        self._durations = durations
         self._begun: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._reasons = set[str]()
         self._ending = {
@@ -67,7 +58,7 @@ class Figures:
         self.transactions[name,] += 1
         self.inputs[name,] += passed.records + passed.more
         if append_s is not None:
-            self._durations["eventlib.commit.duration"].record(append_s, {"service": name})
+            self.durations["eventlib.commit.duration"].add(append_s, (name,))
         said = self.said
         for record, event in zip(transaction.events, transaction.said, strict=True):
             if event is None:
@@ -87,8 +78,8 @@ class Figures:
         began_ms = self._begun.pop((source, key), None)
         if began_ms is None:
             return  # it began before this process did
-        labels = {"service": service, "event": type(event).__name__, "reason": self._reason(event)}
-        self._durations["eventlib.saga.duration"].record((at_ms - began_ms) / 1000, labels)
+        labels = service, type(event).__name__, self._reason(event)
+        self.durations["eventlib.saga.duration"].add((at_ms - began_ms) / 1000, labels)
 
     def _reason(self, event: Event) -> str:
         """Return why a saga ended so: a few words that recur; after too many of them, no more are told apart."""
@@ -111,12 +102,11 @@ class Figures:
         """Take in how long a handler took."""
         if hop.record is not None and not hop.failure:
             seconds = (hop.ended_ns - hop.began_ns) / 1e9
-            self._durations["eventlib.handler.duration"].record(seconds, {"service": service, "decider": hop.decider})
+            self.durations["eventlib.handler.duration"].add(seconds, (service, hop.decider))
 
     def attempted(self, service: str, effect: str, outcome: str, seconds: float) -> None:
         """Count an attempt of an effect."""
-        labels = {"service": service, "effect": effect, "outcome": outcome}
-        self._durations["eventlib.effect.attempt.duration"].record(seconds, labels)
+        self.durations["eventlib.effect.attempt.duration"].add(seconds, (service, effect, outcome))
 
     def stalled(self, service: str, effect: str) -> None:
         """Count an effect that was parked."""

@@ -18,7 +18,8 @@ from eventlib.runtime import Runtime
 from eventlib.runtime.breaker import BreakerState
 from eventlib.runtime.loop import TaskLoop
 from eventlib.telemetry.catalogue import METRICS, Metric
-from eventlib.telemetry.figures import Durations, Figures, Labels, ends_sagas
+from eventlib.telemetry.distribution import Labels
+from eventlib.telemetry.figures import Figures, ends_sagas
 from eventlib.telemetry.tracer import Tracer
 
 Values = Mapping[Labels, float]
@@ -49,9 +50,8 @@ class Instruments:
         self._tracer: Tracer | None = None
         self._figures: Figures | None = None
         self._places: Mapping[str, Path] = {}
-        self.durations: dict[str, Durations] = {}
         for metric in METRICS.values():
-            if metric.told_by == "runtime":
+            if metric.told_by == "runtime" and metric.kind != "histogram":
                 self._make(metric)
 
     def watch(self, figures: Figures, tracer: Tracer | None) -> None:
@@ -80,11 +80,6 @@ class Instruments:
         self._provider.shutdown()
 
     def _make(self, metric: Metric) -> None:
-        if metric.kind == "histogram":
-            self.durations[metric.name] = self._meter.create_histogram(
-                metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.bounds
-            )
-            return
         is_counter = metric.kind == "counter"
         create = self._meter.create_observable_counter if is_counter else self._meter.create_observable_gauge
         create(metric.name, [partial(self._observed, metric)], metric.unit, metric.description)

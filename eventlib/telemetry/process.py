@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,6 +13,7 @@ from eventlib.choreography import Choreography
 from eventlib.eventlog import EventLog
 from eventlib.runtime import Runtime, RuntimeConfig
 from eventlib.sampling import traced_share
+from eventlib.telemetry.distribution import Reader
 from eventlib.telemetry.figures import Figures
 from eventlib.telemetry.http import App, Measured, Traced
 from eventlib.telemetry.instruments import Instruments
@@ -34,9 +34,9 @@ class Telemetry:
         self._instruments: Instruments | None = None
         figures = None
         if metrics:
-            reader = PrometheusMetricReader(scope_info_enabled=False, registry=self._registry)
+            figures = Figures(choreography.services)
+            reader = Reader(self._registry, figures.durations)
             self._instruments = Instruments(reader, Resource.create({"service.name": choreography.name}))
-            figures = Figures(choreography.services, self._instruments.durations)
             self._instruments.watch(figures, self._tracer)
         system = "kafka" if log_url.startswith("kafka:") else "eventlib"
         self.recorder = Recorder(SpanMaker(system, choreography.name), self._tracer, figures)

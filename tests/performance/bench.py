@@ -137,6 +137,16 @@ def http(directory: Path, found: dict[str, list[float]]) -> None:
         found[name].append(value)
 
 
+def telemetry(directory: Path, found: dict[str, list[float]]) -> None:
+    """Run one-line orders without telemetry, with metrics, and traced at two shares."""
+    del directory  # it makes several of its own
+    measured: dict[str, list[float]] = json.loads(run("tests.performance.telemetry"))
+    for mode, cpu_s in measured.items():
+        found[f"telemetry_{mode}_cpu_s_per_1000_sagas"] += cpu_s
+        if mode != "off":  # of the same round, since a machine has good and bad minutes
+            found[f"telemetry_{mode}_times_off"] += [on / off for on, off in zip(cpu_s, measured["off"], strict=True)]
+
+
 def main(rounds: int) -> None:
     """Measure, and tell."""
     found: dict[str, list[float]] = defaultdict(list)
@@ -145,7 +155,7 @@ def main(rounds: int) -> None:
         for measure in (sagas, peer):
             with tempfile.TemporaryDirectory() as directory:
                 measure(Path(directory), found)
-    for measure in (real_file, growth, http) if REAL_FILE.exists() else (growth, http):
+    for measure in (real_file, growth, http, telemetry) if REAL_FILE.exists() else (growth, http, telemetry):
         print(measure.__doc__, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as directory:
             measure(Path(directory), found)

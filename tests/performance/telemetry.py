@@ -36,11 +36,13 @@ def measured(orders: int, variables: dict[str, str]) -> float:
 
 
 def main(orders: int, rounds: int) -> None:
-    """Measure, and tell."""
+    """Measure, each round in another order, and tell."""
     found: dict[str, list[float]] = defaultdict(list)
+    modes = [*MODES.items()]
     with receiving(keeps=False) as receiver:
-        for _ in range(rounds):
-            for mode, variables in MODES.items():
+        for turn in range(rounds):
+            first = turn % len(modes)
+            for mode, variables in modes[first:] + modes[:first]:
                 to = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url} if variables else {}
                 found[mode].append(measured(orders, variables | to))
     print(json.dumps(found))
