@@ -9,6 +9,7 @@ from eventlib.cli.project import load_choreography
 from eventlib.contracts.exporting import exported
 from eventlib.errors import WiringError
 from eventlib.telemetry.alerts import alert_rules
+from eventlib.telemetry.catalogue import reference
 from eventlib.telemetry.dashboards import dashboards
 
 
@@ -36,4 +37,6 @@ def _files(choreography: Choreography, form: str) -> dict[str, str]:
         return dashboards()
     if form == "alerts":
         return {f"{choreography.name}-alerts.yml": alert_rules(choreography)}
+    if form == "metrics":
+        return {"metrics.md": reference()}
     return exported(choreography, form)

@@ -8,7 +8,7 @@ import typer
 from eventlib.cli.options import AppOption, CountedLogOption, JsonOption, LogOption, Place, Shared
 
 Format = Literal["mermaid", "dot", "svg"]
-Form = Literal["asyncapi", "avsc", "jsonschema", "proto", "spark", "dashboards", "alerts"]
+Form = Literal["asyncapi", "avsc", "jsonschema", "proto", "spark", "dashboards", "alerts", "metrics"]
 _ENDINGS = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
 
@@ -42,7 +42,8 @@ def check(
 def export(
     context: typer.Context,
     form: Annotated[
-        Form, typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto, spark, dashboards or alerts.")
+        Form,
+        typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts or metrics."),
     ],
     name: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
@@ -57,8 +58,9 @@ def export(
 
     asyncapi is one document (3.0, with Kafka's bindings); avsc (Avro),
     jsonschema (draft 7), proto (proto3) and spark (DDL) are a file an event.
-    All of it follows from the classes. dashboards (Grafana) and alerts
-    (Prometheus) follow from the list of metrics and the services.
+    All of it follows from the classes. dashboards (Grafana), alerts
+    (Prometheus) and metrics (what each means, as Markdown) follow from the
+    list of metrics and the services.
 
     [dim]Examples:[/dim]
       eventlib export asyncapi > shop.json

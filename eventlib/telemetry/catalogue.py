@@ -152,3 +152,20 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
+
+
+def reference() -> str:
+    """Return what every metric means, as Markdown."""
+    lines = [
+        "# Metrics",
+        "",
+        "`eventlib run --metrics-port PORT` serves them; those of the audit are written by",
+        "`python -m analytics audit --metrics FILE`, for the textfile collector of Prometheus's node exporter.",
+        "",
+        "| for Prometheus | kind | labels | means |",
+        "|---|---|---|---|",
+    ]
+    for metric in METRICS.values():
+        labels = ", ".join(metric.labels)
+        lines.append(f"| `{metric.prometheus}` | {metric.kind} | {labels} | {metric.description} |")
+    return "\n".join(lines) + "\n"

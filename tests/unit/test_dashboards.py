@@ -43,12 +43,11 @@ def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("EVENTLIB_APP", raising=False)
     assert cli.run(["export", "dashboards", "--out", str(tmp_path / "grafana")]) == 0
     assert cli.run(["export", "alerts", "--app", "services:shop", "--out", str(tmp_path / "prometheus")]) == 0
+    assert cli.run(["export", "metrics", "--out", str(tmp_path)]) == 0
     made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.*")}
-    kept = {
-        path.relative_to(ROOT / "deploy"): path.read_text()
-        for d in ("grafana", "prometheus")
-        for path in (ROOT / "deploy" / d).glob("*.*")
-    }
+    deploy = ROOT / "deploy"
+    paths = [*(deploy / "grafana").glob("*"), *(deploy / "prometheus").glob("*"), deploy / "metrics.md"]
+    kept = {path.relative_to(deploy): path.read_text() for path in paths}
     remedy = (
         "run `eventlib export dashboards --out deploy/grafana` and `eventlib export alerts --out deploy/prometheus`"
     )
