@@ -14,6 +14,7 @@ from services import shop
 from services.order.events import ProductListed
 from services.stock.events import DeliveryLine, DeliverySubmitted
 from tests.integration.api_shop import free_port, place, reachable, ready, wanted
+from tests.integration.otlp import receiving, spans_of
 
 ROOT = Path(__file__).parents[2]
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
@@ -32,25 +33,40 @@ async def stock_up(directory: Path) -> None:
         await log.publish_many([Publication(delivery, idempotency_key="D")])
 
 
-async def test_services_and_http_run_and_stop_together(tmp_path: Path) -> None:
+async def test_services_http_metrics_and_traces_run_and_stop_together(tmp_path: Path) -> None:
     await stock_up(tmp_path)
-    port = free_port()
-    process = run(tmp_path, "--http", str(port), SHOP_GATEWAY_TIMEOUT="1")
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-            await reachable(client)
-            await ready(client)
-            order_id = (await place(client))["order_id"]
-            async with client.stream("GET", f"/orders/{order_id}/events") as stream:
-                lines = stream.aiter_lines()
-                assert (await anext(lines)).startswith("id: order.requests/")
-                process.send_signal(signal.SIGTERM)  # the gateway does not answer, so the stream would go on
-                assert await asyncio.to_thread(process.wait, 15) == 0
-    finally:
-        process.kill()
-        _, said = process.communicate()
+    port, metrics = free_port(), free_port()
+    with receiving(keeps=True) as receiver:
+        process = run(
+            tmp_path,
+            *("--http", str(port), "--metrics-port", str(metrics)),
+            SHOP_GATEWAY_TIMEOUT="1",
+            OTEL_TRACES_EXPORTER="otlp",
+            OTEL_TRACES_SAMPLER_ARG="1",
+            OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url,
+        )
+        try:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+                await reachable(client)
+                await ready(client)
+                order_id = (await place(client))["order_id"]
+                told = (await client.get(f"http://127.0.0.1:{metrics}/metrics")).text
+                async with client.stream("GET", f"/orders/{order_id}/events") as stream:
+                    lines = stream.aiter_lines()
+                    assert (await anext(lines)).startswith("id: order.requests/")
+                    process.send_signal(signal.SIGTERM)  # the gateway does not answer, so the stream would go on
+                    assert await asyncio.to_thread(process.wait, 15) == 0
+        finally:
+            process.kill()
+            _, said = process.communicate()
+        spans = spans_of(receiver)
     assert f"http://127.0.0.1:{port}" in said
     assert said.endswith("Stopped.\n")
+    assert 'eventlib_events_said_total{event="OrderPlaced",service="order"} 1.0' in told
+    (request,) = [span for span in spans if span.name == "POST /orders"]
+    assert "OrderPlaced" in {
+        s.attributes.get("cloudevents.event_type") for s in spans if s.trace_id == request.trace_id
+    }
 
 
 async def test_a_process_with_one_service_answers_for_what_another_one_decides(tmp_path: Path) -> None:
