@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import sys
 from typing import Any
 
@@ -30,7 +31,7 @@ async def _serve(url: str, options: SchemasOptions, listening: Listening) -> Non
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     stopped = asyncio.create_task(stop.wait())
-    own = str(options.address or listening.url).rstrip("/")
+    own = str(options.address or _reached(listening.url)).rstrip("/")
     log = await open_port(url)
     try:
         async with open_service(log, options, own) as service, listening.serve(make_app(service)) as serving:
@@ -43,6 +44,11 @@ async def _serve(url: str, options: SchemasOptions, listening: Listening) -> Non
     finally:
         stopped.cancel()
         await log.close()
+
+
+def _reached(url: str) -> str:
+    """Return where others reach what listens at a URL: everywhere is a place for nobody but this machine."""
+    return url.replace("//0.0.0.0:", f"//{socket.getfqdn()}:").replace("//[::]:", f"//{socket.getfqdn()}:")
 
 
 def _warning(options: SchemasOptions, url: str) -> str:

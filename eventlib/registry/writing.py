@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from eventlib.errors import ContractError, EventlibError, OwnershipLost
+from eventlib.errors import ContractError, EventlibError, OwnershipLost, Retryable
 from eventlib.log.port import Claim, Log, Record
 from eventlib.registry.following import View
 from eventlib.registry.records import SCHEMAS, WRITERS, Entry, record_of
@@ -14,6 +14,7 @@ from eventlib.times import now_ms
 _SERVICE = SCHEMAS.name
 _PARTITION = 0
 _WRITER_KEY = b"writer"
+_PAUSE_S = 0.2
 
 
 class NotTheWriter(OwnershipLost):
@@ -93,9 +94,21 @@ class Writer:
             self._claim, self._is_fresh = claim, False
             if claim is None:
                 return
-            with suppress(EventlibError):  # who wants to write tries again; a lost claim shows as one
+            if not await self._announced(claim):
+                self._claim = None
+
+    async def _announced(self, claim: Claim) -> bool:
+        """Say where this instance is reached, however long that takes; False when it is no longer the one."""
+        while True:
+            try:
                 here = Record(WRITERS.name, 0, -1, now_ms(), _WRITER_KEY, self._url.encode())
                 await self._log.append([here], claim)
+            except OwnershipLost:
+                return False
+            except Retryable:
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                return True
 
     async def _catch_up(self) -> None:
         # Nobody else appends with an older claim from here on: it was ended when this one was made.

@@ -4,10 +4,10 @@ An object is *open* when it may have properties that nobody named, *closed* when
 those have a schema of their own.
 """
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from eventlib.registry.compatibility.incompatibility import Incompatibility
+from eventlib.registry.compatibility.json_patterns import matches
 from eventlib.registry.compatibility.json_types import is_empty
 from eventlib.registry.compatibility.pairs import Found
 from eventlib.registry.parsing.json_schema import Node
@@ -58,7 +58,7 @@ def _properties(within: "Comparison", old: Node, new: Node, path: str) -> Found:
 def _removed(within: "Comparison", was: Node, new: Node, name: str, path: str) -> Found:
     if _is_open(new):
         return []
-    now = _unnamed(new, name)
+    now = _unnamed(new, name, when_open=False)
     if now.schema is False:
         if was.schema is False:
             return []
@@ -87,7 +87,7 @@ def _added(within: "Comparison", old: Node, new: Node, name: str, path: str) -> 
         )
         return [Incompatibility(f"{kind}_ADDED_TO_OPEN_CONTENT_MODEL", path, message)]
     found = Found()
-    was = _unnamed(old, name)
+    was = _unnamed(old, name, when_open=True)
     if was.schema is not False and (details := within.of(was, now, path)):
         message = f"{name} may be there as any other property: let it be what they were"
         found += [
@@ -108,7 +108,7 @@ def _patterns(within: "Comparison", old: Node, new: Node, path: str) -> Found:
         if pattern in before:
             found += within.of(old.child(before[pattern]), then, here)
             continue
-        named = [each for name, each in _of(old, "properties").items() if re.search(pattern, name)]
+        named = [each for name, each in _of(old, "properties").items() if matches(pattern, name) is not False]
         others = [*named, *before.values(), _extra(old).schema]
         if not all(within.reads(old.child(each), then) for each in others):
             message = f"properties that match {pattern!r} could have been anything: leave the pattern out"
@@ -199,9 +199,15 @@ def _is_open(node: Node) -> bool:
     return not _of(node, "patternProperties") and is_empty(_extra(node).schema)
 
 
-def _unnamed(node: Node, name: str) -> Node:
-    """Return what a property has to be that only patterns and the rest speak of."""
+def _unnamed(node: Node, name: str, *, when_open: bool) -> Node:
+    """Return what a property has to be that only patterns and the rest speak of.
+
+    `when_open` says whether anything goes, or nothing, where nobody can tell whether a pattern speaks of it.
+    """
     for pattern, schema in _of(node, "patternProperties").items():
-        if re.search(pattern, name):
+        found = matches(pattern, name)
+        if found is None:
+            return node.child(when_open)
+        if found:
             return node.child(schema)
     return _extra(node)

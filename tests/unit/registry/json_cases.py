@@ -60,6 +60,8 @@ CASES = [
     Case("a pattern is added to an open object", obj({}), obj({}, patternProperties={"^x": WHOLE}), rules("PATTERN_PROPERTY_ADDED"), READS, [], [{"x": 1}]),
     Case("a pattern is added to a closed object", A, obj({"a": TEXT}, patternProperties={"^x": WHOLE}, **CLOSED), READS, rules("PATTERN_PROPERTY_REMOVED"), [{"a": "x"}]),
     Case("a pattern's type becomes wider", obj({}, patternProperties={"^x": WHOLE}, **CLOSED), obj({}, patternProperties={"^x": NUMBER}, **CLOSED), READS, NARROWED, [{"x": 1}]),
+    Case("a pattern that nobody can search in time is not searched", obj({}, patternProperties={"^(a+)+$": WHOLE}, **CLOSED), obj({"a" * 60 + "b": TEXT}, patternProperties={"^(a+)+$": WHOLE}, **CLOSED), READS, GONE, [{"a": 1}]),
+    Case("what a pattern with look-around speaks of stays open", obj({}, patternProperties={"(?!x)": WHOLE}, **CLOSED), obj({"b": WHOLE}, patternProperties={"(?!x)": WHOLE}, **CLOSED), rules("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", "TYPE_NARROWED"), GONE),
     Case("names are restricted", obj({}), obj({}, propertyNames={"maxLength": 3}), rules("MAX_LENGTH_ADDED"), READS, [], [{"abc": 1}]),
     Case("more properties are allowed", obj({}, maxProperties=1), obj({}, maxProperties=2), READS, rules("MAX_PROPERTIES_DECREASED"), [{"a": 1}]),
     Case("fewer properties are enough", obj({}, minProperties=2), obj({}, minProperties=1), READS, rules("MIN_PROPERTIES_INCREASED"), [{"a": 1, "b": 2}]),
