@@ -58,22 +58,29 @@ class _Shapes:
         if record in self._records:
             return self._records[record]
         self._records[record] = lambda raw: convert(raw)  # noqa: PLW0108  made below: it may lead back here
-        fields = [(field, _nullable(field.node), self.of(field.node)) for field in record.fields]
+        fields = [
+            (field.name, field, not field.fills, _nullable(field.node), self.of(field.node)) for field in record.fields
+        ]
+        none_is_a_value = self._is_json
 
         def convert(raw: Any) -> dict[str, Any]:
             if not isinstance(raw, Mapping):
                 raise TypeError(f"{record.name} is an object, not {raw!r:.60}")
-            made = dict[str, Any]()
-            for field, nullable, to in fields:
-                name = field.written_as(raw)
-                if name is None:
-                    if nullable and not field.fills:
-                        made[field.name] = None
-                    continue
-                value = raw[name]
-                if value is None and not nullable and not self._is_json:
-                    continue
-                made[field.name] = value if value is None or to is None else _converted(to, value, record, field.name)
+            made, name = dict[str, Any](), ""
+            try:
+                for name, field, fills_none, nullable, to in fields:
+                    written = name if name in raw else field.written_as(raw)
+                    if written is None:
+                        if nullable and fills_none:
+                            made[name] = None
+                        continue
+                    value = raw[written]
+                    if value is not None:
+                        made[name] = value if to is None else to(value)
+                    elif nullable or none_is_a_value:
+                        made[name] = None
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"field {record.name}.{name}: {error!s:.200}") from error
             return made
 
         self._records[record] = convert
@@ -156,10 +163,3 @@ def _items(to: Convert | None) -> Convert | None:
 
 def _values(to: Convert | None) -> Convert | None:
     return None if to is None else lambda raw: {key: to(item) for key, item in raw.items()}
-
-
-def _converted(to: Convert, value: Any, record: Record, field: str) -> Any:
-    try:
-        return to(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"field {record.name}.{field}: {error!s:.200}") from error

@@ -1,5 +1,6 @@
 """An event's columns are what its own codec reads, wherever they are decoded and whichever version wrote them."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC
 from decimal import Decimal
@@ -14,11 +15,12 @@ from pyspark.sql.types import StructType
 import analytics
 from analytics.columns import struct_of
 from eventlib.codec.avro.derive import record_of
-from eventlib.codec.framed import FramedCodec
+from eventlib.codec.framed import HEADER_BYTES, FramedCodec
 from eventlib.contracts.spark import spark_ddl
 from eventlib.errors import WiringError
 from eventlib.event import Event, contract_of
 from eventlib.eventlog import EventLog
+from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
 from eventlib.opening import open_log
@@ -26,7 +28,7 @@ from services import shop
 from services.order.events import OrderPlaced
 from services.stock.events import LineReserved
 from tests.analytics.parcels import COARSER, OLDER, Clicked, ParcelPacked, fields
-from tests.golden.contracts import third
+from tests.golden.contracts import first, second, third
 from tests.golden.contracts.record import load
 
 TOPIC = contract_of(ParcelPacked).topic
@@ -182,3 +184,38 @@ def test_the_exported_ddl_is_what_its_columns_are() -> None:
         record = record_of(event)
         parsed = StructType.fromDDL(spark_ddl(record))
         assert parsed.simpleString() == struct_of(record).simpleString(), event
+
+
+def read_by_java(spark: SparkSession, data: bytes, written: str, wanted: str) -> dict[str, Any]:
+    """Return what Java's own Avro makes of an event's bytes, resolved from one schema to another."""
+    avro = spark.sparkContext._jvm.org.apache.avro  # type: ignore[union-attr]  # noqa: SLF001  the classes that Spark brings
+    writer, reader = (getattr(avro, "Schema$Parser")().parse(text) for text in (written, wanted))
+    decoder = avro.io.DecoderFactory.get().binaryDecoder(bytearray(data[HEADER_BYTES:]), None)
+    found: dict[str, Any] = json.loads(avro.generic.GenericDatumReader(writer, reader).read(None, decoder).toString())
+    return found
+
+
+async def test_javas_avro_reads_our_bytes(spark: SparkSession) -> None:
+    codec = FramedCodec(MemoryLog())
+    await codec.prepare([(TOPIC.name, ParcelPacked)])
+    text = codec.schema_of(ParcelPacked).text
+    for i in range(6):
+        made, given = read_by_java(spark, codec.encode(ParcelPacked(**fields(i))), text, text), fields(i)
+        assert (made["parcel_id"], made["offset"], made["mode"]) == (given["parcel_id"], given["offset"], given["mode"])
+        assert made["marks"] == given["marks"]
+        assert [(box["size"], box["litres"]) for box in made["shapes"]] == [
+            (b.size.value, b.litres) for b in given["shapes"]
+        ]
+        assert made["by"] == str(given["by"])
+        assert made["fragile"] is False
+
+
+async def test_javas_avro_resolves_former_names_defaults_and_wider_types_as_we_do(spark: SparkSession) -> None:
+    codec = FramedCodec(MemoryLog())
+    await codec.prepare([("parcels", first.ParcelDelivered), ("parcels.requests", first.ParcelHandedIn)])
+    old = [first.ParcelDelivered(parcel_id="1", signed="A. L."), first.story()[0]]
+    new: list[type[Event]] = [second.ParcelDelivered, second.ParcelHandedIn]
+    for event, today in zip(old, new, strict=True):
+        data = codec.encode(event)
+        made = read_by_java(spark, data, codec.schema_of(type(event)).text, codec.schema_of(today).text)
+        assert made == codec.decode(today, data).model_dump(mode="json")

@@ -71,6 +71,13 @@ def peer(directory: Path, found: dict[str, list[float]]) -> None:
     found["dbos_cpu_s_per_1000_sagas"].append(measured["cpu_s"] / PEER_ORDERS * 1_000)
 
 
+def codecs(directory: Path, found: dict[str, list[float]]) -> None:
+    """Encode and decode an order of three lines in each format, and with bare fastavro."""
+    del directory  # nothing is written
+    for name, value in json.loads(run("tests.performance.codecs")).items():
+        found[name].append(value)
+
+
 def real_file(directory: Path, found: dict[str, list[float]]) -> None:
     """Import the real orders with some declined and some undeliverable, with the ledger on disk."""
     log = f"sqlite:///{directory}/real.db"
@@ -152,7 +159,7 @@ def main(rounds: int) -> None:
     found: dict[str, list[float]] = defaultdict(list)
     for turn in range(rounds):
         print(f"round {turn + 1} of {rounds}", file=sys.stderr, flush=True)
-        for measure in (sagas, peer):
+        for measure in (sagas, peer, codecs):
             with tempfile.TemporaryDirectory() as directory:
                 measure(Path(directory), found)
     for measure in (real_file, growth, http, telemetry) if REAL_FILE.exists() else (growth, http, telemetry):

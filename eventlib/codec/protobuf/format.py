@@ -5,14 +5,12 @@ Source: Confluent's wire format; Protocol Buffers, proto3.
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.protobuf import timestamp_pb2
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from pydantic import ValidationError
 
@@ -20,10 +18,11 @@ from eventlib.codec.avro.types import Record
 from eventlib.codec.avro.upcast import upcast_from
 from eventlib.codec.avro.write import MISFITS
 from eventlib.codec.format import Format, Read, Write
-from eventlib.codec.protobuf.schema import ONE_OF, branch_field, protobuf_file, symbol_prefix
+from eventlib.codec.protobuf.plain import Plain
+from eventlib.codec.protobuf.schema import branch_field, protobuf_file
 from eventlib.codec.protobuf.write import Fills
 from eventlib.codec.registry import PROTOBUF, Schema
-from eventlib.codec.shape import OneOf, shape_of
+from eventlib.codec.shape import shape_of
 from eventlib.errors import ContractError
 from eventlib.registry.parsing import InvalidSchema, SchemaType, parse
 from eventlib.registry.parsing.proto_text import proto_text
@@ -33,9 +32,7 @@ _FIRST_MESSAGE = b"\x00"
 """The indexes of a file's first message: how many there are would be said, and [0] is written as 0."""
 
 _VERSION = re.compile(r"^package v([0-9]+);$", re.MULTILINE)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_INDEXES = 100
-_NANOS_IN_A_MICRO = 1_000
 
 
 class ProtobufFormat(Format):
@@ -69,7 +66,8 @@ class ProtobufFormat(Format):
 
     def reader(self, record: Record, text: str, header_bytes: int) -> Read:
         """See `Format.reader`."""
-        messages = _messages(record, text)
+        plain = Plain()
+        messages = {at: (GetMessageClass(each), plain.of(each)) for at, each in _messages(record, text).items()}
         written = self.version_in(text)
         shape = shape_of(record, is_json=False, branch_name=branch_field)
         if written != record.version:
@@ -78,8 +76,8 @@ class ProtobufFormat(Format):
         def read(data: bytes) -> Any:
             try:
                 indexes, at = _indexes(data, header_bytes)
-                message = GetMessageClass(messages[indexes]).FromString(data[at:])
-                return shape(_plain(message))
+                message_class, to_plain = messages[indexes]
+                return shape(to_plain(message_class.FromString(data[at:])))
             except ContractError:
                 raise
             except ValidationError as error:
@@ -147,42 +145,3 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:  # noqa: PLR2004  the most that 64 bits need
             raise ValueError("a number has too many bytes")
-
-
-def _plain(message: Message) -> dict[str, Any]:
-    """Return a message as plain values; None stands for what was not written."""
-    made = dict[str, Any]()
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if _is_map(field):
-            inner = field.message_type.fields_by_name["value"]
-            made[field.name] = {key: _value(inner, value[key]) for key in value}
-        elif field.is_repeated:
-            made[field.name] = [_value(field, each) for each in value]
-        elif field.has_presence and not message.HasField(field.name):
-            made[field.name] = None
-        else:
-            made[field.name] = _value(field, value)
-    return made
-
-
-def _value(field: FieldDescriptor, value: Any) -> Any:
-    if field.enum_type is not None:
-        symbol = field.enum_type.values_by_number.get(value)
-        return str(value) if symbol is None else symbol.name.removeprefix(symbol_prefix(field.enum_type.name))
-    if field.message_type is None:
-        return value
-    if field.message_type.full_name == timestamp_pb2.Timestamp.DESCRIPTOR.full_name:
-        return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // _NANOS_IN_A_MICRO)
-    if ONE_OF in field.message_type.oneofs_by_name and len(field.message_type.oneofs) == 1:
-        branch = value.WhichOneof(ONE_OF)
-        return (
-            None
-            if branch is None
-            else OneOf(branch, _value(value.DESCRIPTOR.fields_by_name[branch], getattr(value, branch)))
-        )
-    return _plain(value)
-
-
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
