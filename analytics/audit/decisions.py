@@ -1,8 +1,9 @@
 """The differential audit: what every decider has said is what its pure functions say, folded again in its journal's order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import groupby
+from functools import cache, partial
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +14,12 @@ from pyspark.sql import types as t
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
-from analytics.audit.rows import RECORD, WIDTH, findings, record_columns, record_of, rows_of
+from analytics.audit.rows import RECORD, findings, record_columns, records_of
 from analytics.log import log
 from eventlib.decider import FORGET
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, key_text
+from eventlib.log.port import key_text
 from eventlib.replay.again import Again
 from eventlib.replay.fed import FedWindow
 from eventlib.replay.judging import Asked, Describer
@@ -45,7 +46,6 @@ DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 
 _ROUTED = t.StructType([
     *RECORD.fields,
-    t.StructField("service", t.StringType()),
     t.StructField("task", t.IntegerType()),
     t.StructField("role", t.IntegerType()),
 ])  # fmt: skip
@@ -53,40 +53,39 @@ _MOST = 10_000
 _GRACE_MS = 60_000
 _OBJECTS = 500_000
 
+_TIME, _TASK, _PLACE = itemgetter(1), itemgetter(2), itemgetter(0)  # of a record, its time, its task and its role
+
 
 def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
     """Return which decisions on a log are not those of today's code."""
-    routes = Routes.of(application.choreography)
-    records = log(spark, url, topics=routes.topics).select(*record_columns())
-    routed = records.mapInArrow(partial(_routed, application=application), _ROUTED)
-    journals = log(spark, url, topics=[*routes.journals]).select(
-        *record_columns(),
-        f.regexp_replace("topic", r"\.journal$", "").alias("service"),
-        f.col("partition").alias("task"),
-        f.lit(JOURNAL).alias("role"),
-    )
-    by_task = routed.unionAll(journals).repartition("service", "task")
-    order = ("service", "task", "at_ms", f.col("role") == JOURNAL, "topic", "offset")
-    return by_task.sortWithinPartitions(*order).mapInArrow(partial(_decided, application=application, url=url), FINDING)
-
-
-def _routed(batches: Iterable[pa.RecordBatch], application: Application) -> Iterator[pa.RecordBatch]:
-    """Yield each record for each task that may take it or has said it; the bytes are not looked at."""
-    routes = Routes.of(application.choreography)
-    for batch in batches:
-        at, services, tasks, roles = routes.of_batch(batch)
-        added = [pa.array(services, pa.string()), pa.array(tasks, pa.int32()), pa.array(roles, pa.int32())]
-        yield pa.RecordBatch.from_arrays([*batch.take(pa.array(at, pa.int64())).columns, *added], names=_ROUTED.names)
+    routes = Routes(application.choreography)
+    said = routes.of_records(log(spark, url, topics=routes.topics).select(*record_columns()))
+    done = routes.of_journals(log(spark, url, topics=routes.journals).select(*record_columns()))
+    by_task = said.unionAll(done.select(*_ROUTED.names)).repartition(routes.tasks, "task")
+    in_order = by_task.sortWithinPartitions(
+        "task", "at_ms", f.col("role") == JOURNAL
+    )  # numbers, which Spark sorts fast
+    return in_order.mapInArrow(partial(_decided, application=application, url=url), FINDING)
 
 
 def _decided(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
     """Yield what is not as it was decided, task by task."""
-    collect_garbage_seldom(growth=_OBJECTS)
+    rows = records_of(batches)
+    first = next(rows, None)
+    if first is None:
+        return  # nothing falls to this share: no log is opened for it
+    routes, version = Routes(application.choreography), _started(application)
     with application.running(url) as (opened, run):
-        version = code_version(application.choreography)
-        for (service, partition), rows in groupby(rows_of(batches), key=lambda row: (row[WIDTH], row[WIDTH + 1])):
-            task = _Task(application, opened, (application.choreography.service(service), partition), version)
-            yield from findings(run(task.findings(rows)))
+        for number, of_task in groupby(chain([first], rows), key=_TASK):
+            task = _Task(application, opened, routes.task(number), version)
+            yield from findings(run(task.findings(of_task)))
+
+
+@cache
+def _started(application: Application) -> str:
+    """Make ready one of Spark's workers, which serves many shares, and return its code's version."""
+    collect_garbage_seldom(growth=_OBJECTS)
+    return code_version(application.choreography)
 
 
 class _Task:
@@ -122,22 +121,18 @@ class _Task:
 
     async def _all(self, again: Again, rows: Iterable[tuple[Any, ...]]) -> int:
         last_ms = 0
-        for at_ms, moment in groupby(rows, key=lambda row: row[3]):
-            heard, said, entries = list[Record](), list[Record](), list[JournalEntry]()
-            for row in moment:
-                record, role = record_of(row), row[WIDTH + 2]
+        for at_ms, moment in groupby(rows, key=_TIME):
+            entries, has_said = list[JournalEntry](), False
+            for record, _, _, role in sorted(moment, key=_PLACE):
                 if role == JOURNAL:
                     entries.append(self._opened.codec.decode(JournalEntry, record.value or b""))
-                if role & HEARD:
-                    heard.append(record)
-                if role & SAID:
-                    said.append(record)
-            if heard or said:
-                await self._window.give(heard, said)
+                else:
+                    await self._window.give(record, heard=bool(role & HEARD), said=bool(role & SAID))
+                    has_said = has_said or bool(role & SAID)
             if entries:
                 await self._moment(again, at_ms, entries)
                 last_ms = at_ms
-            elif said:
+            elif has_said:
                 self._not_known(at_ms, UNKNOWN)
         return int(last_ms)
 

@@ -1,67 +1,125 @@
-"""Which tasks take a record as an input, and which one has said it."""
+"""Which tasks take a record as an input, and which one has said it: by Spark's own plan, but for the hash of a key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
 
-import pyarrow as pa
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from eventlib.choreography import Choreography
 from eventlib.event import contract_of
+from eventlib.service import Service
 from eventlib.topic import Topic
 
 HEARD, SAID, JOURNAL = 1, 2, 4
 """A record's roles for a task, as bits."""
 
-_Routed = tuple[list[int], list[str], list[int], list[int]]
+_MOST_PARTITIONS = 1 << 16
+_SAYING, _TYPE = "_saying", "_type"
 
 
 @dataclass(frozen=True)
 class Routes:
-    """The services that handle each type, foreign ones by topic; each source's service, and the topic its tasks go by."""
+    """A choreography's tasks by number, of services whose past is kept: those that read no compacted topic."""
 
-    handling: Mapping[str, Sequence[str]]
-    foreign: Mapping[str, str]
-    sources: Mapping[str, tuple[str, Topic]]
-    topics: Sequence[str]
-    journals: Sequence[str]
+    choreography: Choreography
 
-    @classmethod
-    def of(cls, choreography: Choreography) -> "Routes":
-        """Return a choreography's routes, for services whose past is kept: those that read no compacted topic."""
-        handling, sources = dict[str, list[str]](), dict[str, tuple[str, Topic]]()
-        services = [each for each in choreography.services if not any(topic.compacted for topic in each.inputs)]
-        contracts = [contract_of(event) for event in choreography.events]
-        for service in services:
+    @cached_property
+    def services(self) -> Sequence[Service]:
+        """The services."""
+        found = [service for service in self.choreography.services if service.inputs]
+        return [service for service in found if not any(topic.compacted for topic in service.inputs)]
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+        return sum(service.partitions for service in self.services)
+
+    def task(self, number: int) -> tuple[Service, int]:
+        """Return a task's service and partition, by its number."""
+        index, partition = divmod(number, _MOST_PARTITIONS)
+        return self.services[index], partition
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of all that tasks hear and say."""
+        return list(dict.fromkeys(contract_of(event).topic.name for event in self.choreography.events))
+
+    @property
+    def journals(self) -> list[str]:
+        """The topics of what tasks did."""
+        return [service.journal.name for service in self.services]
+
+    def of_journals(self, journals: DataFrame) -> DataFrame:
+        """Return a number and a role, `task` and `role`, beside each record of the journals."""
+        tasks = {service.journal.name: self._task(service, f.col("partition")) for service in self.services}
+        return journals.withColumns({"task": _by("topic", tasks), "role": f.lit(JOURNAL)})
+
+    def of_records(self, records: DataFrame) -> DataFrame:
+        """Return each record once for each task that may take it or has said it, with `task` and `role`."""
+        said_by = {
+            f"{service.speaks_as}/{decider.name}": service for service in self.services for decider in service.deciders
+        }
+        home = f.pandas_udf(_homes({source: service.inputs[0] for source, service in said_by.items()}), "int")
+        saying = {source: self._task(service, f.col(_SAYING)) for source, service in said_by.items()}
+        foreign = {c.topic.name: f.lit(c.type) for c in map(contract_of, self.choreography.events) if c.foreign}
+        known = records.withColumns({
+            _SAYING: home("source", "subject"),
+            _TYPE: f.coalesce(_by("topic", foreign), f.col("type")),
+        }).withColumn(_SAYING, _by("source", saying))  # fmt: skip
+        routes = self._roles(())
+        for hearers, types in self._hearers().items():
+            routes = f.when(f.col(_TYPE).isin(*types), self._roles(hearers)).otherwise(routes)
+        return known.select(*records.columns, f.inline(routes))
+
+    def _hearers(self) -> Mapping[tuple[Service, ...], Sequence[str]]:
+        """Return the types that the same services handle."""
+        hearers = dict[str, list[Service]]()
+        for service in self.services:
             for event in service.handles:
-                handling.setdefault(contract_of(event).type, []).append(service.name)
-            for decider in service.deciders:
-                sources[f"{service.speaks_as}/{decider.name}"] = service.name, service.inputs[0]
-        return cls(
-            handling,
-            {each.topic.name: each.type for each in contracts if each.foreign is not None},
-            sources,
-            list(dict.fromkeys(each.topic.name for each in contracts)),
-            [service.journal.name for service in services],
+                hearers.setdefault(contract_of(event).type, []).append(service)
+        found = dict[tuple[Service, ...], list[str]]()
+        for kind, services in hearers.items():
+            found.setdefault(tuple(services), []).append(kind)
+        return found
+
+    def _roles(self, hearers: Sequence[Service]) -> Column:
+        """Return the tasks of a record that these services handle, each with its roles."""
+        saying = f.col(_SAYING)
+        hearing = [self._task(service, f.col("partition")) for service in hearers]
+        heard = [_route(task, f.when(task == saying, HEARD | SAID).otherwise(HEARD)) for task in hearing]
+        is_heard_at_home = reduce(or_, (task == saying for task in hearing), f.lit(False))
+        elsewhere = f.array(*heard, _route(saying, f.lit(SAID)))
+        nowhere = f.array().cast("array<struct<task: int, role: int>>")
+        return f.when(saying.isNotNull() & ~is_heard_at_home, elsewhere).otherwise(
+            f.array(*heard) if heard else nowhere
         )
 
-    def of_batch(self, batch: pa.RecordBatch) -> _Routed:
-        """Return for each row of each task its place in the batch, the service, the task and the roles."""
-        at, services, tasks, roles = list[int](), list[str](), list[int](), list[int]()
-        columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "type", "source", "subject"))
-        for i, (topic, partition, kind, source, subject) in enumerate(zip(*columns, strict=True)):
-            saying = self.sources.get(source)
-            home = -1 if saying is None else saying[1].partition_of((subject or "").encode())
-            both = False
-            for service in self.handling.get(self.foreign.get(topic, kind), ()):
-                own = saying is not None and saying[0] == service and home == partition
-                both = both or own
-                at.append(i)
-                services.append(service)
-                tasks.append(partition)
-                roles.append(HEARD | SAID if own else HEARD)
-            if saying is not None and not both:
-                at.append(i)
-                services.append(saying[0])
-                tasks.append(home)
-                roles.append(SAID)
-        return at, services, tasks, roles
+    def _task(self, service: Service, partition: Column) -> Column:
+        """Return the number of a service's task."""
+        return partition + self.services.index(service) * _MOST_PARTITIONS
+
+
+def _route(task: Column, role: Column) -> Column:
+    return f.struct(task.alias("task"), role.alias("role"))
+
+
+def _by(column: str, values: Mapping[str, Column]) -> Column:
+    """Return the value for what a column has; NULL when there is none."""
+    found: Column = f.lit(None)
+    for name, value in values.items():
+        found = f.when(f.col(column) == name, value).otherwise(found)
+    return found
+
+
+def _homes(topics: Mapping[str, Topic]) -> Callable[[pd.Series, pd.Series], pd.Series]:
+    """Return the function from sources and subjects to the partitions of the tasks that they are."""
+
+    def homes(sources: pd.Series, subjects: pd.Series) -> pd.Series:
+        known = [(topics.get(source), subject) for source, subject in zip(sources, subjects, strict=True)]
+        return pd.Series([-1 if topic is None else topic.partition_of((key or "").encode()) for topic, key in known])
+
+    return homes

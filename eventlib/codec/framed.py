@@ -1,6 +1,7 @@
 """The codec: Confluent's framing, schemas from classes, and their ids from a registry."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from eventlib.codec.avro.derive import record_of
@@ -15,6 +16,7 @@ from eventlib.event import Event
 from eventlib.log.port import Log
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAGIC = 0
 HEADER_BYTES = 5
@@ -35,6 +37,7 @@ class FramedCodec(Codec):
         self._records: dict[type, Record] = {}
         self._writers: dict[type, Callable[[Any], bytes]] = {}
         self._readers: dict[type, dict[bytes, Callable[[bytes], Any]]] = {}
+        self._rewriters: dict[tuple[type, bytes], Callable[[Any], bytes] | None] = {}
 
     async def prepare(self, types: Iterable[tuple[str, type[Any]]]) -> None:
         """Register the schemas of (topic, class) pairs under `<topic>-<class name>`, all in one append.
@@ -56,8 +59,7 @@ class FramedCodec(Codec):
             ids = await self.registry.ids(wanted)
         for (_, cls), (_, schema), number in zip(pairs, wanted, ids, strict=True):
             if cls not in self._writers:
-                header = _header(_known(number, schema))
-                self._writers[cls] = format_of(schema.kind).writer(self._record_of(cls), header)
+                self._writers[cls] = _writer(cls, schema.kind, _header(_known(number, schema)))
 
     def subject(self, topic: str, cls: type[Any]) -> str:
         """Return the subject under which a class's schemas are kept."""
@@ -97,6 +99,25 @@ class FramedCodec(Codec):
             read = self._reader(expected, data)
         return cast("T", read(data))
 
+    def gives(self, value: object, data: bytes) -> bool:
+        """Tell whether bytes are certainly those of a value: False too where only decoding could tell."""
+        cls, header = type(value), data[:HEADER_BYTES]
+        try:
+            write = self._rewriters[cls, header]
+        except KeyError:
+            write = self._rewriters[cls, header] = self._rewriter(cls, header)
+        try:
+            return write is not None and write(value) == data
+        except ContractError:
+            return False
+
+    def _rewriter(self, cls: type[Any], header: bytes) -> Callable[[Any], bytes] | None:
+        """Return what writes a class with the schema of a header; None when the class has another one by now."""
+        if len(header) < HEADER_BYTES or header[0] != MAGIC:
+            return None
+        schema = self.registry.schema(int.from_bytes(header[1:], "big"))
+        return None if schema is None or schema != self.schema_of(cls) else _writer(cls, schema.kind, header)
+
     def _reader(self, expected: type[Any], data: bytes) -> Callable[[bytes], Any]:
         header = data[:HEADER_BYTES]
         if len(header) < HEADER_BYTES:
@@ -107,8 +128,7 @@ class FramedCodec(Codec):
         schema = self.registry.schema(schema_id)
         if schema is None:
             raise UnknownSchema(f"{expected.__name__}: schema id {schema_id} is not known here; refresh and try again")
-        read = format_of(schema.kind).reader(self._record_of(expected), schema.text, HEADER_BYTES)
-        self._readers.setdefault(expected, {})[header] = read
+        read = self._readers.setdefault(expected, {})[header] = _reader(expected, schema)
         return read
 
     def _record_of(self, cls: type[Any]) -> Record:
@@ -129,6 +149,24 @@ def _kind_of(cls: type[Any]) -> str:
     """Return the format of what a class writes: its topic's, and Avro for what the toolkit keeps for itself."""
     contract = cls.__contract__ if issubclass(cls, Event) else None
     return AVRO if contract is None else contract.topic.format.upper()
+
+
+_COMPILED = 512
+"""How many readers and writers a process keeps for all its codecs: making one takes milliseconds."""
+
+
+def _kept(make: F) -> F:
+    return cast("F", lru_cache(maxsize=_COMPILED)(make))
+
+
+@_kept
+def _reader(cls: type[Any], schema: Schema) -> Callable[[bytes], Any]:
+    return format_of(schema.kind).reader(record_of(cls), schema.text, HEADER_BYTES)
+
+
+@_kept
+def _writer(cls: type[Any], kind: str, header: bytes) -> Callable[[Any], bytes]:
+    return format_of(kind).writer(record_of(cls), header)
 
 
 def _known(number: int | None, schema: Schema) -> int:

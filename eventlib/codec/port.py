@@ -57,6 +57,10 @@ class Codec(ABC):
     def encode(self, value: object) -> bytes:
         """Return a prepared class's value as framed bytes. Raises: ContractError when it does not fit its schema."""
 
+    def gives(self, value: object, data: bytes) -> bool:  # noqa: ARG002  a codec that cannot tell needs neither
+        """Tell whether bytes are certainly those of a value, cheaper than by decoding; False when it cannot tell so."""
+        return False
+
     @abstractmethod
     def decode(self, expected: type[T], data: bytes) -> T:
         """Return framed bytes as a value of a class, resolved from the writer's schema to the class's own.

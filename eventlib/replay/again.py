@@ -100,7 +100,8 @@ class Again:
                     self._parked.add((step.decider, step.key))
                 case "deadline":
                     passing = Passing(step.decider, step.detail, step.key, step.first, entry.at_ms)
-                    self._deadlines.passed(passing, self._claimed_deadline(passing), judges=self._judges)
+                    then = self._setting.window.read(self._claimed_deadline(passing), ())
+                    self._deadlines.passed(passing, then, judges=self._judges)
                 case "release" | "edit" if step.topic:
                     await self._release(step, refused.get(step.decider))
                 case "answer":  # from outside, as it was; its decider takes it as an input, later
@@ -237,6 +238,7 @@ class Again:
         state, now, failure = _today(plan, entry.state, record, event, answers=judged)
         then = self._claimed((plan.source, key, record.event_id), cause_id, decider.name) if self._said else _NOTHING
         if then:
+            then = self._setting.window.read(then, now)
             try:
                 state = after(decider, state, then)
             except Exception as error:  # noqa: BLE001  whatever today's code raises is a difference

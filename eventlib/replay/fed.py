@@ -3,10 +3,12 @@
 from bisect import insort
 from collections.abc import Sequence
 
+from eventlib.codec.framed import HEADER_BYTES
+from eventlib.event import Event, contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.replay.part import WHOLE
-from eventlib.replay.strip import Item, Strip
+from eventlib.replay.strip import UNREAD, Item, Strip
 from eventlib.replay.window import Window
 from eventlib.service import Service
 
@@ -14,27 +16,55 @@ from eventlib.service import Service
 class FedWindow(Window):
     """What one task takes and says, given to it.
 
-    Guarantee: memory holds what the task was given and has not taken yet. What was recorded at a moment has to be
-    given before what the task did then.
+    What it has said is not decoded where its bytes are those of what it says again. Guarantee: memory holds what the
+    task was given and has not taken yet. What was recorded at a moment has to be given before what the task did then.
     """
 
     def __init__(self, log: EventLog, service: Service, partition: int) -> None:
         super().__init__(log, WHOLE, [service])
         self._service = service.name
+        self._schemas: set[bytes] = set()
         for topic in service.inputs:
             place = topic.name, partition
             strip = self._strips[place] = Strip(place, 0, None)
             strip.ended = True  # nobody reads on
 
-    async def give(self, heard: Sequence[Record], said: Sequence[Record]) -> None:
-        """Take in what the task may take as inputs, and what it has said."""
-        known = {id(record): item for record, item in zip(heard, await self.decoded([*heard]), strict=True)}
-        for record in heard:
-            self._put(known[id(record)])
-        new = [record for record in said if id(record) not in known]
-        known.update(zip(map(id, new), await self.decoded(new), strict=True))
-        for record in said:
-            self._note(self._service, known[id(record)])
+    async def give(self, record: Record, *, heard: bool, said: bool) -> None:
+        """Take in what the task may take as an input, what it has said, or both; a topic's records in order."""
+        schema = (record.value or b"")[:HEADER_BYTES]
+        if schema not in self._schemas:  # it is learned now if need be, since `read` cannot wait
+            (item,) = await self.decoded([record])
+            self._schemas.add(schema)
+        else:
+            item = self._item(record, schemas_known=True) if heard else (record, UNREAD)
+        if heard:
+            self._put(item)
+        if said:
+            self._note(self._service, item)
+
+    def read(self, said: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:
+        """Return what was said with its events: those of `now` where the bytes are theirs, others decoded."""
+        found = list[Item]()
+        for i, item in enumerate(said):
+            record, event = item
+            if event is not UNREAD:
+                found.append(item)
+            elif i < len(now) and self._is(record, now[i]):
+                found.append((record, now[i]))
+            else:
+                found.append(self._item(record, schemas_known=True))
+        return found
+
+    def _is(self, record: Record, event: Event) -> bool:
+        return (
+            record.type == contract_of(type(event)).type
+            and record.topic not in self._foreign
+            and self._log.codec.gives(event, record.value or b"")
+        )
+
+    def unclaimed(self, service: str, at_ms: int) -> list[Item]:
+        """Forget what the task said at a time, and return what nobody has claimed of it."""
+        return [*self.read(super().unclaimed(service, at_ms), ())]
 
     def said_at(self, at_ms: int) -> int:
         """Return how much the task has said at a time."""
@@ -44,8 +74,9 @@ class FedWindow(Window):
     def _put(self, item: Item) -> None:
         record = item[0]
         strip = self._strips[record.topic, record.partition]
-        if any(record.offset < taker.next for taker in strip.takers):
-            return  # it was taken before it was recorded: whoever was told of it then is asked about it
+        for taker in strip.takers:
+            if record.offset < taker.next:
+                return  # it was taken before it was recorded: whoever was told of it then is asked about it
         if strip.items and record.offset < strip.items[-1][0].offset:
             insort(strip.items, item, key=lambda each: each[0].offset)
         else:

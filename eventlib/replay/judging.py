@@ -43,7 +43,9 @@ def same(now: Sequence[Event], then: Sequence[Item]) -> bool:
     if len(now) != len(then):
         return False
     for event, (record, said) in zip(now, then, strict=True):
-        if type(event) is not type(said) or not (event.__dict__ == said.__dict__ or _equal(event, said)):
+        if event is not said and (
+            type(event) is not type(said) or not (event.__dict__ == said.__dict__ or _equal(event, said))
+        ):
             return False
         topic, key = _place(type(event))
         if topic != record.topic or (None if key is None else str(event.__dict__[key]).encode()) != record.key:

@@ -10,6 +10,9 @@ from eventlib.log.port import Log, Record, TopicPartition
 Item = tuple[Record, Event | UndecodableRecord]
 """A record as its deciders see it, with the event in it, or why there is none."""
 
+UNREAD = UndecodableRecord("it was not read", "", 0, -1)
+"""Stands for the event of what is decoded only where comparing bytes does not tell."""
+
 Decode = Callable[[list[Record]], Awaitable[list[Item]]]
 
 _WORTH_TRIMMING = 512

@@ -3,11 +3,11 @@
 An event is wanted by the tasks that take it as an input, and where its service is judged by what it has said.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord
-from eventlib.event import contract_of
+from eventlib.event import Event, contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record, TopicPartition
 from eventlib.replay.part import Part
@@ -131,6 +131,10 @@ class Window:
     def said(self, service: str, at_ms: int) -> dict[SaidBy, list[Item]]:
         """Return what a service said at a time and nobody has claimed yet; claim it by taking it out."""
         return self._said.get((service, at_ms), _NOTHING).items
+
+    def read(self, said: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:  # noqa: ARG002  all of it is read here
+        """Return what was said with its events; `now` is what may have been said, as far as is known."""
+        return said
 
     def unclaimed(self, service: str, at_ms: int) -> list[Item]:
         """Forget what a service said at a time, and return what nobody has claimed of it."""
