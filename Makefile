@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/
 
 help:            ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: .venv/.ready  ## make .venv, with `eventlib` in its bin
 
@@ -40,6 +40,9 @@ bench: setup     ## measure, against the bare database and against a peer; write
 bench-kafka: setup  ## the same on Kafka, against Kafka Streams and Faust (a JDK is needed); writes build/bench-kafka.json
 	$(RUN)python -m tests.performance.kafka_bench
 
+bench-analytics: setup  ## measure the Spark jobs from every source, beside a bare scan; writes build/bench-analytics.json
+	$(RUN)python -m tests.performance.analytics_bench
+
 lock: setup      ## renew requirements.lock
 	$(RUN)uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command "make lock" --all-extras --group dev --group bench pyproject.toml -o requirements.lock
@@ -47,4 +50,4 @@ lock: setup      ## renew requirements.lock
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup demo test test-long simulate check bench bench-kafka lock clean
+.PHONY: help setup demo test test-long simulate check bench bench-kafka bench-analytics lock clean

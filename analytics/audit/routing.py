@@ -1,11 +1,10 @@
 """Which tasks take a record as an input, and which one has said it: by Spark's own plan, but for the hash of a key."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 
-import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
@@ -63,7 +62,8 @@ class Routes:
         said_by = {
             f"{service.speaks_as}/{decider.name}": service for service in self.services for decider in service.deciders
         }
-        home = f.pandas_udf(_homes({source: service.inputs[0] for source, service in said_by.items()}), "int")
+        topics = {source: service.inputs[0] for source, service in said_by.items()}
+        home = f.udf(partial(_home, topics), "int", useArrow=True)
         saying = {source: self._task(service, f.col(_SAYING)) for source, service in said_by.items()}
         foreign = {c.topic.name: f.lit(c.type) for c in map(contract_of, self.choreography.events) if c.foreign}
         known = records.withColumns({
@@ -115,11 +115,7 @@ def _by(column: str, values: Mapping[str, Column]) -> Column:
     return found
 
 
-def _homes(topics: Mapping[str, Topic]) -> Callable[[pd.Series, pd.Series], pd.Series]:
-    """Return the function from sources and subjects to the partitions of the tasks that they are."""
-
-    def homes(sources: pd.Series, subjects: pd.Series) -> pd.Series:
-        known = [(topics.get(source), subject) for source, subject in zip(sources, subjects, strict=True)]
-        return pd.Series([-1 if topic is None else topic.partition_of((key or "").encode()) for topic, key in known])
-
-    return homes
+def _home(topics: Mapping[str, Topic], source: str | None, subject: str | None) -> int | None:
+    """Return the partition of the task that a source and a subject are."""
+    topic = topics.get(source or "")
+    return None if topic is None else topic.partition_of((subject or "").encode())

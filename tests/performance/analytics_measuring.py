@@ -1,0 +1,180 @@
+"""Measures the jobs of the analytics on one log: `python -m tests.performance.analytics_measuring URL MASTER ROUNDS [JOB]...`.
+
+A process of its own for each log and master, in which the jobs take turns; prints one JSON object a line for each.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from analytics import log, session
+from analytics.asking import spans
+from analytics.audit import audit
+from analytics.audit.application import Application
+from analytics.audit.decisions import decision_findings
+from analytics.rebuilding import rebuild
+from analytics.rebuilding.facts import TOPICS
+
+_EVERY_S = 0.2
+_TICK = os.sysconf("SC_CLK_TCK")
+_RESET_PEAK = "5"  # what proc(5) wants in clear_refs for that
+
+
+def read_all(records: DataFrame) -> None:
+    """Read every column of every record, and decode nothing."""
+    records.agg(*(_size(records.schema[name].dataType, f.col(name)) for name in records.columns)).collect()
+
+
+def _size(kind: t.DataType, column: Column) -> Column:
+    match kind:
+        case t.StringType() | t.BinaryType():
+            return f.sum(f.octet_length(column))
+        case t.ArrayType():
+            return f.sum(f.size(column))
+        case t.TimestampType():
+            return f.max(column)
+        case _:
+            return f.sum(column)
+
+
+def aggregate(records: DataFrame) -> None:
+    """Count records by type, with the newest of each."""
+    records.groupBy("topic", "type").agg(f.count("*"), f.max("recorded_at")).collect()
+
+
+class Jobs:
+    """The jobs on one log, by name, each returning how many events it was about."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self._spark = spark
+        self._url = url
+        self._application = Application()
+        ends = {place: len(span) for place, span in spans(url).items()}
+        self._audited = sum(n for (topic, _), n in ends.items() if topic in self._application.topics)
+        self._rebuilt = sum(n for (topic, _), n in ends.items() if topic in TOPICS)
+
+    @property
+    def all(self) -> Mapping[str, Callable[[], int]]:
+        """The jobs."""
+        return {
+            "scan of all columns": self.scan,
+            "count by type": self.count,
+            "rebuild": self.rebuild,
+            "audit": self.audit,
+            "differential audit": self.decisions,
+        }
+
+    def scan(self) -> int:
+        """Read what a rebuild reads."""
+        read_all(log(self._spark, self._url, topics=TOPICS))
+        return self._rebuilt
+
+    def count(self) -> int:
+        """Read three of its columns."""
+        aggregate(log(self._spark, self._url, topics=TOPICS))
+        return self._rebuilt
+
+    def rebuild(self) -> int:
+        """Rebuild all tables from the beginning."""
+        with tempfile.TemporaryDirectory() as place:
+            rebuild(self._spark, self._url, Path(place) / "tables", full=True)
+        return self._rebuilt
+
+    def audit(self) -> int:
+        """Audit by all rules, the differential audit among them."""
+        assert not audit(self._spark, self._url, self._application).collect(), "the log is right, and has findings"
+        return self._audited
+
+    def decisions(self) -> int:
+        """Decide everything again."""
+        found = decision_findings(self._spark, self._url, self._application).collect()
+        assert not found, "the log is right, and has findings"
+        return self._audited
+
+
+class Family:
+    """This process's children and theirs: the JVM and Spark's workers."""
+
+    def __init__(self) -> None:
+        self.peak_mb: dict[str, float] = {}
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Note the most memory that the JVM, and that all workers together, have meanwhile."""
+        self.peak_mb = {"java": 0.0, "workers": 0.0}
+        for pid, *_ in self._members():
+            with suppress(OSError):
+                (Path("/proc") / str(pid) / "clear_refs").write_text(_RESET_PEAK)
+        ended = threading.Event()
+        watching = threading.Thread(target=self._watch, args=[ended])
+        watching.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watching.join()
+
+    def _watch(self, ended: threading.Event) -> None:
+        while not ended.wait(_EVERY_S):
+            workers = 0.0
+            for pid, name, _ in self._members():
+                with suppress(OSError, StopIteration, ValueError):
+                    if name == "java":
+                        self.peak_mb["java"] = max(self.peak_mb["java"], _status_mb(pid, "VmHWM"))
+                    else:
+                        workers += _status_mb(pid, "RssAnon")  # what they share with the one they come from counts once
+            self.peak_mb["workers"] = max(self.peak_mb["workers"], workers)
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all of them, of those that have ended too."""
+        return sum(cpu for _, _, cpu in self._members())
+
+    def _members(self) -> list[tuple[int, str, float]]:
+        children, found = dict[int, list[tuple[int, str, float]]](), list[tuple[int, str, float]]()
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                head, _, tail = path.read_text().rpartition(")")
+                pid, _, name = head.partition(" (")
+                fields = tail.split()
+                cpu = sum(map(int, fields[11:15])) / _TICK
+                children.setdefault(int(fields[1]), []).append((int(pid), name, cpu))
+        left = [os.getpid()]
+        while left:
+            those = children.get(left.pop(), [])
+            found += those
+            left += [pid for pid, _, _ in those]
+        return found
+
+
+def _status_mb(pid: int, field: str) -> float:
+    lines = (Path("/proc") / str(pid) / "status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{field}:")).split()[1]) / 1024
+
+
+def main(url: str, master: str, rounds: int, chosen: Sequence[str]) -> None:
+    """Measure, and tell."""
+    spark, family = session("bench", master=master, fetch=True), Family()
+    jobs = Jobs(spark, url).all
+    for _ in range(rounds):
+        for name in chosen or jobs:
+            with family.watched():
+                began, cpu = time.perf_counter(), family.cpu_s()
+                events = jobs[name]()
+                seconds, cpu = time.perf_counter() - began, family.cpu_s() - cpu
+            told = {"job": name, "events": events, "seconds": seconds, "cpu_s": cpu}
+            print(json.dumps({**told, **{f"{who}_mb": mb for who, mb in family.peak_mb.items()}}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
