@@ -1,8 +1,8 @@
 """Ways to damage a log, each done to one order of its own, and the rules that have to name that order."""
 
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventlib.event import Event
@@ -64,12 +64,17 @@ class Damaged:
 
 @dataclass(frozen=True)
 class Damage:
-    """What is done to an order (`do` takes an intact one too), and the rules that have to name it."""
+    """What is done to an order (`do` takes an intact one too), and the rules that have to name it.
+
+    `or_else` has rules that may name it in the place of others: where it depends on the milliseconds in which tasks
+    had transactions.
+    """
 
     name: str
     do: Callable[[Damaged, str, str], None]
     rules: frozenset[str]
     cancelled: bool = False
+    or_else: Mapping[str, str] = field(default_factory=dict)
 
 
 def _drop(kind: str) -> Callable[[Damaged, str, str], None]:
@@ -174,6 +179,7 @@ DAMAGES = (
         "said by somebody else",
         _alter("DispatchRequested", source="order/order", sequence=9),
         frozenset({"decision", "not-decided", "conformance", "sequence"}),
+        or_else={"not-journalled": "not-decided"},
     ),
     Damage(
         "a cause forgotten",
