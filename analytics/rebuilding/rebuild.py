@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from analytics.archiving import alone
 from analytics.asking import ask, spans_of
 from analytics.log import log
-from analytics.rebuilding.facts import TOPICS, facts
+from analytics.rebuilding.facts import EVENTS, TOPICS, facts
 from analytics.rebuilding.kept import by_order
 from analytics.rebuilding.tables import (
     DEFINITION,
@@ -26,6 +26,7 @@ from analytics.rebuilding.tables import (
 from analytics.rebuilding.versions import KEPT, Manifest, Version, current, read_manifest
 from analytics.selection import Only
 from eventlib.errors import LogUnavailable, WiringError
+from eventlib.event import contract_of
 from eventlib.log.port import Log, TopicPartition
 from eventlib.times import to_ms
 
@@ -43,8 +44,8 @@ _STEPS = (
     KEPT,
     *OF_ORDERS,
     "stock_levels",
-    "counting",
 )
+_TYPES = [contract_of(event).type for event in EVENTS]
 _ROWS_AT_ONCE = 1_000_000
 """How many rows one of Spark's tasks sorts at most, about: what bounds its memory."""
 
@@ -190,7 +191,10 @@ class _Run:
         self._tell("reading the log")
         until = None if at is None else at + timedelta(milliseconds=1)
         only: Only = {"begin": begin, "end": ends, "until": until}
-        new = self.version.stage("facts", facts(self.spark, self.url, **only))
+        read = Observation("read")
+        unread = f.count_if(f.col("order_id").isNull() & f.col("sku").isNull())
+        found = facts(self.spark, self.url, **only).observe(read, f.count("*").alias("all"), unread.alias("unread"))
+        new = self.version.stage("facts", found)
         self._add("order_lines", order_lines(new))
         moved = self._add("stock_movements", stock_movements(new))
         self._add("saga_steps", saga_steps(new, self._causes(new, ends)))
@@ -201,10 +205,7 @@ class _Run:
             self.version.write(table, made_of(kept))
         self._tell("stock_levels")
         self.version.write("stock_levels", stock_levels(moved, self._had("stock_levels")))
-        self._tell("counting")
-        unread = f.count_if(f.col("order_id").isNull() & f.col("sku").isNull())
-        row = new.agg(f.count("*"), unread).collect()[0]
-        return int(row[0]), int(row[1])
+        return int(read.get["all"]), int(read.get["unread"])
 
     def _add(self, table: str, rows: DataFrame) -> DataFrame:
         self._tell(table)
@@ -217,7 +218,7 @@ class _Run:
         order; so a cause is looked for in what the log has by now.
         """
         columns = ("id", "recorded_at", "type")
-        later = log(self.spark, self.url, topics=TOPICS, begin=ends).select(*columns)
+        later = log(self.spark, self.url, topics=TOPICS, types=_TYPES, begin=ends).select(*columns)
         causes = new.select(*columns).unionAll(later)
         steps = self._had("saga_steps")
         return causes if steps is None else causes.unionAll(steps.select(*columns))

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from analytics.rebuilding.facts import EVENTS
 from analytics.rebuilding.kept import has, is_one
-from eventlib.event import Event
+from eventlib.event import Event, contract_of
 from services.dispatch import events as dispatch
 from services.order import events as order
 from services.payment import events as payment
@@ -148,12 +149,19 @@ def stock_levels(movements: DataFrame, before: DataFrame | None) -> DataFrame:
 def saga_steps(facts: DataFrame, causes: DataFrame) -> DataFrame:
     """Return one row for each event of each saga, with its cause and the time since it.
 
-    `causes` are the ids, types and times of events; an id that stands on a log twice counts from the first time on.
+    `causes` are the ids, types and times of `EVENTS`; an id that stands on a log twice counts from the first time on.
     """
-    first = causes.groupBy("id").agg(f.min("recorded_at").alias("cause_at"), f.min("type").alias("cause_type"))
-    found = facts.filter(f.col("order_id").isNotNull()).join(
-        first.withColumnRenamed("id", "causation_id"), "causation_id", "left"
+    names = sorted(contract_of(event).type for event in EVENTS)
+    number = f.array_position(
+        f.array(*map(f.lit, names)), f.col("type")
+    )  # Spark keeps the least number without sorting
+    first = causes.groupBy("id").agg(f.min("recorded_at").alias("cause_at"), f.min(number).alias("cause_number"))
+    first = first.select(
+        f.col("id").alias("causation_id"),
+        "cause_at",
+        f.element_at(f.array(*map(f.lit, names)), f.col("cause_number").cast("int")).alias("cause_type"),
     )
+    found = facts.filter(f.col("order_id").isNotNull()).join(first.hint("shuffle_hash"), "causation_id", "left")
     since = (f.unix_millis("recorded_at") - f.unix_millis("cause_at")).alias("since_cause_ms")
     return found.select(
         *("order_id", "recorded_at", "type", "id", "source", "correlation_id", "causation_id"),
