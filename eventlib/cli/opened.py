@@ -14,10 +14,14 @@ from eventlib.opening import open_log
 T = TypeVar("T")
 
 
-def look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
-    """Run a command on a log that is there. Raises: WiringError when there is no such application or log."""
+def look(place: Place, command: Callable[[EventLog], Awaitable[T]], *, missing: bool = False) -> T:
+    """Run a command on a log that is there, or that need not be if it may be `missing`.
+
+    Raises: WiringError when there is no such application or log.
+    """
     choreography = load_choreography(place.app)
-    refuse_missing(place.url)
+    if not missing:
+        refuse_missing(place.url)
 
     async def opened() -> T:
         async with open_log(place.url, choreography, read_only=True) as log:

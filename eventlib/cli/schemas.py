@@ -1,13 +1,16 @@
 """`eventlib schemas`: the contracts of events and states, against what is registered and what stands on the log."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
 
 from eventlib.cli import output
 from eventlib.cli.opened import look, refuse_missing
 from eventlib.cli.options import Place
+from eventlib.codec.options import RegistryOptions
 from eventlib.codec.registry import AVRO, JSON, Schema, Version
 from eventlib.contracts.declared import Declared, declared, level_of, named
 from eventlib.contracts.differing import difference
@@ -17,6 +20,9 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
 from eventlib.registry.compatibility import Level
+from eventlib.variables import read_settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ def print_check(place: Place, also: Sequence[str], *, sample: int, as_json: bool
             others = [await stack.enter_async_context(open_log(url, log.choreography, read_only=True)) for url in also]
             return await verdict(log, others, sample=sample)
 
-    found = look(place, ask)
+    found = _look(place, ask)
     _print_problems(found.problems, as_json=as_json)
     if not as_json:
         looked = f"{output.counted(found.contracts, 'contract')} against {output.counted(found.versions, 'version')}"
@@ -54,7 +60,7 @@ def print_check(place: Place, also: Sequence[str], *, sample: int, as_json: bool
 
 def print_register(place: Place, *, as_json: bool) -> int:
     """Register today's schemas, print which, and return the exit code: 1 if any is not compatible."""
-    problems, made = look(place, register)
+    problems, made = look(_place(place), register, missing=True)  # a log of contracts comes before one of events
     _print_problems(problems, as_json=as_json)
     if problems:
         output.warn("nothing was registered")
@@ -70,7 +76,7 @@ def print_register(place: Place, *, as_json: bool) -> int:
 
 def print_list(place: Place, *, as_json: bool) -> None:
     """Print a line for each contract."""
-    rows = look(place, _rows)
+    rows = _look(place, _rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
@@ -92,7 +98,7 @@ def print_schema(place: Place, name: str) -> None:
     async def ask(log: EventLog) -> Schema:
         return await _schema(log, name)
 
-    schema = look(place, ask)
+    schema = _look(place, ask)
     text = json.dumps(json.loads(schema.text), indent=2, ensure_ascii=False) if _is_json(schema) else schema.text
     output.write_lines([text.encode()])
 
@@ -103,7 +109,7 @@ def print_diff(place: Place, before: str, after: str, *, as_json: bool) -> None:
     async def ask(log: EventLog) -> tuple[Schema, Schema]:
         return await _schema(log, before), await _schema(log, after)
 
-    found = difference(*look(place, ask))
+    found = difference(*_look(place, ask))
     if as_json:
         output.print_json([asdict(found)])
         return
@@ -127,7 +133,7 @@ def print_epoch(place: Place, name: str) -> None:
         each = named(log, name)
         return each, await open_epoch(log, each)
 
-    each, made = look(place, ask)
+    each, made = _look(place, ask)
     output.terminal().print(
         f"{each.name} is version {each.version} of its contract from now on: {made.subject} version {made.version}, "
         f"id {made.id}."
@@ -144,7 +150,20 @@ def print_level(place: Place, name: str, level: str) -> None:
         await log.codec.registry.set_level(each.subject, level)
         return each
 
-    output.terminal().print(f"{look(place, ask).subject} is compared by {level} from now on.")
+    output.terminal().print(f"{_look(place, ask).subject} is compared by {level} from now on.")
+
+
+def _look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
+    found = _place(place)
+    return look(found, command, missing=found != place)
+
+
+def _place(place: Place) -> Place:
+    """Return where to look: with a registry elsewhere there need not be a log, as in a pipeline."""
+    options = read_settings(RegistryOptions, {}, also=None)
+    scheme, _, path = place.url.partition(":///")
+    is_missing = scheme == "sqlite" and not Path(path).is_file()
+    return Place(place.app, "memory://") if is_missing and options.registry is not None else place
 
 
 def _print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:

@@ -208,3 +208,15 @@ def test_list_show_diff_level_and_epoch(recorded: Path, capsys: pytest.CaptureFi
     assert "no version '9': there are 1, 2" in capsys.readouterr().err
     assert today("show", "Nothing") == 1
     assert "has no event or state 'Nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("asks")
+def test_contracts_are_registered_before_there_is_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = commands(tmp_path / "new.db", "first")
+    assert new("check") == 1
+    assert "there is no log" in capsys.readouterr().err
+    assert new("register") == 0
+    assert "5 schemas registered." in capsys.readouterr().out
+    assert new("register") == 0
+    assert new("check") == 0
+    assert "5 contracts against 5 versions, 0 records decoded" in capsys.readouterr().out

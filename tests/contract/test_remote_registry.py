@@ -15,6 +15,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from analytics.asking import schemas
 from eventlib import Event, Runtime, open_log
+from eventlib.cli import run
 from eventlib.codec.framed import FramedCodec
 from eventlib.codec.port import UnknownSchema
 from eventlib.codec.registry import Schema
@@ -192,3 +193,16 @@ async def test_avro_goes_to_and_from_a_client_of_others(url: str) -> None:
         data = write({"amount_cents": 250, "order_id": "1", "note": "of theirs"}, CONTEXT)
     assert await codec.known(lambda: codec.decode(Paid, data)) == PAID
     await codec.registry.close()
+
+
+def test_a_pipeline_needs_a_registry_and_no_log(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVENTLIB_REGISTRY", url)
+    shared = ["--log", f"sqlite:///{tmp_path}/none.db", "schemas"]
+    assert run(["--app", "tests.golden.contracts.first:post", *shared, "register"]) == 0
+    assert run(["--app", "tests.golden.contracts.first:post", *shared, "check"]) == 0
+    assert "5 contracts against 5 versions" in capsys.readouterr().out
+    assert run(["--app", "tests.golden.contracts.second:post", *shared, "check"]) == 1
+    assert "MISSING_ENUM_SYMBOLS" in capsys.readouterr().out
+    assert not (tmp_path / "none.db").exists()
