@@ -44,10 +44,14 @@ def broken(law: Law, key: str, what: str) -> Breach:
 
 
 class LogLaws:
-    """Checks facts and journals as they are appended. `clocks_are_right` as long as nobody's clock was set wrong."""
+    """Checks facts and journals as they are appended. `clocks_are_right` as long as nobody's clock was set wrong.
+
+    `given_up` are the ids of the inputs that somebody has discarded, as journals say.
+    """
 
     def __init__(self, choreography: Choreography, codec: Codec, clock: Callable[[], int]) -> None:
         self.clocks_are_right = True
+        self.given_up = set[str]()
         self._codec = codec
         self._clock = clock
         self._inputs = {s.journal.name: [topic.name for topic in s.inputs] for s in choreography.services}
@@ -78,6 +82,9 @@ class LogLaws:
 
     def journal(self, record: Record, appended: Sequence[Record]) -> Iterator[Breach]:
         """Take a transaction's journal record in, with all of the transaction, and return what it breaks."""
+        if b"discard" in (record.value or b""):
+            steps = self._codec.decode(JournalEntry, record.value or b"").steps
+            self.given_up |= {step.request for step in steps if step.kind == "discard"}
         if not (self.clocks_are_right and record.topic in self._inputs and b"deadline" in (record.value or b"")):
             return
         entry = self._codec.decode(JournalEntry, record.value or b"")

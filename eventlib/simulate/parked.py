@@ -1,12 +1,16 @@
-"""The person who looks after what is parked: sees it on the changelogs, and asks for a retry after a while."""
+"""The person who looks after what is parked: sees it on the changelogs, and does something about it after a while.
+
+The first time it is an input's edit that changes nothing. What is still broken then by a bug is given up, and all else
+is tried again.
+"""
 
 from collections import Counter
 from typing import NamedTuple
 
 from eventlib.codec.port import Codec
 from eventlib.log.port import Record
-from eventlib.runtime.control import ParkedRetryRequested
-from eventlib.runtime.records import EFFECT, PARKED
+from eventlib.runtime.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested, Request
+from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
 from eventlib.service import Service
 
 
@@ -28,6 +32,7 @@ class Desk:
     def __init__(self) -> None:
         self.parked: dict[Parked, None] = {}
         self.asked = Counter[Parked]()
+        self._notes: dict[Parked, bytes] = {}
 
     def hear(self, service: str, record: Record) -> Parked | None:
         """Take a changelog record in; return what it parks, when that was not parked before."""
@@ -43,26 +48,45 @@ class Desk:
         if not waits:
             self.parked.pop(parked, None)
             return None
+        self._notes[parked] = record.value or b""
         if parked in self.parked:
             return None
         self.parked[parked] = None
         return parked
 
-    def retry(self, parked: Parked, service: Service, codec: Codec, at_ms: int) -> Record:
-        """Return the request to handle something again; each is a new one."""
+    def note(self, parked: Parked, codec: Codec) -> ParkedKey:
+        """Return what a task has noted about a parked key, last."""
+        return codec.decode(ParkedKey, self._notes[parked])
+
+    def wish(self, parked: Parked, first: Record | None, *, is_broken: bool) -> Request:
+        """Return what the person wants done; `first` is the input that the key's others wait behind, if it is one."""
+        name = parked.decider, parked.key
+        if first is None or first.value is None or self.asked[parked] > _GIVES_UP_AFTER:
+            return ParkedRetryRequested(*name, _WHO)
+        if self.asked[parked] == _GIVES_UP_AFTER and is_broken:
+            return ParkedInputDiscarded(*name, first.event_id, _WHO, "it cannot be handled")
+        if self.asked[parked] == 0:
+            return ParkedInputEdited(*name, first.event_id, first.type or "", first.value, _WHO)
+        return ParkedRetryRequested(*name, _WHO)
+
+    def request(self, parked: Parked, service: Service, value: bytes, kind: str, at_ms: int) -> Record:
+        """Return the record of what the person wants done; each is a new one."""
         self.asked[parked] += 1
-        request = ParkedRetryRequested(parked.decider, parked.key, "the simulator")
-        event_id = f"retry {self.asked[parked]} of {parked}"
+        event_id = f"request {self.asked[parked]} about {parked}"
         return Record(
             service.control.name,
             parked.partition,
             -1,
             at_ms,
             parked.key.encode(),
-            codec.encode(request),
+            value,
             event_id,
-            type(request).__name__,
+            kind,
             "outside",
             parked.key,
             correlation_id=event_id,
         )
+
+
+_WHO = "the simulator"
+_GIVES_UP_AFTER = 1

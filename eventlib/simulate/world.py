@@ -96,8 +96,8 @@ class World:
         self.story.asked(records[0])
         driven(self.port.append(records))
 
-    def retry(self, request: Record) -> None:
-        """Put a person's request to handle something again on a service's control topic."""
+    def ask_about(self, request: Record) -> None:
+        """Put on a service's control topic what a person wants done about what is parked."""
         driven(self.port.append([request]))
 
     # --- owners
