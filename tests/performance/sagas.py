@@ -104,6 +104,8 @@ async def measure(path: Path, orders: int, already: list[int]) -> dict[str, list
             telemetry.observe(log, runtime, RuntimeConfig())
         await stock_up(log)
         await runtime.idle()
+        if telemetry is not None:
+            telemetry.flush()  # the first export makes what all others use
         placed = 0
         for at in already:
             await run_orders(log, runtime, placed, at)
