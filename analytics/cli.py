@@ -35,7 +35,7 @@ JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON
 
 @app.callback()
 def analytics() -> None:
-    """Replay the whole log: archive it, rebuild tables from it, and prove it right."""
+    """Replay the whole log: archive it, rebuild tables from it, prove it right, and report on it."""
 
 
 def log_url(given: str | None) -> str:
@@ -147,6 +147,34 @@ def audit_log(
         told["eventlib.errors"] = int(wrong)
     if wrong:
         raise typer.Exit(1)
+
+
+@app.command("report", cls=Command)
+def report_log(
+    log: LogOption = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            "--tables",
+            metavar="DIR",
+            file_okay=False,
+            help="Rebuilt tables to go on from, so that only what is new is read.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", dir_okay=False, help="The page.")] = Path("report.html"),
+    without_audit: Annotated[
+        bool, typer.Option("--no-audit", metavar="", help="Leave the audit out, which takes longest.")
+    ] = False,
+    opened: Annotated[bool, typer.Option("--open", metavar="", help="Show it in the browser.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Report on a log: sales, outcomes, times, shortages and the audit, as one HTML page that needs no network."""
+    from analytics.commands.report import report_command
+
+    url = log_url(log)
+    with job_span("analytics report", {"eventlib.log": url}):
+        report_command(url, tables, out, audited=not without_audit, opened=opened, as_json=as_json)
 
 
 def main() -> None:

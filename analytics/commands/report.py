@@ -1,0 +1,44 @@
+"""`python -m analytics report`."""
+
+import webbrowser
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from analytics.asking import refuse_missing
+from analytics.commands.showing import bars, ranges_json, ranges_table
+from analytics.reporting.making import Reported, make_report
+from analytics.session import session
+from eventlib.cli import output
+
+
+def report_command(url: str, tables: Path | None, out: Path, *, audited: bool, opened: bool, as_json: bool) -> None:
+    """Write the report of a log, tell what was read and written, and open it if that is wanted."""
+    refuse_missing(url)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with bars(shown=not as_json) as shown, TemporaryDirectory(prefix="report-") as scratch:
+        task = shown.add_task("starting Spark", total=None)
+
+        def progress(what: str, done: int, total: int) -> None:
+            shown.update(task, description=f"reporting: {what}", completed=done, total=total)
+
+        spark = session("report")
+        done = make_report(spark, url, tables or Path(scratch), audited=audited, progress=progress)
+    unfinished = out.with_name(f".{out.name}.unfinished")
+    unfinished.write_text(done.html, encoding="utf-8")
+    unfinished.replace(out)
+    _tell(done, out, as_json=as_json)
+    if opened:
+        webbrowser.open(out.absolute().as_uri())
+
+
+def _tell(done: Reported, out: Path, *, as_json: bool) -> None:
+    made = done.made
+    size = len(done.html.encode())
+    if as_json:
+        read = {"log": made.log, "read": ranges_json(made.read), "seconds": round(made.seconds, 3)}
+        output.print_json([{**read, "out": str(out), "bytes": size, "findings": done.findings}])
+        return
+    output.terminal().print(ranges_table(made.read))
+    records = output.counted(sum(map(len, made.read.values())), "record")
+    audit = "" if done.findings is None else f", {output.counted(done.findings, 'finding')} of the audit"
+    print(f"\nReported on {records} in {made.seconds:.1f} s{audit}: {out}, {size / 1e3:,.0f} kB.")

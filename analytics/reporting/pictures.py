@@ -1,0 +1,136 @@
+"""What is drawn of each part of the report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.figure import Figure
+
+from analytics.reporting.drawing import SERIES, bars, canvas, ranges, styled
+from analytics.reporting.money import money, short, short_money
+from analytics.reporting.part import Draw, Row, duration
+
+_TOP = 12
+_CURRENCIES = 3
+_FORMS = ("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m")
+_STEPS = 24
+
+
+def over_time(rows: Sequence[Row], narrow: bool) -> Figure:
+    """Draw orders by how they ended, and below them revenue, each currency for itself."""
+    currencies = _currencies(rows)
+    days = {row["period"]: _day(row["period"]) for row in rows}
+    in_order = sorted(days.values())
+    width = 0.85 * min((after - before for before, after in pairwise(in_order)), default=1.0)
+    with styled():
+        figure, (top, *others) = canvas(1.7 * (1 + len(currencies)), narrow=narrow, panels=1 + len(currencies))
+        _stacked(top, rows, days, width)
+        for panel, currency in zip(others, currencies, strict=True):
+            own = [row for row in rows if row["currency"] == currency]
+            panel.bar(
+                [days[row["period"]] for row in own], [row["revenue_cents"] for row in own], width, color=SERIES[2]
+            )
+            panel.set_title(f"revenue, {currency}", loc="left", fontsize=10)
+            panel.yaxis.set_major_formatter(partial(_money_tick, currency))
+        for panel in (top, *others):
+            locator = AutoDateLocator(maxticks=5 if narrow else 9)  # type: ignore[no-untyped-call]  # matplotlib's
+            panel.xaxis.set_major_locator(locator)
+            panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]  # as above
+            panel.set_xlim(in_order[0] - width, in_order[-1] + width)
+            panel.set_ylim(0, panel.get_ylim()[1] * 1.06)
+            panel.grid(visible=False, axis="x")
+    return figure
+
+
+def _stacked(panel: Axes, rows: Sequence[Row], days: Mapping[str, float], width: float) -> None:
+    """Draw orders by period, of all currencies, one way to end above the other."""
+    below = dict.fromkeys(days, 0)
+    for kind, color in zip(("completed", "cancelled", "open"), SERIES, strict=False):
+        found = dict.fromkeys(days, 0)
+        for row in rows:
+            found[row["period"]] += row[kind]
+        if any(found.values()):
+            panel.bar([*days.values()], [*found.values()], width, [*below.values()], color=color, label=kind)
+            below = {period: below[period] + number for period, number in found.items()}
+    panel.set_title("orders", loc="left", fontsize=10)
+    panel.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, borderaxespad=0.1)
+    panel.yaxis.set_major_formatter(lambda value, _: short(value))
+
+
+def _money_tick(currency: str, value: float, _at: int) -> str:
+    return short_money(value, currency)
+
+
+def _day(period: str) -> float:
+    """Return a period's beginning as matplotlib counts it."""
+    for form in _FORMS:
+        try:
+            at = datetime.strptime(period, form)  # noqa: DTZ007  only drawn
+        except ValueError:
+            continue
+        return float(date2num(at))  # type: ignore[no-untyped-call]  # matplotlib's
+    raise ValueError(period)
+
+
+def _currencies(rows: Sequence[Row]) -> list[str]:
+    """Return the currencies with most orders."""
+    orders = dict[str, int]()
+    for row in rows:
+        orders[row["currency"]] = orders.get(row["currency"], 0) + row["orders"]
+    return sorted(orders, key=lambda currency: (-orders[currency], currency))[:_CURRENCIES]
+
+
+def top_money(label: str, value: str) -> Draw:
+    """Return how the rows with most money are drawn: in the currency of most of them, since others do not compare."""
+
+    def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
+        found = top_rows(rows, value)
+        if not found:
+            return None
+        texts = [money(row[value], row["currency"]) for row in found]
+        return bars([row[label] for row in found], [row[value] for row in found], texts, narrow=narrow)
+
+    return draw
+
+
+def top_rows(rows: Sequence[Row], value: str) -> list[Row]:
+    """Return the first rows of the currency of most orders, those with any money."""
+    currency = next(iter(_currencies(rows)), "")
+    return [row for row in rows if row["currency"] == currency and row[value]][:_TOP]
+
+
+def counted(
+    label: Callable[[Row], str], value: str, text: Callable[[Row], str], color: str = SERIES[0], most: int = _TOP
+) -> Draw:
+    """Return how numbers are drawn that may be added up: those of one label are."""
+
+    def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
+        sums = dict[str, Row]()
+        for row in rows:
+            name = label(row)
+            sums[name] = {**row, value: row[value] + sums.get(name, {value: 0})[value]}
+        found = sorted(sums, key=lambda name: -sums[name][value]) if most else [*sums]
+        found = found[: most or None]
+        if not any(sums[name][value] for name in found):
+            return None
+        return bars(
+            found,
+            [sums[name][value] for name in found],
+            [text(sums[name]) for name in found],
+            narrow=narrow,
+            color=color,
+        )
+
+    return draw
+
+
+def steps(rows: Sequence[Row], narrow: bool) -> Figure:
+    """Draw how long steps take; in the order of the table, those that happen most if there are too many."""
+    often = sorted(rows, key=lambda row: -row["events"])[:_STEPS]
+    shown = [row for row in rows if row in often]
+    labels = [row["type"] if narrow else f"{row['cause_type']} → {row['type']}" for row in shown]
+    triples = [(row["p50_ms"], row["p95_ms"], row["p99_ms"]) for row in shown]
+    return ranges(labels, triples, duration, narrow=narrow)

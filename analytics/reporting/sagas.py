@@ -1,0 +1,117 @@
+"""How sagas went, from the rebuilt tables: how far orders came, why they ended, how long steps took, what was undone."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from analytics.reporting.sales import Tables
+from eventlib.event import Event, contract_of
+from services import shop
+from services.dispatch.events import DispatchFailed, DispatchRequested, OrderDispatched
+from services.order.events import OrderCancelled, OrderCompleted, OrderPlaced
+from services.payment.events import ChargeRequested, PaymentFailed, PaymentTaken
+from services.stock.events import StockRejected, StockReserved
+
+_STAGES: Mapping[str, type[Event]] = {
+    "placed": OrderPlaced,
+    "stock reserved": StockReserved,
+    "paid": PaymentTaken,
+    "dispatched": OrderDispatched,
+    "completed": OrderCompleted,
+}
+_PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
+_IN_ORDER = [contract_of(event).type for event in shop.events]
+_REVERSING = [contract_of(event).type for event in shop.events if contract_of(event).reverses]
+
+_WAITS: Mapping[str, tuple[list[type[Event]], list[type[Event]]]] = {
+    "stock: until all lines are answered": ([OrderPlaced], [StockReserved, StockRejected]),
+    "payment: until the gateway is asked": ([StockReserved], [ChargeRequested]),
+    "payment: until the gateway answers": ([ChargeRequested], [PaymentTaken, PaymentFailed]),
+    "dispatch: until the carrier is asked": ([PaymentTaken], [DispatchRequested]),
+    "dispatch: until the carrier answers": ([DispatchRequested], [OrderDispatched, DispatchFailed]),
+    "order: from dispatch to the end": ([OrderDispatched], [OrderCompleted]),
+    "undoing: from the failure to the end": ([StockRejected, PaymentFailed, DispatchFailed], [OrderCancelled]),
+}
+"""The parts of a saga's time: from the first of some events to the first of others."""
+
+
+def _types(events: list[type[Event]]) -> list[str]:
+    return [contract_of(event).type for event in events]
+
+
+def _percentiles(of: str) -> list[Column]:
+    found = f.percentile(of, f.array(*(f.lit(share) for share in _PERCENTILES.values())))
+    return [found[i].alias(name) for i, name in enumerate(_PERCENTILES)]
+
+
+def funnel(tables: Tables) -> DataFrame:
+    """Return how many orders came to each stage, their share of those placed, and how many were lost before it."""
+    by_type = tables["saga_steps"].groupBy("type").agg(f.countDistinct("order_id").alias("orders"))
+    spark = tables["orders"].sparkSession
+    stages = [(i, name, contract_of(event).type) for i, (name, event) in enumerate(_STAGES.items())]
+    counted = spark.createDataFrame(stages, "number int, stage string, type string").join(
+        f.broadcast(by_type), "type", "left"
+    )
+    orders = f.coalesce("orders", f.lit(0)).alias("orders")
+    in_order = Window.orderBy("number")
+    whole = counted.select("number", "stage", orders).withColumns({
+        "share": f.col("orders") / f.nullif(f.first("orders").over(in_order), f.lit(0)),
+        "lost": f.coalesce(f.lag("orders").over(in_order) - f.col("orders"), f.lit(0)),
+    })  # fmt: skip
+    return whole.select("stage", "orders", "share", "lost").orderBy("number")
+
+
+def outcomes(tables: Tables) -> DataFrame:
+    """Return how orders stand and why, with their money, each currency for itself; the most frequent first."""
+    sums = [f.count("*").alias("orders"), f.sum("total_cents").alias("amount_cents")]
+    found = tables["orders"].groupBy("status", "reason", "currency").agg(*sums)
+    return found.orderBy(f.desc("orders"), "status", "reason", "currency")
+
+
+def reasons(tables: Tables) -> DataFrame:
+    """Return why orders were not completed, with their money, each currency for itself; the most frequent first."""
+    return outcomes(tables).filter(f.col("reason").isNotNull())
+
+
+def step_times(tables: Tables) -> DataFrame:
+    """Return how long each kind of step took since its cause, in ms: the median, and the slowest 5 and 1 in 100."""
+    steps = tables["saga_steps"].filter(f.col("since_cause_ms").isNotNull())
+    found = steps.groupBy("cause_type", "type").agg(f.count("*").alias("events"), *_percentiles("since_cause_ms"))
+    place = [f.array_position(f.array(*map(f.lit, _IN_ORDER)), f.col(name)) for name in ("cause_type", "type")]
+    return found.orderBy(*place, "cause_type", "type")
+
+
+def waits(tables: Tables) -> DataFrame:
+    """Return where sagas wait: of each part of their time how long it was in ms, and its share of all of it."""
+    types = {kind for parts in _WAITS.values() for events in parts for kind in _types(events)}
+    steps = tables["saga_steps"].filter(f.col("type").isin(*sorted(types)))
+    at = [f.min(f.when(f.col("type") == kind, f.unix_millis("recorded_at"))).alias(kind) for kind in sorted(types)]
+    moments = steps.groupBy("order_id").agg(*at)
+    parts = []
+    for number, (name, (begun, done)) in enumerate(_WAITS.items()):
+        first = [f.least(*_types(each)) if len(each) > 1 else f.col(*_types(each)) for each in (begun, done)]
+        parts.append(
+            f.struct(f.lit(number).alias("number"), f.lit(name).alias("part"), (first[1] - first[0]).alias("ms"))
+        )
+    long = moments.select(f.inline(f.array(*parts))).filter(f.col("ms").isNotNull())
+    found = long.groupBy("number", "part").agg(
+        f.count("*").alias("orders"), f.sum("ms").alias("total_ms"), *_percentiles("ms")
+    )
+    share = f.col("total_ms") / f.nullif(f.sum("total_ms").over(Window.partitionBy()), f.lit(0))
+    return found.orderBy("number").select("part", "orders", "total_ms", share.alias("share"), *_PERCENTILES)
+
+
+def compensations(tables: Tables) -> DataFrame:
+    """Return what was undone: events and orders by type, with the money that went back, each currency for itself."""
+    steps = tables["saga_steps"].filter(f.col("type").isin(*_REVERSING))
+    whose = tables["orders"].select("order_id", "currency")
+    currency = f.when(f.col("amount_cents").isNotNull(), f.col("currency"))
+    found = steps.join(whose, "order_id", "left").groupBy("type", currency.alias("currency"))
+    sums = [
+        f.count("*").alias("events"),
+        f.countDistinct("order_id").alias("orders"),
+        f.sum("amount_cents").alias("amount_cents"),
+    ]
+    return found.agg(*sums).orderBy(f.desc("events"), "type", "currency")

@@ -1,0 +1,57 @@
+"""What was sold, from the rebuilt tables: over time, by country and by product; each currency for itself."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+Tables = Mapping[str, DataFrame]
+
+_UNITS = ((3, "minute", "yyyy-MM-dd HH:mm"), (72, "hour", "yyyy-MM-dd HH:mm"), (24 * 400, "day", "yyyy-MM-dd"))
+"""Up to so many hours from the first order to the last, what one bar stands for, and how it is written."""
+
+
+def _sums() -> list[Column]:
+    is_completed = f.col("status") == "completed"
+    is_cancelled = f.col("status") == "cancelled"
+    return [
+        f.count("*").alias("orders"),
+        f.count_if(is_completed).alias("completed"),
+        f.count_if(is_cancelled).alias("cancelled"),
+        f.count_if(~is_completed & ~is_cancelled).alias("open"),
+        f.sum("total_cents").alias("ordered_cents"),
+        f.coalesce(f.sum(f.when(is_completed, f.col("total_cents"))), f.lit(0)).alias("revenue_cents"),
+    ]
+
+
+def totals(tables: Tables) -> DataFrame:
+    """Return one row for each currency: its orders, how they stand, and their money; revenue is that of completed ones."""
+    return tables["orders"].groupBy("currency").agg(*_sums()).orderBy(f.desc("orders"), "currency")
+
+
+def sales_over_time(tables: Tables) -> DataFrame:
+    """Return orders and revenue by the time at which orders were placed: by minute, hour, day or month, as they span."""
+    orders = tables["orders"]
+    ends = orders.agg((f.max("placed_at").cast("long") - f.min("placed_at").cast("long")) / 3600).collect()
+    hours = ends[0][0] or 0.0
+    unit, form = next(((unit, form) for most, unit, form in _UNITS if hours <= most), ("month", "yyyy-MM"))
+    period = f.date_format(f.date_trunc(unit, "placed_at"), form).alias("period")
+    return orders.groupBy("currency", period).agg(*_sums()).orderBy("currency", "period")
+
+
+def sales_by_country(tables: Tables) -> DataFrame:
+    """Return orders and revenue by country, the most revenue first."""
+    found = tables["orders"].groupBy("currency", "country").agg(*_sums())
+    return found.orderBy(f.desc("revenue_cents"), f.desc("orders"), "country", "currency")
+
+
+def sales_by_product(tables: Tables) -> DataFrame:
+    """Return units and revenue of completed orders by product, the most revenue first."""
+    completed = tables["orders"].filter(f.col("status") == "completed").select("order_id")
+    lines = tables["order_lines"].join(completed, "order_id")
+    sums = [
+        f.countDistinct("order_id").alias("orders"),
+        f.sum("quantity").alias("units"),
+        f.sum("amount_cents").alias("revenue_cents"),
+    ]
+    return lines.groupBy("currency", "sku").agg(*sums).orderBy(f.desc("revenue_cents"), "sku", "currency")

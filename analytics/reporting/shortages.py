@@ -1,0 +1,29 @@
+"""What ran out, and what that cost, from the rebuilt tables."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from analytics.reporting.sales import Tables
+from eventlib.event import contract_of
+from services.stock.events import LineRefused, StockRejected
+
+
+def stock_outs(tables: Tables) -> DataFrame:
+    """Return the products that ran out: lines refused, the units and money of these lines; the most money first."""
+    refused = tables["saga_steps"].filter(f.col("type") == contract_of(LineRefused).type).select("order_id", "line_no")
+    lines = refused.join(tables["order_lines"], ["order_id", "line_no"])
+    sums = [
+        f.count("*").alias("refused"),
+        f.countDistinct("order_id").alias("orders"),
+        f.sum("quantity").alias("units"),
+        f.sum("amount_cents").alias("amount_cents"),
+    ]
+    return lines.groupBy("currency", "sku").agg(*sums).orderBy(f.desc("amount_cents"), "sku", "currency")
+
+
+def turned_away(tables: Tables) -> DataFrame:
+    """Return what stock-outs cost: whole orders that were rejected, each currency for itself."""
+    rejected = tables["saga_steps"].filter(f.col("type") == contract_of(StockRejected).type)
+    orders = tables["orders"].join(rejected.select("order_id").distinct(), "order_id")
+    sums = [f.count("*").alias("orders"), f.sum("total_cents").alias("amount_cents")]
+    return orders.groupBy("currency").agg(*sums).orderBy(f.desc("orders"), "currency")
