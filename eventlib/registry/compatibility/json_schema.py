@@ -20,6 +20,9 @@ from eventlib.registry.compatibility.json_types import FAMILIES, is_empty, type_
 from eventlib.registry.compatibility.pairs import Found, Pairs
 from eventlib.registry.parsing.json_schema import Document, Node
 
+_ANYTHING: dict[str, Any] = {}
+"""What `true` says, as the other schemas say it."""
+
 
 def json_unreadable(reader: Document, writer: Document) -> list[Incompatibility]:
     """Return what keeps a schema from accepting what is valid by another."""
@@ -59,11 +62,11 @@ class Comparison:
         if _identical(old.schema, new.schema):
             return []
         found = self._keywords(old, new, path)
-        if not found or not isinstance(old.schema, dict):
+        if not found:
             return found
         for kind in ("anyOf", "oneOf"):
             branches = old.schema.get(kind, [])
-            if kind == "anyOf" and len(branches) > 1 and isinstance(new.schema, dict) and "oneOf" in new.schema:
+            if kind == "anyOf" and len(branches) > 1 and "oneOf" in new.schema:
                 continue  # several may have held at once
             if branches and all(self.reads(self.joined(old, each), new) for each in branches):
                 return []
@@ -73,7 +76,7 @@ class Comparison:
         return found
 
     def _keywords(self, old: Node, new: Node, path: str) -> Found:
-        writes, reads = (each.schema if isinstance(each.schema, dict) else {} for each in (old, new))
+        writes, reads = old.schema, new.schema
         found = enumeration(writes, reads, path)
         if found is not None:
             return found
@@ -87,7 +90,7 @@ class Comparison:
         ]
         for family, compare in parts:
             if relevant & FAMILIES[family]:
-                found += compare(self, old.child(writes), new.child(reads), path)
+                found += compare(self, old, new, path)
         return found + products(self, old, new, path) + choices(self, old, new, path)
 
     def _resolved(self, node: Node) -> Node:
@@ -101,7 +104,7 @@ class Comparison:
                 beside["allOf"] = [*beside.get("allOf", []), {"$ref": node.schema["$ref"]}]
                 self._made[key] = beside
             node = Node(self._made[key], node.resolver, node.modern)
-        return node
+        return Node(_ANYTHING, node.resolver, node.modern) if node.schema is True else node
 
 
 def _types(had: Iterable[str], has: Iterable[str], path: str) -> Incompatibility:

@@ -130,6 +130,8 @@ CASES = [
     Case("what was in allOf stands by itself", {"allOf": [{"maxLength": 5}]}, {"maxLength": 5}, READS, READS, ["abc"], ["abc"]),
     Case("less is excluded", {"not": {"type": ["string", "null"]}}, {"not": TEXT}, READS, rules("NOT_TYPE_EXTENDED"), [1]),
     Case("something is excluded", {}, {"not": TEXT}, rules("NOT_TYPE_EXTENDED"), READS, [], [1]),
+    Case("a condition is put to anything", True, {"if": TEXT, "then": {"maxLength": 3}}, rules("CONDITION_ADDED"), READS, [], ["abc"]),
+    Case("allOf is put to anything", True, {"allOf": [TEXT]}, rules("PRODUCT_TYPE_EXTENDED"), READS, [], ["abc"]),
     Case("a condition is added", obj({}), obj({}, **{"if": {"required": ["a"]}, "then": {"required": ["b"]}}), rules("CONDITION_ADDED"), READS, [], [{"a": 1, "b": 2}]),
     Case("a condition is another", obj({}, **{"if": {"required": ["a"]}, "then": {"required": ["b"]}}), obj({}, **{"if": {"required": ["c"]}, "then": {"required": ["b"]}}), rules("CONDITION_CHANGED"), rules("CONDITION_CHANGED")),
     Case("a condition asks for less", obj({}, **{"if": {"required": ["a"]}, "then": {"required": ["b", "c"]}}), obj({}, **{"if": {"required": ["a"]}, "then": {"required": ["b"]}}), READS, rules("REQUIRED_ATTRIBUTE_ADDED"), [{"a": 1, "b": 2, "c": 3}]),
