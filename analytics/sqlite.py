@@ -1,9 +1,9 @@
-"""An SQLite log as a Spark data source: ranges of the file, read side by side as Arrow batches."""
+"""An SQLite log as a DataFrame: ranges of the file, read side by side as Arrow batches."""
 
-import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from adbc_driver_sqlite import dbapi
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from analytics.schema import STORED
 from analytics.selection import Selection
@@ -37,11 +35,12 @@ _SELECT = f"""SELECT position, recorded_at, key IS NOT NULL AS has_key, ifnull(C
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     """Return what `analytics.log` does, but for schema ids. Raises: LogUnavailable."""
-    path = Path(url.removeprefix("sqlite:///"))
-    ranges = _ranges(path.absolute(), selection)
-    spark.dataSource.register(_SqliteLog)
-    options = {"ranges": json.dumps(ranges), "selection": _packed(selection)}
-    return spark.read.format(_SqliteLog.name()).options(path=str(path.absolute()), **options).load()
+    path = Path(url.removeprefix("sqlite:///")).absolute()
+    shares = _shares(_ranges(path, selection))
+    if not shares:
+        return spark.createDataFrame([], STORED)
+    numbers = spark.range(0, len(shares), 1, len(shares))  # a task for each
+    return numbers.mapInArrow(partial(_read, path=path, shares=shares, condition=_condition(selection)), STORED)
 
 
 class Range(NamedTuple):
@@ -54,55 +53,32 @@ class Range(NamedTuple):
     end: int
 
 
-class _Share(InputPartition):
-    """What one of Spark's tasks reads."""
-
-    def __init__(self, ranges: Sequence[Range]) -> None:
-        super().__init__(0)
-        self.ranges = ranges
-
-
-class _SqliteLog(DataSource):
-    @classmethod
-    def name(cls) -> str:
-        return "eventlib_sqlite"
-
-    def schema(self) -> StructType:
-        return STORED
-
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  the port's own parameter
-        return _Reader(self.options["path"], json.loads(self.options["ranges"]), self.options["selection"])
+def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
+    """Share ranges out: a task costs Spark more than a small partition does."""
+    shares, size = list[list[Range]](), _AT_ONCE
+    for each in ranges:
+        if size >= _AT_ONCE:
+            shares.append([])
+            size = 0
+        shares[-1].append(each)
+        size += each.end - each.first
+    return shares
 
 
-class _Reader(DataSourceReader):
-    def __init__(self, path: str, ranges: list[list[Any]], selection: str) -> None:
-        self._path = path
-        self._ranges = [Range(*each) for each in ranges]
-        self._selection = selection
-
-    def partitions(self) -> list[InputPartition]:
-        """Share the ranges out: a task costs Spark more than a small partition does."""
-        shares, size = [list[Range]()], 0
-        for each in self._ranges:
-            if size >= _AT_ONCE:
-                shares.append([])
-                size = 0
-            shares[-1].append(each)
-            size += each.end - each.first
-        return [_Share(share) for share in shares]  # never an empty list: Spark would then make a share of its own
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Share)  # noqa: S101  made above
-        condition, values = json.loads(self._selection)
-        sql = f"{_SELECT} WHERE position >= ? AND position < ?{condition}"
-        with closing(dbapi.connect(f"file:{quote(self._path)}?mode=ro")) as connection:
-            for each in partition.ranges:
-                base = each.number << OFFSET_BITS
-                with connection.cursor() as cursor:
-                    cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
-                    cursor.execute(sql, (base + each.first, base + each.end, *values))
-                    for batch in cursor.fetch_record_batch():
-                        yield _canonical(batch, each)
+def _read(
+    numbers: Iterable[pa.RecordBatch], path: Path, shares: Sequence[Sequence[Range]], condition: tuple[str, list[Any]]
+) -> Iterator[pa.RecordBatch]:
+    more, values = condition
+    sql = f"{_SELECT} WHERE position >= ? AND position < ?{more}"
+    ranges = [each for batch in numbers for number in batch.column(0).to_pylist() for each in shares[number]]
+    with closing(dbapi.connect(f"file:{quote(str(path))}?mode=ro")) as connection:
+        for each in ranges:
+            base = each.number << OFFSET_BITS
+            with connection.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
+                cursor.execute(sql, (base + each.first, base + each.end, *values))
+                for batch in cursor.fetch_record_batch():
+                    yield _canonical(batch, each)
 
 
 def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
@@ -148,7 +124,7 @@ def _ranges(path: Path, selection: Selection) -> list[Range]:
     ]
 
 
-def _packed(selection: Selection) -> str:
+def _condition(selection: Selection) -> tuple[str, list[Any]]:
     """Return the condition on rows in SQL, and its values."""
     condition, values = "", list[Any]()
     if selection.types:
@@ -160,4 +136,4 @@ def _packed(selection: Selection) -> str:
     if selection.until is not None:
         condition += " AND recorded_at < ?"
         values.append(to_ms(selection.until))
-    return json.dumps([condition, values])
+    return condition, values

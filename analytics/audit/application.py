@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from eventlib.choreography import Choreography
-from eventlib.cli.project import load_choreography
+from eventlib.cli.project import load_choreography, nearest
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
@@ -40,8 +40,8 @@ class Application:
         return load_choreography(self.named, Path(self.directory))
 
     def __reduce__(self) -> tuple[type["Application"], tuple[str | None, str]]:
-        """Travel by name alone."""
-        return Application, (self.named, self.directory)
+        """Travel by name alone: there may be no pyproject.toml where it arrives."""
+        return Application, (self.named or nearest(Path(self.directory))[1], self.directory)
 
     @property
     def topics(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.decisions import decision_findings
 from analytics.audit.headers import header_findings
@@ -17,7 +18,7 @@ def audit(spark: SparkSession, url: str, application: Application | None = None)
     is judged only by what holds at every moment. A log on Kafka should be at rest, or be audited from its archive.
     Raises: WiringError when there is no such application; as `analytics.log` does.
     """
-    whose = application or Application()
+    whose, url = application or Application(), from_anywhere(url)
     events = log(spark, url, topics=whose.topics)
     newest = changelogs(spark, url, whose)
     check = LawCheck(whose, url, standing_of(newest, url, whose))

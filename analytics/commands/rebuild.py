@@ -9,16 +9,17 @@ from typing import Any
 from analytics import session
 from analytics.asking import refuse_missing
 from analytics.commands.showing import bars, ranges_json, ranges_table
-from analytics.rebuilding import Rebuilt, rebuild
+from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.rebuild import AsOf
+from analytics.rebuilding.versions import Manifest
 from eventlib.cli import output
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.port import TopicPartition
 from eventlib.times import time_of
 
 
-def rebuild_command(url: str, out: Path, *, full: bool, as_of: str | None, as_json: bool) -> None:
-    """Rebuild the tables, and tell what was read and written."""
+def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json: bool) -> bool:
+    """Rebuild the tables, tell what was read and written, and return whether they are incomplete."""
     refuse_missing(url)
     when = None if as_of is None else as_of_text(as_of)
     with bars(shown=not as_json) as shown:
@@ -27,12 +28,22 @@ def rebuild_command(url: str, out: Path, *, full: bool, as_of: str | None, as_js
         def progress(what: str, done: int, total: int) -> None:
             shown.update(task, description=f"rebuilding: {what}", completed=done, total=total)
 
-        spark = session("rebuild")
-        done = rebuild(spark, url, out, full=full, as_of=when, progress=progress)
+        done = rebuild(session("rebuild"), url, out, as_of=when, how=how, progress=progress)
     if as_json:
         output.print_json([{"log": url, "out": str(out), **_as_json(done)}])
     else:
         _print(url, out, done)
+        warn_of_dropped(done.manifest)
+    return bool(done.manifest.dropped)
+
+
+def warn_of_dropped(manifest: Manifest) -> None:
+    """Say that tables are incomplete, if they are."""
+    for each in manifest.dropped:
+        output.warn(
+            f"the tables are incomplete: {each.topic}/{each.partition} had been dropped from {each.first} to {each.end - 1}; "
+            "rebuild --full from an archive that has it"
+        )
 
 
 def as_of_text(text: str) -> AsOf:
@@ -64,6 +75,7 @@ def _as_json(done: Rebuilt) -> dict[str, object]:
         "full": done.full,
         "records": done.records,
         "undecodable": done.undecodable,
+        "dropped": [each.model_dump() for each in done.manifest.dropped],
         "rows": dict(done.manifest.rows),
         "read": ranges_json(done.read),
         "ends": {topic: dict(enumerate(ends)) for topic, ends in done.manifest.topics.items()},

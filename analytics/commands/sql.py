@@ -13,7 +13,8 @@ from pyspark.sql.types import NumericType
 from analytics import session
 from analytics.asking import refuse_missing
 from analytics.asking_tables import query
-from analytics.rebuilding.versions import current
+from analytics.commands.rebuild import warn_of_dropped
+from analytics.rebuilding.versions import current, read_manifest
 from eventlib.cli import output
 from eventlib.errors import EventlibError, WiringError
 
@@ -24,10 +25,13 @@ def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json:
     """Answer a query, or one after the other at a prompt."""
     if out is None and url is None:
         raise WiringError("name the tables, the log, or both: --out DIR, --log URL")
-    if out is not None and current(out) is None:
-        raise WiringError(
-            f"there are no tables in {out}: `python -m analytics rebuild --log URL --out {out}` makes them"
-        )
+    if out is not None:
+        version = current(out)
+        if version is None:
+            raise WiringError(
+                f"there are no tables in {out}: `python -m analytics rebuild --log URL --out {out}` makes them"
+            )
+        warn_of_dropped(read_manifest(version))
     if url is not None:
         refuse_missing(url)
     spark = session("sql")

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from analytics.archiving import alone
 from analytics.asking import ask, spans_of
 from analytics.log import log
+from analytics.rebuilding.dropped import dropped_of, incomplete
 from analytics.rebuilding.facts import EVENTS, TOPICS, facts
 from analytics.rebuilding.kept import by_order
 from analytics.rebuilding.tables import (
@@ -51,6 +52,21 @@ _ROWS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
+class How:
+    """How to rebuild: `full` reads the whole log, not only what is new; `incomplete` takes what a log has not dropped.
+
+    `keep` is how many of the newest versions stay, for those who are still reading them.
+    """
+
+    full: bool = False
+    incomplete: bool = False
+    keep: int = 2
+
+
+NEW = How()
+
+
+@dataclass(frozen=True)
 class Rebuilt:
     """What one run did: the offsets that it read, the rows that its tables have, and what could not be decoded."""
 
@@ -67,16 +83,17 @@ def rebuild(
     url: str,
     place: Path,
     *,
-    full: bool = False,
     as_of: AsOf | None = None,
+    how: How = NEW,
     progress: Progress = lambda *_: None,
 ) -> Rebuilt:
     """Bring the tables in `place` up to a log's end, or as of a time or of offsets.
 
-    Reads only what is new, unless `full`, or where what is there cannot be gone on from: it is of a time, beyond
+    Reads only what is new, unless it is to be full, or where what is there cannot be gone on from: it is of a time, beyond
     `as_of`, or of an older release. Guarantee: the tables are those of a full rebuild at the same offsets, they change
     all at one moment, and a run that finds nothing new changes nothing.
-    Raises: LogUnavailable when there is no log, it has dropped what is to be read, or while another one rebuilds there;
+    Raises: LogUnavailable when there is no log, it has dropped what is to be read and what is left will not do, or
+    while another one rebuilds there;
     WiringError when the tables are another log's, or the log has less than they.
     """
     began = perf_counter()
@@ -84,9 +101,11 @@ def rebuild(
         log_id, there = ask(url, _places)
         ends = _ends(there, as_of)
         version = current(place)
-        before = None if full or version is None else _going_on(read_manifest(version), log_id, ends, place, as_of)
+        before = None if how.full or version is None else _going_on(read_manifest(version), log_id, ends, place, as_of)
         begin = {p: 0 if before is None else before.ends.get(p, 0) for p in ends}
-        _refuse_dropped(there, begin, ends, url)
+        dropped = dropped_of(url, there, begin, ends)
+        if dropped and not how.incomplete:
+            raise LogUnavailable(incomplete(url, dropped))
         new = {p: range(begin[p], end) for p, end in ends.items() if end > begin[p]}
         if before is not None and not new:
             return Rebuilt(before, False, {}, 0, 0, perf_counter() - began)
@@ -102,8 +121,9 @@ def rebuild(
             as_of_ms=to_ms(as_of) if isinstance(as_of, datetime) else None,
             topics=_by_topic(ends),
             rows=run.version.rows(),
+            dropped=(*(before.dropped if before else ()), *dropped),
         )
-        run.version.commit(manifest)
+        run.version.commit(manifest, how.keep)
     return Rebuilt(manifest, before is None, new, records, undecodable, perf_counter() - began)
 
 
@@ -137,20 +157,6 @@ def _going_on(
             "read the log itself, or its archive once it is up to date; or rebuild with --full"
         )
     return None if less else before
-
-
-def _refuse_dropped(
-    there: Mapping[TopicPartition, range],
-    begin: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-    url: str,
-) -> None:
-    for (topic, partition), span in there.items():
-        p = (topic, partition)
-        if begin[p] < span.start and begin[p] < ends[p]:
-            raise LogUnavailable(
-                f"{url} has dropped {topic}/{partition} from {begin[p]} to {span.start}: rebuild from its archive"
-            )
 
 
 def _by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, tuple[int, ...]]:

@@ -9,14 +9,16 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.rebuilding.merging import merge_small
 from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch
-from eventlib.log.archive_files import settle
+from eventlib.log.archive_files import Lost, settle
 from eventlib.log.port import TopicPartition
 from eventlib.validation import sentence_of
 
@@ -33,10 +35,14 @@ KEPT = "kept"
 """What is kept of each order, from which the next version goes on: no table to be read."""
 
 _MANIFEST = "manifest.json"
+_SCRATCH = "scratch"
 
 
 class Manifest(BaseModel):
-    """What a version is made of: whose log, of which definition, up to where, and as of when if not to its end."""
+    """What a version is made of: whose log, of which definition, up to where, and as of when if not to its end.
+
+    `dropped` is what the log did not have any more, so that the tables are incomplete.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,6 +54,7 @@ class Manifest(BaseModel):
     as_of_ms: int | None = None
     topics: Mapping[str, tuple[int, ...]]
     rows: Mapping[str, int]
+    dropped: tuple[Lost, ...] = ()
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
@@ -62,9 +69,10 @@ class Version:
         self.place = place.absolute()
         self.number = number
         self.path = self.place / "versions" / f"{number:010}"
-        self.scratch = self.place / "scratch"
-        for left in (self.path, self.scratch):  # by a run that was killed
+        for left in (self.path, self.place / _SCRATCH):  # by a run that was killed
             shutil.rmtree(left, ignore_errors=True)
+        # Not where a killed run's Spark, which ends a moment after it, may still be writing.
+        self.scratch = self.place / _SCRATCH / token_hex(4)
         self.path.mkdir(parents=True)
 
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
@@ -91,8 +99,13 @@ class Version:
         files = {table: (self.path / table).glob("*.parquet") for table in TABLES}
         return {table: sum(pq.read_metadata(file).num_rows for file in found) for table, found in files.items()}
 
-    def commit(self, manifest: Manifest) -> None:
-        """Let the version count. Guarantee: all of it is on the disk before it does."""
+    def commit(self, manifest: Manifest, keep: int) -> None:
+        """Let the version count, and delete all but so many of the newest ones.
+
+        Guarantee: all of it is on the disk before it does.
+        """
+        for table in GROWING:
+            merge_small(self.path / table, f"{self.number:010}")
         (self.path / _MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
         for path in self.path.rglob("*"):
             handle = os.open(path, os.O_RDONLY)
@@ -105,8 +118,8 @@ class Version:
             if not (self.place / table).is_symlink():
                 _link(self.place / table, Path("current") / table)
         settle(self.place)
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        for old in sorted((self.place / "versions").iterdir())[:-2]:  # who reads has one version's time to end
+        shutil.rmtree(self.place / _SCRATCH, ignore_errors=True)
+        for old in sorted((self.place / "versions").iterdir())[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
 
 

@@ -3,14 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from analytics import session
-
-ROOT = Path(__file__).resolve().parents[2]
+from eventlib.broker import Cluster
+from tests.analytics.sources import ROOT, archived
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +29,21 @@ def shop_log(tmp_path_factory: pytest.TempPathFactory) -> str:
     command = [sys.executable, "-m", "services", "demo", "--orders", "300", "--seed", "7", "--log", url, "--json"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     return url
+
+
+@pytest.fixture(scope="session")
+def broker_log(broker: Cluster) -> str:
+    """The URL of a log on a real broker, with some dozen orders, and the gaps that transactions leave."""
+    url = f"{broker.url}/?prefix=traded."
+    command = [sys.executable, "-m", "services", "demo", "--orders", "80", "--seed", "7", "--log", url, "--json"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    return url
+
+
+@pytest.fixture(scope="session")
+def archive(shop_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of the shop's archive."""
+    return archived(shop_log, tmp_path_factory.mktemp("archive"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,13 +1,17 @@
 """Ways to damage a log, each done to one order of its own, and the rules that have to name that order."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.sqlite_schema import OFFSET_BITS
+from eventlib.opening import open_log
+from services import shop
+from services.order.state import Order
 from services.payment.events import PaymentRefunded
 
 COLUMNS = (
@@ -15,6 +19,14 @@ COLUMNS = (
     "traceparent, headers"
 )
 Stored = dict[str, Any]
+
+
+def copied(url: str, directory: Path) -> Path:
+    """Return the file of a copy of a log."""
+    path = directory / "shop.db"
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as source, sqlite3.connect(path) as copy:
+        source.backup(copy)
+    return path
 
 
 class Damaged:
@@ -202,3 +214,31 @@ DAMAGES = (
         cancelled=True,
     ),
 )
+
+
+def orders_ended(path: Path, kind: str) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT DISTINCT CAST(key AS TEXT) FROM records WHERE type = ? ORDER BY 1", (kind,))
+        return [order for (order,) in rows]
+
+
+def declined(path: Path) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT CAST(key AS TEXT) FROM records WHERE type = 'PaymentFailed' ORDER BY 1")
+        return [order for (order,) in rows]
+
+
+async def damage_all(path: Path, damages: Sequence[Damage]) -> Mapping[str, str]:
+    """Do each damage to an order of its own, and return which order that is."""
+    completed, cancelled = orders_ended(path, "OrderCompleted"), declined(path)
+    chosen = dict[str, str]()
+    async with open_log(f"sqlite:///{path}", shop) as log:
+        await log.codec.prepare([("order.changelog", Order)])
+        with sqlite3.connect(path) as connection:
+            done = Damaged(connection, log)
+            for damage in damages:
+                number = DAMAGES.index(damage)
+                order = cancelled[number] if damage.cancelled else completed[-1 - number]
+                damage.do(done, order, completed[0])
+                chosen[damage.name] = order
+    return chosen

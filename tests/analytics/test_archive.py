@@ -3,41 +3,31 @@
 import json
 import shutil
 import subprocess
-import sys
 from datetime import UTC
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import analytics
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.sqlite import SqliteLog
 from eventlib.testing.log_fixture import TOPICS, record
 from services.order.events import OrderPlaced
+from tests.analytics.sources import archived
 from tests.saga.shop_runs import EVENTLIB
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def archived(url: str, place: Path) -> str:
-    command = [sys.executable, "-m", "analytics", "archive", "--log", url, "--to", str(place)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
-    return f"archive:{place}"
-
-
-@pytest.fixture(scope="module")
-def archive(shop_log: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return archived(shop_log, tmp_path_factory.mktemp("archive"))
-
-
-def in_order(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+def in_order(records: DataFrame) -> pa.Table:
+    return records.toArrow().sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
 
 
 def test_it_has_every_record_as_it_was(spark: SparkSession, shop_log: str, archive: str) -> None:
     there, here = analytics.log(spark, archive), analytics.log(spark, shop_log)
-    assert in_order(there.collect()) == in_order(here.collect())
+    assert in_order(there) == in_order(here)
     assert analytics.spans(archive) == analytics.spans(shop_log)
 
 
@@ -53,12 +43,12 @@ def test_it_is_narrowed_by_the_same_words(spark: SparkSession, shop_log: str, ar
         analytics.Only(topics=["no such topic"]),
     ):
         there, here = analytics.log(spark, archive, **only), analytics.log(spark, shop_log, **only)
-        assert in_order(there.collect()) == in_order(here.collect()), only
+        assert in_order(there) == in_order(here), only
 
 
 def test_its_events_are_the_same(spark: SparkSession, shop_log: str, archive: str) -> None:
     there, here = (analytics.events(spark, url, OrderPlaced) for url in (archive, shop_log))
-    assert in_order(there.collect()) == in_order(here.collect())
+    assert in_order(there) == in_order(here)
 
 
 def said(url: str, *arguments: str) -> str:
@@ -82,10 +72,10 @@ async def test_with_the_live_log_each_record_is_there_once(spark: SparkSession, 
     await log.append([record("a", b"%d" % i, partition=i % 2) for i in range(10, 20)])
     await log.append([record("b", b"new")])
     both = analytics.log(spark, archive, live=url)
-    assert in_order(both.collect()) == in_order(analytics.log(spark, url).collect())
+    assert in_order(both) == in_order(analytics.log(spark, url))
     for only in (analytics.Only(begin={("a", 0): 2, ("a", 1): 7}), analytics.Only(end={("a", 0): 2, ("a", 1): 7})):
         narrowed = analytics.log(spark, archive, live=url, **only)
-        assert in_order(narrowed.collect()) == in_order(analytics.log(spark, url, **only).collect())
+        assert in_order(narrowed) == in_order(analytics.log(spark, url, **only))
     archived(url, tmp_path / "archive")
     assert analytics.log(spark, archive).count() == both.count() == 21
     assert analytics.log(spark, archive, live=url).count() == 21

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,48 +9,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from analytics.audit import rules
+from analytics.audit import audit, rules
 from analytics.audit.application import Application
 from analytics.cli import run
-from eventlib.opening import open_log
-from services import shop
-from services.order.state import Order
-from tests.analytics.damages import DAMAGES, Damage, Damaged
-
-
-def orders_ended(path: Path, kind: str) -> list[str]:
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT DISTINCT CAST(key AS TEXT) FROM records WHERE type = ? ORDER BY 1", (kind,))
-        return [order for (order,) in rows]
-
-
-def declined(path: Path) -> list[str]:
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT CAST(key AS TEXT) FROM records WHERE type = 'PaymentFailed' ORDER BY 1")
-        return [order for (order,) in rows]
+from tests.analytics.damages import DAMAGES, Damage, copied, damage_all
+from tests.analytics.sources import archived
 
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory, shop_log: str) -> tuple[str, Mapping[str, str]]:
     """A log with each damage done to an order of its own, and which order that is."""
-    path = tmp_path_factory.mktemp("damaged") / "shop.db"
-    with sqlite3.connect(shop_log.removeprefix("sqlite:///")) as source, sqlite3.connect(path) as copy:
-        source.backup(copy)
-    return f"sqlite:///{path}", asyncio.run(damage_all(path))
-
-
-async def damage_all(path: Path) -> Mapping[str, str]:
-    completed, cancelled = orders_ended(path, "OrderCompleted"), declined(path)
-    chosen = dict[str, str]()
-    async with open_log(f"sqlite:///{path}", shop) as log:
-        await log.codec.prepare([("order.changelog", Order)])
-        with sqlite3.connect(path) as connection:
-            done = Damaged(connection, log)
-            for number, damage in enumerate(DAMAGES):
-                order = cancelled[number] if damage.cancelled else completed[-1 - number]
-                damage.do(done, order, completed[0])
-                chosen[damage.name] = order
-    return chosen
+    path = copied(shop_log, tmp_path_factory.mktemp("damaged"))
+    return f"sqlite:///{path}", asyncio.run(damage_all(path, DAMAGES))
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +59,13 @@ def test_no_other_order_is_named(damaged: tuple[str, Mapping[str, str]], found: 
     about = {(row["rule"], row["about"].split()[0]) for row in others}
     shelf_of_the_dropped_line = {("nothing_stays_set_aside", "sku"), ("shelves_hold_what_the_log_says", "sku")}
     assert about - shelf_of_the_dropped_line - {("sequence", "stock/shelf")} == {("said-count", "task")}
+
+
+def test_the_same_is_found_in_a_damaged_logs_archive(
+    spark: SparkSession, damaged: tuple[str, Mapping[str, str]], found: Mapping[str, list[Row]], tmp_path: Path
+) -> None:
+    rows = audit(spark, archived(damaged[0], tmp_path)).collect()
+    assert sorted(rows, key=str) == sorted((row for of_order in found.values() for row in of_order), key=str)
 
 
 def test_every_rule_says_what_it_is_for() -> None:

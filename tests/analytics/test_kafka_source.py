@@ -1,8 +1,6 @@
 """The log on a real broker is the same DataFrame as the one in a file."""
 
-import subprocess
 from datetime import UTC, timedelta
-from pathlib import Path
 from secrets import token_hex
 
 import pytest
@@ -18,9 +16,8 @@ from eventlib.log.kafka.options import parse_url
 from eventlib.log.port import Record
 from eventlib.topic import Topic
 from services.order.events import OrderPlaced
-from tests.saga.shop_runs import EVENTLIB
+from tests.analytics.sources import moved_to
 
-ROOT = Path(__file__).resolve().parents[2]
 RENUMBERED = "_schemas"  # `eventlib copy` leaves no gaps in it
 
 
@@ -28,9 +25,7 @@ RENUMBERED = "_schemas"  # `eventlib copy` leaves no gaps in it
 def moved(broker: Cluster, shop_log: str) -> str:
     """The same shop on Kafka."""
     url = f"{broker.url}/?prefix={token_hex(4)}."
-    command = [EVENTLIB, "copy", "--from", shop_log, "--to", url, "--source-stays"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
-    return url
+    return moved_to(url, shop_log)
 
 
 def contents(rows: list[Row]) -> list[tuple[object, ...]]:

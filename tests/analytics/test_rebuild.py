@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import analytics
-from analytics.rebuilding import TABLES, rebuild
+from analytics.rebuilding import TABLES, Rebuilt, rebuild
+from eventlib.broker import Cluster
 from eventlib.errors import LogUnavailable, WiringError
 from tests.analytics.independent import Story, read_all, tables_of, totals_of_file
-from tests.analytics.test_archive import archived
+from tests.analytics.sources import archived
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
 
@@ -44,16 +45,46 @@ def thirds(url: str, n: int) -> dict[tuple[str, int], int]:
     return {p: span.stop * (n * 3 + sum(map(ord, p[0])) % 3) // 12 for p, span in ends.items()}
 
 
-async def test_they_are_what_the_raw_log_says(spark: SparkSession, shop_log: str, tmp_path: Path) -> None:
-    done = rebuild(spark, shop_log, tmp_path)
-    story = await read_all(shop_log)
-    assert_same(tmp_path, story)
-    assert (done.full, done.undecodable) == (True, 0)
-    assert_as_submitted(tmp_path, Path(shop_log.removeprefix("sqlite:///")).with_name("demo-300-orders-7.ndjson"))
-    files = inodes(tmp_path)
-    again = rebuild(spark, shop_log, tmp_path)
+@pytest.mark.parametrize("source", ["shop_log", "broker_log", "archive"])
+async def test_they_are_what_the_raw_log_says_in_full_and_in_three_increments(
+    spark: SparkSession, source: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url: str = request.getfixturevalue(source)
+    story = await read_all(url)
+    done = in_full(spark, url, tmp_path / "full", story)
+    files = inodes(tmp_path / "full")
+    again = rebuild(spark, url, tmp_path / "full")
     assert (again.read, again.manifest) == ({}, done.manifest)
-    assert inodes(tmp_path) == files
+    assert inodes(tmp_path / "full") == files
+    in_three_increments(spark, url, tmp_path / "parts", story)
+
+
+def in_full(spark: SparkSession, url: str, out: Path, story: Story) -> Rebuilt:
+    done = rebuild(spark, url, out)
+    assert_same(out, story)
+    assert (done.full, done.undecodable) == (True, 0)
+    return done
+
+
+def in_three_increments(spark: SparkSession, url: str, out: Path, story: Story) -> None:
+    for n in (1, 2):
+        assert rebuild(spark, url, out, as_of=thirds(url, n)).full == (n == 1)
+    assert not rebuild(spark, url, out).full
+    assert_same(out, story)
+
+
+async def test_an_archive_goes_on_where_its_log_stopped_and_another_log_does_not(
+    spark: SparkSession, shop_log: str, archive: str, tmp_path: Path
+) -> None:
+    rebuild(spark, shop_log, tmp_path / "out", as_of=thirds(shop_log, 2))
+    assert not rebuild(spark, archive, tmp_path / "out").full
+    assert_same(tmp_path / "out", await read_all(shop_log))
+    assert_as_submitted(
+        tmp_path / "out", Path(shop_log.removeprefix("sqlite:///")).with_name("demo-300-orders-7.ndjson")
+    )
+    assert rebuild(spark, shop_log, tmp_path / "out").read == {}
+    with pytest.raises(WiringError, match="another log"):
+        rebuild(spark, "sqlite:///" + str(await other_log(tmp_path)), tmp_path / "out")
 
 
 def assert_as_submitted(place: Path, file: Path) -> None:
@@ -67,22 +98,6 @@ def assert_as_submitted(place: Path, file: Path) -> None:
 def inodes(place: Path) -> set[tuple[int, int]]:
     found = [path.stat() for path in place.rglob("*.parquet")]
     return {(each.st_ino, each.st_mtime_ns) for each in found}
-
-
-async def test_in_three_increments_they_are_the_same_also_from_the_archive(
-    spark: SparkSession, shop_log: str, tmp_path: Path
-) -> None:
-    archive = archived(shop_log, tmp_path / "archive")
-    out, story = tmp_path / "out", await read_all(shop_log)
-    for n, url in enumerate((shop_log, archive), 1):
-        cut = thirds(shop_log, n)
-        done = rebuild(spark, url, out, as_of=cut)
-        assert done.full == (n == 1)
-    done = rebuild(spark, archive, out)
-    assert not done.full
-    assert_same(out, story)
-    with pytest.raises(WiringError, match="another log"):
-        rebuild(spark, "sqlite:///" + str(await other_log(tmp_path)), out)
 
 
 async def other_log(directory: Path) -> Path:
@@ -110,19 +125,19 @@ def test_without_a_log_or_tables_it_says_so(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_ORDERS.exists(), reason="the real orders are not at hand")
-async def test_of_the_real_file_they_are_the_same_in_full_and_in_three_increments(
-    spark: SparkSession, tmp_path: Path
+async def test_of_the_real_file_they_are_the_same_from_every_source_in_full_and_in_three_increments(
+    spark: SparkSession, broker: Cluster, tmp_path: Path
 ) -> None:
-    shop = ShopLog(tmp_path)
-    shop.run_import(REAL_ORDERS, longest_s=1_800)
-    archive = archived(shop.url, tmp_path / "archive")
-    story = await read_all(shop.url)
-    for url in (shop.url, archive):
-        out = tmp_path / url[:6]
-        rebuild(spark, url, out)
-        assert_same(out, story)
-        assert_as_submitted(out, REAL_ORDERS)
-    for n in (1, 2):
-        rebuild(spark, shop.url, tmp_path / "parts", as_of=thirds(shop.url, n))
-    assert not rebuild(spark, shop.url, tmp_path / "parts").full
-    assert_same(tmp_path / "parts", story)
+    shop, on_kafka = ShopLog(tmp_path), ShopLog(tmp_path / "kafka", f"{broker.url}/?prefix=real.")
+    on_kafka.directory.mkdir()
+    for each in (shop, on_kafka):
+        each.run_import(REAL_ORDERS, longest_s=3_600)
+    for name, url in {
+        "file": shop.url,
+        "broker": on_kafka.url,
+        "archive": archived(shop.url, tmp_path / "archive"),
+    }.items():
+        story = await read_all(url)
+        in_full(spark, url, tmp_path / name, story)
+        assert_as_submitted(tmp_path / name, REAL_ORDERS)
+        in_three_increments(spark, url, tmp_path / f"{name} in parts", story)

@@ -2,29 +2,34 @@
 
 import json
 import re
-import subprocess
-import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from analytics.asking_tables import query
+from analytics.cli import run
 from analytics.rebuilding import rebuild
 from eventlib.errors import WiringError
 
-ROOT = Path(__file__).resolve().parents[2]
 
-
-def test_tables_and_events_are_asked_by_name(spark: SparkSession, shop_log: str, tmp_path: Path) -> None:
+def test_tables_and_events_are_asked_by_name(
+    spark: SparkSession,
+    shop_log: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     done = rebuild(spark, shop_log, tmp_path)
     text = "SELECT count(*), sum(o.total_cents - p.amount_cents) FROM orders o JOIN OrderPlaced p USING (order_id)"
     assert tuple(query(spark, text, tmp_path, shop_log).collect()[0]) == (done.manifest.rows["orders"], 0)
     with pytest.raises(WiringError, match="no_such_table"):
         query(spark, "SELECT * FROM no_such_table", tmp_path, shop_log)
-    command = [sys.executable, "-m", "analytics", "sql", "--out", str(tmp_path), "--json"]
     asked = "SELECT status, ended_at FROM orders WHERE ended_at IS NOT NULL LIMIT 1; SELECT nothing FROM orders"
-    said = subprocess.run(command, cwd=ROOT, input=asked, capture_output=True, timeout=120, text=True, check=True)
-    (row,) = map(json.loads, said.stdout.splitlines())
+    monkeypatch.setattr("sys.stdin", StringIO(asked))
+    assert run(["sql", "--out", str(tmp_path), "--json"]) == 0
+    said = capsys.readouterr()
+    (row,) = map(json.loads, said.out.splitlines())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["ended_at"])
-    assert "nothing" in said.stderr
+    assert "nothing" in said.err

@@ -22,7 +22,7 @@ from analytics.asking import spans
 from analytics.audit import audit
 from analytics.audit.application import Application
 from analytics.audit.decisions import decision_findings
-from analytics.rebuilding import rebuild
+from analytics.rebuilding import How, rebuild
 from analytics.rebuilding.facts import TOPICS
 
 _EVERY_S = 0.2
@@ -87,7 +87,7 @@ class Jobs:
     def rebuild(self) -> int:
         """Rebuild all tables from the beginning."""
         with tempfile.TemporaryDirectory() as place:
-            rebuild(self._spark, self._url, Path(place) / "tables", full=True)
+            rebuild(self._spark, self._url, Path(place) / "tables", how=How(full=True))
         return self._rebuilt
 
     def audit(self) -> int:

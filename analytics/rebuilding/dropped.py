@@ -1,0 +1,33 @@
+"""What a log does not have any more: without it, tables would be wrong, and nothing would say so."""
+
+from collections.abc import Mapping, Sequence
+
+from eventlib.log.archive_files import SCHEME, Lost, directory_of, read_manifest
+from eventlib.log.port import TopicPartition
+
+
+def dropped_of(
+    url: str,
+    there: Mapping[TopicPartition, range],
+    begin: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> list[Lost]:
+    """Return what is to be read and is not there any more; an archive says itself what its log had dropped before it."""
+    if url.startswith(SCHEME):
+        gone = [each for each in read_manifest(directory_of(url)).lost if (each.topic, each.partition) in there]
+    else:
+        gone = [Lost(topic=p[0], partition=p[1], first=begin[p], end=span.start) for p, span in there.items()]
+    asked = [(each, begin[each.topic, each.partition], ends[each.topic, each.partition]) for each in gone]
+    cut = [each.model_copy(update={"first": max(each.first, b), "end": min(each.end, e)}) for each, b, e in asked]
+    return [each for each in cut if each.first < each.end]
+
+
+def incomplete(url: str, dropped: Sequence[Lost]) -> str:
+    """Return what to tell a person about it, and what can be done."""
+    first = dropped[0]
+    more = f", and of {len(dropped) - 1} more partitions" if len(dropped) > 1 else ""
+    return (
+        f"{url} has dropped {first.topic}/{first.partition} from {first.first} to {first.end}{more}: tables of what is left "
+        "are not complete; rebuild from an archive that has it (--log archive:DIR), which the log then goes on from, or "
+        "take what is left with --incomplete"
+    )

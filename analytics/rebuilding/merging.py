@@ -1,0 +1,44 @@
+"""Merging the small files that many increments leave in a table: reading one large file costs less."""
+
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_TIMES = 8
+"""So many files of about one size are merged to one, so that a row is written again seldom: with the table's logarithm."""
+
+_SMALLEST_BYTES = 64_000
+_LARGE_BYTES = 64_000_000
+_GROUP_ROWS = 131_072
+
+
+def merge_small(directory: Path, name: str) -> None:
+    """Merge a table's small files, where there are many of one size; `name` begins the names of what is made."""
+    by_size = dict[int, list[Path]]()
+    for path in sorted(directory.glob("*.parquet")):
+        size = path.stat().st_size
+        if size < _LARGE_BYTES:
+            by_size.setdefault(int(log(max(size, _SMALLEST_BYTES) / _SMALLEST_BYTES, _TIMES)), []).append(path)
+    for about, files in by_size.items():
+        if len(files) >= _TIMES:
+            _write(files, directory / f"{name}-merged{about}.parquet")
+            for path in files:
+                path.unlink()
+
+
+def _write(files: Sequence[Path], target: Path) -> None:
+    with pq.ParquetWriter(target, pq.read_schema(files[0]), compression="snappy") as writer:
+        waiting, rows = list[pa.Table](), 0
+        for path in files:
+            with pq.ParquetFile(path) as opened:
+                for group in range(opened.num_row_groups):
+                    waiting.append(opened.read_row_group(group))
+                    rows += waiting[-1].num_rows
+                    if rows >= _GROUP_ROWS:
+                        writer.write_table(pa.concat_tables(waiting))
+                        waiting, rows = [], 0
+        if rows:
+            writer.write_table(pa.concat_tables(waiting))

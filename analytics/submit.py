@@ -1,0 +1,11 @@
+"""`python -m analytics`, as spark-submit starts it: `spark-submit [its options] submit.py rebuild --log URL --out DIR`."""
+
+import sys
+from pathlib import Path
+
+# Python looks first where this file is: there, our modules would be taken for others of the same names.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from analytics.cli import main  # noqa: E402  only now is it the right one
+
+main()
