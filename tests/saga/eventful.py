@@ -34,8 +34,9 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_ms = -2 * A_DAY_MS
-        for reader in ("runtime.loop", "eventlog", "inspection.unparking"):
+        for reader in ("runtime.loop", "inspection.unparking"):
             monkeypatch.setattr(f"eventlib.{reader}.now_ms", self)
+        monkeypatch.setattr("eventlib.eventlog.time_ns", lambda: self() * 1_000_000)
 
     def __call__(self) -> int:
         return times.now_ms() + self.ahead_ms
