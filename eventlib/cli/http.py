@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -68,10 +69,18 @@ class Listening:
             # As if it had heard the signal itself: streams listen for that, and would hold it up otherwise.
             server.handle_exit(signal.SIGTERM, None)
             await asyncio.gather(serving, return_exceptions=True)
+            _forget_the_signal()
 
     def close(self) -> None:
         """Give the port back."""
         self._socket.close()
+
+
+def _forget_the_signal() -> None:
+    """Let the streams of servers that are opened later go on: their library notes a signal for the whole process."""
+    streams = sys.modules.get("sse_starlette.sse")
+    if streams is not None:
+        streams.AppStatus.should_exit = False
 
 
 class _Server(uvicorn.Server):
