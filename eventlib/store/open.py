@@ -12,18 +12,30 @@ def open_stores(log_url: str, state_dir: str) -> Stores:
 
     Raises: WiringError when RocksDB is needed and not installed.
     """
-    scheme, _, path = log_url.partition("://")
-    if scheme == "sqlite":
-        from eventlib.store.sqlite import SqliteStores
-
-        return SqliteStores(f"{path.removeprefix('/')}.state")
-    if scheme == "memory":
+    scheme = log_url.partition("://")[0]
+    directory = store_directory(log_url, state_dir)
+    if directory is None:
         from eventlib.store.memory import MemoryStores
 
         return MemoryStores()
+    if scheme == "sqlite":
+        from eventlib.store.sqlite import SqliteStores
+
+        return SqliteStores(directory)
     try:
         from eventlib.store.rocksdb import RocksStores
     except ModuleNotFoundError as error:
         raise WiringError(f"a {scheme} log needs the package {error.name}: install eventlib-sagas[kafka]") from error
-    # One directory for each log, since a store that meets another log's is emptied.
-    return RocksStores(Path(state_dir) / re.sub(r"[^\w.-]+", "-", path).strip("-"))
+    return RocksStores(directory)
+
+
+def store_directory(log_url: str, state_dir: str) -> Path | None:
+    """Return where the stores for a log are; None for those in memory."""
+    scheme, _, path = log_url.partition("://")
+    match scheme:
+        case "sqlite":
+            return Path(f"{path.removeprefix('/')}.state")
+        case "memory":
+            return None
+        case _:  # one directory for each log, since a store that meets another log's is emptied
+            return Path(state_dir) / re.sub(r"[^\w.-]+", "-", path).strip("-")

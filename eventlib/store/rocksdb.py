@@ -21,8 +21,8 @@ from eventlib.times import now_ms
 
 # Four fifths, so that neither clocks nor a slow start bring a store near the moment when tombstones go.
 _LONGEST_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
-_NOTE = b"n"
-_KEY = b"k"
+NOTE_KEY = b"n"
+KEY_PREFIX = b"k"
 _AFTER_KEYS = b"l"
 _WRITE_BUFFER_BYTES = 2 << 20  # a process may hold hundreds of tasks; RocksDB's own 64 MB are meant for one database
 _OPEN_FILES = 64
@@ -66,13 +66,18 @@ class RocksStores(Stores):
 
 
 @dataclass
-class _Note:
+class Note:
     """What a database says of itself: its owner, its log, how far it is complete, and until when (ms)."""
 
     epoch: int
     log_id: str
     checkpoint: int
     flushed_at: int
+
+    @classmethod
+    def unpacked(cls, found: bytes) -> "Note":
+        """Read it as it is written."""
+        return cls(*json.loads(found))
 
     def packed(self) -> bytes:
         """Return it as it is written."""
@@ -101,9 +106,9 @@ class _Database:
             f"the state store {directory / str(partition)} and {_COPIES} copies beside it are all in use"
         )
 
-    def write(self, batch: Any, note: _Note) -> None:
+    def write(self, batch: Any, note: Note) -> None:
         """Write a batch, and the note with it."""
-        batch[_NOTE] = note.packed()
+        batch[NOTE_KEY] = note.packed()
         try:
             self._db.write(batch)
         except Exception as error:
@@ -113,14 +118,14 @@ class _Database:
     def get(self, key: str) -> bytes | None:
         """Return a key's bytes."""
         try:
-            value = self._db.get(_KEY + key.encode())
+            value = self._db.get(KEY_PREFIX + key.encode())
         except Exception as error:
             raise self._explained(error) from error
         return None if value is None else bytes(value)
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield what stands under a prefix, as of now."""
-        start = _KEY + prefix.encode()
+        start = KEY_PREFIX + prefix.encode()
         try:
             found: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=start)  # type: ignore[assignment]  # raw mode
             for key, value in found:
@@ -141,9 +146,9 @@ class _Database:
         if not self.users:
             self.close()
 
-    def _read_note(self) -> _Note | None:
-        found = self._db.get(_NOTE)
-        return None if found is None else _Note(*json.loads(found))
+    def _read_note(self) -> Note | None:
+        found = self._db.get(NOTE_KEY)
+        return None if found is None else Note.unpacked(found)
 
     def _explained(self, error: Exception) -> EventlibError:
         if isinstance(error, DbClosedError):
@@ -193,9 +198,9 @@ class _RocksStore(Store):
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
-                batch.delete(_KEY + key.encode())
+                batch.delete(KEY_PREFIX + key.encode())
             else:
-                batch.put(_KEY + key.encode(), value)
+                batch.put(KEY_PREFIX + key.encode(), value)
         self._write(batch, checkpoint)
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
@@ -220,11 +225,11 @@ class _RocksStore(Store):
 
     def _begin_anew(self) -> None:
         batch = WriteBatch(raw_mode=True)
-        batch.delete_range(_KEY, _AFTER_KEYS)
+        batch.delete_range(KEY_PREFIX, _AFTER_KEYS)
         self._write(batch, 0)
 
     def _write(self, batch: WriteBatch, checkpoint: int) -> None:
-        self._database.write(batch, _Note(self._epoch, self._log_id, checkpoint, now_ms()))
+        self._database.write(batch, Note(self._epoch, self._log_id, checkpoint, now_ms()))
         self._checkpoint = checkpoint
 
     def _refuse_zombie(self) -> None:
