@@ -36,7 +36,7 @@ JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON
 
 @app.callback()
 def analytics() -> None:
-    """Replay the whole log: archive it, rebuild tables from it, prove it right, and report on it."""
+    """Replay the whole log: archive it, rebuild tables, prove it right, report on it, and compare with it what is live."""
 
 
 def log_url(given: str | None) -> str:
@@ -194,6 +194,43 @@ def print_connectors() -> None:
     from eventlib.broker.java import find_java
 
     print(",".join(map(str, connectors(find_java(), fetch=True))))
+
+
+@app.command("reconcile", cls=Command)
+def reconcile_states(
+    log: LogOption = None,
+    api: Annotated[
+        str | None,
+        typer.Option("--api", metavar="URL", help="A running order API, asked for all orders.", show_default=False),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="The simulated gateway's ledger, such as shop.db.outside.db.",
+            show_default=False,
+        ),
+    ] = None,
+    choreography: Annotated[
+        str | None,
+        typer.Option("--app", metavar="MODULE:NAME", help="Whose log it is.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare what stores, changelogs and the API have with what the log says, key by key; 1 if something differs."""
+    from analytics.audit.application import Application
+    from analytics.commands.reconcile import reconcile_command
+    from analytics.reconciling import Wanted
+
+    url, wanted = log_url(log), Wanted(api, ledger, Application(choreography))
+    with job_span("analytics reconcile", {"eventlib.log": url}) as told:
+        differs = reconcile_command(url, wanted, as_json=as_json)
+        told["eventlib.errors"] = int(differs)
+    if differs:
+        raise typer.Exit(1)
 
 
 def main() -> None:

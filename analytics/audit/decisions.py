@@ -8,14 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
-from pyspark.sql import types as t
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
-from analytics.audit.rows import RECORD, findings, record_columns, records_of
-from analytics.log import log
+from analytics.audit.rows import findings, records_of
 from eventlib.decider import FORGET
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
@@ -44,11 +41,6 @@ BROKEN = Rule("not-whole", "error", "A task's journal and inputs are whole, so t
 
 DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 
-_ROUTED = t.StructType([
-    *RECORD.fields,
-    t.StructField("task", t.IntegerType()),
-    t.StructField("role", t.IntegerType()),
-])  # fmt: skip
 _MOST = 10_000
 _GRACE_MS = 60_000
 _OBJECTS = 500_000
@@ -59,12 +51,7 @@ _TIME, _TASK, _PLACE = itemgetter(1), itemgetter(2), itemgetter(0)  # of a recor
 def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
     """Return which decisions on a log are not those of today's code."""
     routes = Routes(application.choreography)
-    said = routes.of_records(log(spark, url, topics=routes.topics).select(*record_columns()))
-    done = routes.of_journals(log(spark, url, topics=routes.journals).select(*record_columns()))
-    by_task = said.unionAll(done.select(*_ROUTED.names)).repartition(routes.tasks, "task")
-    in_order = by_task.sortWithinPartitions(
-        "task", "at_ms", f.col("role") == JOURNAL
-    )  # numbers, which Spark sorts fast
+    in_order = routes.in_order(routes.past(spark, url))
     return in_order.mapInArrow(partial(_decided, application=application, url=url), FINDING)
 
 

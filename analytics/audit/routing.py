@@ -4,10 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from operator import or_
+from typing import TypeVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql import types as t
 
+from analytics.audit.rows import RECORD, record_columns
+from analytics.log import log
 from eventlib.choreography import Choreography
 from eventlib.event import contract_of
 from eventlib.service import Service
@@ -15,6 +19,15 @@ from eventlib.topic import Topic
 
 HEARD, SAID, JOURNAL = 1, 2, 4
 """A record's roles for a task, as bits."""
+
+ROUTED = t.StructType([
+    *RECORD.fields,
+    t.StructField("task", t.IntegerType()),
+    t.StructField("role", t.IntegerType()),
+])  # fmt: skip
+"""A record for a task."""
+
+Number = TypeVar("Number", int, Column)
 
 _MOST_PARTITIONS = 1 << 16
 _SAYING, _TYPE = "_saying", "_type"
@@ -42,6 +55,22 @@ class Routes:
         index, partition = divmod(number, _MOST_PARTITIONS)
         return self.services[index], partition
 
+    def number(self, service: Service, partition: Number) -> Number:
+        """Return a task's number, by its service and partition."""
+        return partition + self.services.index(service) * _MOST_PARTITIONS
+
+    def past(self, spark: SparkSession, url: str) -> DataFrame:
+        """Return all that tasks heard, said and did, as rows of `ROUTED`."""
+        said = self.of_records(log(spark, url, topics=self.topics).select(*record_columns()))
+        done = self.of_journals(log(spark, url, topics=self.journals).select(*record_columns()))
+        return said.unionAll(done.select(*ROUTED.names))
+
+    def in_order(self, routed: DataFrame) -> DataFrame:
+        """Return rows of `ROUTED` task by task in the order of time: at one time, what was done after what was said."""
+        last = f.greatest("role", f.lit(HEARD | SAID))
+        by_task = routed.repartition(self.tasks, "task")
+        return by_task.sortWithinPartitions("task", "at_ms", last)  # numbers, which Spark sorts fast
+
     @property
     def topics(self) -> list[str]:
         """The topics of all that tasks hear and say."""
@@ -54,8 +83,8 @@ class Routes:
 
     def of_journals(self, journals: DataFrame) -> DataFrame:
         """Return a number and a role, `task` and `role`, beside each record of the journals."""
-        tasks = {service.journal.name: self._task(service, f.col("partition")) for service in self.services}
-        return journals.withColumns({"task": _by("topic", tasks), "role": f.lit(JOURNAL)})
+        tasks = {service.journal.name: self.number(service, f.col("partition")) for service in self.services}
+        return journals.withColumns({"task": by_value("topic", tasks), "role": f.lit(JOURNAL)})
 
     def of_records(self, records: DataFrame) -> DataFrame:
         """Return each record once for each task that may take it or has said it, with `task` and `role`."""
@@ -64,12 +93,12 @@ class Routes:
         }
         topics = {source: service.inputs[0] for source, service in said_by.items()}
         home = f.udf(partial(_home, topics), "int", useArrow=True)
-        saying = {source: self._task(service, f.col(_SAYING)) for source, service in said_by.items()}
+        saying = {source: self.number(service, f.col(_SAYING)) for source, service in said_by.items()}
         foreign = {c.topic.name: f.lit(c.type) for c in map(contract_of, self.choreography.events) if c.foreign}
         known = records.withColumns({
             _SAYING: home("source", "subject"),
-            _TYPE: f.coalesce(_by("topic", foreign), f.col("type")),
-        }).withColumn(_SAYING, _by("source", saying))  # fmt: skip
+            _TYPE: f.coalesce(by_value("topic", foreign), f.col("type")),
+        }).withColumn(_SAYING, by_value("source", saying))  # fmt: skip
         routes = self._roles(())
         for hearers, types in self._hearers().items():
             routes = f.when(f.col(_TYPE).isin(*types), self._roles(hearers)).otherwise(routes)
@@ -89,7 +118,7 @@ class Routes:
     def _roles(self, hearers: Sequence[Service]) -> Column:
         """Return the tasks of a record that these services handle, each with its roles."""
         saying = f.col(_SAYING)
-        hearing = [self._task(service, f.col("partition")) for service in hearers]
+        hearing = [self.number(service, f.col("partition")) for service in hearers]
         heard = [_route(task, f.when(task == saying, HEARD | SAID).otherwise(HEARD)) for task in hearing]
         is_heard_at_home = reduce(or_, (task == saying for task in hearing), f.lit(False))
         elsewhere = f.array(*heard, _route(saying, f.lit(SAID)))
@@ -98,16 +127,12 @@ class Routes:
             f.array(*heard) if heard else nowhere
         )
 
-    def _task(self, service: Service, partition: Column) -> Column:
-        """Return the number of a service's task."""
-        return partition + self.services.index(service) * _MOST_PARTITIONS
-
 
 def _route(task: Column, role: Column) -> Column:
     return f.struct(task.alias("task"), role.alias("role"))
 
 
-def _by(column: str, values: Mapping[str, Column]) -> Column:
+def by_value(column: str, values: Mapping[str, Column]) -> Column:
     """Return the value for what a column has; NULL when there is none."""
     found: Column = f.lit(None)
     for name, value in values.items():

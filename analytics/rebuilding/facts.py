@@ -43,10 +43,13 @@ _ID = "schema id"
 def facts(spark: SparkSession, url: str, **only: Unpack[Only]) -> DataFrame:
     """Return one row for each record of `EVENTS`: `META`, and the fields of any of them, NULL where it has none such.
 
+    Of `topics`, if any are named, else of `TOPICS`.
     A record that cannot be decoded, which the services have parked, has NULL in `order_id` and `sku`.
     """
     texts = schemas(url)
-    return reduce(DataFrame.unionAll, [_of_topic(spark, url, topic, texts, only) for topic in TOPICS])
+    return reduce(
+        DataFrame.unionAll, [_of_topic(spark, url, topic, texts, only) for topic in only.get("topics") or TOPICS]
+    )
 
 
 def _of_topic(spark: SparkSession, url: str, topic: str, texts: Mapping[int, str], only: Only) -> DataFrame:

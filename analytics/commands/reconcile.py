@@ -1,0 +1,59 @@
+"""`python -m analytics reconcile`."""
+
+from collections.abc import Sequence
+
+from analytics.asking import refuse_missing, spans
+from analytics.commands.showing import bars, ranges_json
+from analytics.reconciling import Difference, Reconciled, Wanted, reconcile
+from analytics.session import session
+from eventlib.cli import output
+
+_MOST_SHOWN = 50
+_LONGEST = 60
+
+
+def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
+    """Reconcile the live state with a log, tell what was compared, and return whether something differs."""
+    refuse_missing(url)
+    with bars(shown=not as_json) as shown:
+        task = shown.add_task("starting Spark", total=None)
+        spark = session("reconcile")
+        read = spans(url)
+        done = reconcile(spark, url, wanted, lambda what: shown.update(task, description=f"comparing {what}"))
+    if as_json:
+        summary = {"log": url, "read": ranges_json(read), "seconds": round(done.seconds, 3)}
+        compared = [each._asdict() for each in done.compared]
+        differences = [each._asdict() for each in done.differences]
+        output.print_json([{**summary, "compared": compared, "differences": differences}])
+    else:
+        _print(url, done)
+    return bool(done.differences)
+
+
+def _print(url: str, done: Reconciled) -> None:
+    counts = ["keys", "equal", "differing", "only on the log", "only live"]
+    shown = output.table("live in", "of", *counts, right=counts, whole=["live in", "of"])
+    for each in done.compared:
+        shown.add_row(each.where, each.about, *(f"{number:,}" for number in each[2:]))
+    output.terminal().print(shown)
+    if done.differences:
+        _print_differences(done.differences)
+    keys = sum(each.keys for each in done.compared)
+    result = output.counted(len(done.differences), "difference") if done.differences else "no difference"
+    print(f"\nCompared {output.counted(keys, 'key')} with {url} in {done.seconds:.1f} s: {result}.")
+
+
+def _print_differences(differences: Sequence[Difference]) -> None:
+    shown = output.table("live in", "of", "key", "field", "live", "log", "at", whole=["live in", "of", "key"])
+    for each in differences[:_MOST_SHOWN]:
+        shown.add_row(*map(_text, each[:3]), each.field, *map(_text, each[4:]))
+    output.terminal().print(shown)
+    if len(differences) > _MOST_SHOWN:
+        print(f"… and {len(differences) - _MOST_SHOWN:,} more: --json has them all")
+
+
+def _text(value: str | None) -> str:
+    if value is None:
+        return "-"
+    text = output.printable(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

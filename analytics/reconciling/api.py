@@ -1,0 +1,160 @@
+"""The order API against the tables: each order as it is, and as the log had it at the position that the API says.
+
+The list is compared with the tables as of the log's end. What differs there may only have moved meanwhile; it is asked
+for again, one by one, not before the API is as far as the log, and compared with the log at the answer's own position.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from analytics.audit.application import Application, Run
+from analytics.reconciling.difference import Compared, Difference, compared_of
+from analytics.reconciling.expected import Cut, Row, expected_orders
+from analytics.reconciling.orders_api import FIELDS, OrdersApi
+from eventlib.event import contract_of
+from eventlib.eventlog import EventLog
+from eventlib.inspection.state import partition_of
+from eventlib.log.port import key_text
+from eventlib.runtime.records import POSITION_KEY, Positions
+from eventlib.service import Service
+from services.order import service as order_service
+from services.order.events import OrderSubmitted
+
+WHERE, TABLE = "HTTP API", "orders"
+_REQUESTS = contract_of(OrderSubmitted).topic.name
+_ROUNDS = 4
+_THE_END = "the end of the log"
+_CHUNK = 1_000
+_FURTHEST = 20_000
+"""How far back an order's position is looked for: beyond, its changelog has been compacted."""
+
+
+def api_findings(
+    spark: SparkSession,
+    source: tuple[str, Application],
+    api: OrdersApi,
+    live: Mapping[str, Row],
+    logged: Mapping[str, Row],
+) -> tuple[Compared, list[Difference]]:
+    """Return what differs between the orders of an API and a log (its URL, and whose it is).
+
+    `live` is what the API had listed, before the log was asked what is `logged`. Raises: LogUnavailable, ContractError.
+    """
+    keys = live.keys() | logged.keys()
+    found = {name: _differ(name, live.get(name), logged.get(name), _THE_END) for name in keys}
+    found = {name: differences for name, differences in found.items() if differences}
+    url, application = source
+    with application.running(url) as (opened, run):
+        positions = _Positions(opened, run)
+        suspects = set(found)
+        for _ in range(_ROUNDS):
+            if not suspects:
+                break
+            again = _again(spark, url, api, positions, suspects)
+            found = {name: each for name, each in found.items() if name not in suspects} | again.differ
+            suspects = again.unsettled
+    differences = [each for name in sorted(found) for each in found[name]]
+    return compared_of(WHERE, TABLE, len(keys) - len(found), differences), differences
+
+
+class _Asked(NamedTuple):
+    """What differs of orders that were asked for again; `unsettled` are those of them that go on meanwhile."""
+
+    differ: dict[str, list[Difference]]
+    unsettled: set[str]
+
+
+def _again(spark: SparkSession, url: str, api: OrdersApi, positions: "_Positions", suspects: Collection[str]) -> _Asked:
+    """Ask for orders again, and compare them with the log at the positions of the answers."""
+    least = positions.now(suspects)
+    asked = {name: api.order(name, least.get(positions.home(name))) for name in sorted(suspects)}
+    cuts = {name: positions.cut(position) for name, (_, position) in asked.items()}
+    known = expected_orders(spark, url, cuts)
+    differ = {
+        name: _differ(name, row, known.get(name), position or _THE_END) for name, (row, position) in asked.items()
+    }
+    differ = {name: each for name, each in differ.items() if each}
+    is_final = {name: _has_ended(asked[name][0]) and _has_ended(known.get(name)) for name in differ}
+    return _Asked(differ, {name for name in differ if not is_final[name]})
+
+
+def _has_ended(row: Row | None) -> bool:
+    """Tell whether an order goes on no more; one that is not known does not."""
+    return row is None or row["ended_at"] is not None
+
+
+def _differ(name: str, live: Row | None, logged: Row | None, position: str) -> list[Difference]:
+    if live is None or logged is None:
+        if live is logged:
+            return []
+        sides = (_shown(live), _shown(logged))
+        return [Difference(WHERE, TABLE, name, "", *sides, position)]
+    return [
+        Difference(WHERE, TABLE, name, field, _text(live[field]), _text(logged[field]), position)
+        for field in FIELDS
+        if _seen(field, live) != _seen(field, logged)
+    ]
+
+
+def _seen(field: str, row: Row) -> object:
+    """Return what is compared: while an order is open, only whether there is a reason against it.
+
+    Which of several was the first one depends on the order in which they were heard, and is said in the end.
+    """
+    value = row[field]
+    return value is not None if field == "reason" and row["ended_at"] is None else value
+
+
+def _shown(row: Row | None) -> str | None:
+    return None if row is None else f"{row['status']}, {row['amount_cents']} {row['currency']}"
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+class _Positions:
+    """What the API's positions mean: how far order had come in a task."""
+
+    def __init__(self, opened: EventLog, run: Run) -> None:
+        self._opened, self._run = opened, run
+        self._service: Service = opened.choreography.service(order_service.name)
+        self._cuts: dict[tuple[int, int], Cut | None] = {}
+
+    def home(self, order_id: str) -> int:
+        """Return the task of an order."""
+        return partition_of(self._service, order_id)
+
+    def now(self, orders: Collection[str]) -> dict[int, str]:
+        """Return, for the tasks of these orders, the position that is the end of their changelogs now."""
+        found = dict[int, str]()
+        for partition in {self.home(name) for name in orders}:
+            end = self._run(self._opened.port.end(self._service.changelog.name, partition))
+            cut = self._cut_at(partition, end)
+            if cut is not None and (handled := cut.next.get(_REQUESTS, 0)):
+                found[partition] = f"{partition}-{handled - 1}-{end}"
+        return found
+
+    def cut(self, position: str) -> Cut | None:
+        """Return how far order had come at a position `partition-request-changelog`; None when that is not known."""
+        parts = [int(part) for part in position.split("-")] if position else []
+        return self._cut_at(parts[0], parts[2]) if len(parts) == 3 else None  # noqa: PLR2004  as the API says it
+
+    def _cut_at(self, partition: int, end: int) -> Cut | None:
+        if (partition, end) not in self._cuts:
+            self._cuts[partition, end] = self._run(self._look_for(partition, end))
+        return self._cuts[partition, end]
+
+    async def _look_for(self, partition: int, end: int) -> Cut | None:
+        """Look backwards from an offset of the changelog for what the task has said of its position."""
+        topic, high, least = self._service.changelog.name, end, max(0, end - _FURTHEST)
+        while high > least:
+            low = max(least, high - _CHUNK)
+            for record in reversed(await self._opened.port.read(topic, partition, low, high - low)):
+                if record.offset < high and key_text(record) == POSITION_KEY:
+                    positions = self._opened.codec.decode(Positions, record.value or b"")
+                    return Cut(positions.next, positions.at_ms)
+            high = low
+        return None

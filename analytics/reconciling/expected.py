@@ -1,0 +1,79 @@
+"""What the log says of orders and their money: as of its end, or for each order as far as order had come with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from analytics.rebuilding.facts import facts
+from analytics.rebuilding.kept import by_order, is_one
+from analytics.rebuilding.tables import dispatches, orders, payments
+from eventlib.event import contract_of
+from services.order.events import OrderPlaced
+
+ORDERS = contract_of(OrderPlaced).topic.name
+HEARD = ("stock", "payments", "dispatches")
+"""The topics from which order hears of its orders."""
+
+Row = Mapping[str, object]
+"""Fields by name: texts, numbers, times in UTC."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How far order had come with its task: the next offset of each input, and the time of its last transaction (ms)."""
+
+    next: Mapping[str, int]
+    at_ms: int
+
+
+def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None] | None = None) -> dict[str, Row]:
+    """Return what the tables `orders`, `payments`, `dispatches` and `order_lines` say of each order.
+
+    As of the log's end; with `cuts`, only of these orders, and where there is one as of what order had handled by then.
+    """
+    found = facts(spark, url, topics=(ORDERS, *HEARD))  # most of the log is about lines
+    if cuts is not None:
+        found = _as_of(spark, found, cuts)
+    kept = by_order(found, None)
+    lines = found.filter(is_one(OrderPlaced)).groupBy("order_id").agg(f.max(f.size("lines")).alias("line_count"))
+    money = payments(kept).select("order_id", "taken_cents", "refunded_cents")
+    parcels = dispatches(kept).select("order_id", "tracking")
+    whole = orders(kept).join(money, "order_id", "left").join(parcels, "order_id", "left")
+    fields = {
+        "amount_cents": f.col("total_cents"),
+        "taken_cents": f.coalesce("taken_cents", f.lit(0)),
+        "refunded_cents": f.coalesce("refunded_cents", f.lit(0)),
+        "placed_at": f.unix_micros("placed_at"),  # collected times would be the machine's own
+        "ended_at": f.unix_micros("ended_at"),
+    }
+    plain = ("status", "reason", "customer_id", "country", "currency", "tracking", "line_count")
+    rows = whole.join(lines, "order_id", "left").select(
+        "order_id", *plain, *(column.alias(name) for name, column in fields.items())
+    )
+    return {row["order_id"]: _row(row.asDict()) for row in rows.toLocalIterator()}
+
+
+def _row(columns: dict[str, object]) -> Row:
+    del columns["order_id"]
+    times = {name: columns[name] for name in ("placed_at", "ended_at")}
+    return columns | {name: None if at is None else _EPOCH + timedelta(microseconds=at) for name, at in times.items()}  # type: ignore[arg-type]  # microseconds
+
+
+_NO_END = (1 << 63) - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _as_of(spark: SparkSession, found: DataFrame, cuts: Mapping[str, Cut | None]) -> DataFrame:
+    rows = [
+        (name, *((_NO_END,) * (1 + len(HEARD)) if cut is None else (cut.at_ms, *(cut.next.get(t, 0) for t in HEARD))))
+        for name, cut in cuts.items()
+    ]
+    schema = f"order_id string, at_ms bigint, {', '.join(f'`{topic}` bigint' for topic in HEARD)}"
+    within = (f.col("topic") == ORDERS) & (f.unix_millis("recorded_at") <= f.col("at_ms"))
+    for topic in HEARD:
+        within |= (f.col("topic") == topic) & (f.col("offset") < f.col(topic))
+    bounds = f.broadcast(spark.createDataFrame(rows, schema))
+    return found.join(bounds, "order_id").filter(within).drop("at_ms", *HEARD)

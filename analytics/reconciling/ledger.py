@@ -1,0 +1,70 @@
+"""The simulated gateway's ledger against the table `payments`: every order that has ended, whose money moves no more."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from analytics.reconciling.difference import Compared, Difference, compared_of
+from analytics.reconciling.expected import Row
+from eventlib.errors import LogUnavailable
+
+WHERE, TABLE = "gateway", "payments"
+_BOOKS = """
+SELECT c.order_id, sum(c.outcome = 'taken'), sum(iif(c.outcome = 'taken', c.amount_cents, 0)),
+    sum(ifnull((SELECT sum(v.returned_cents) FROM voids v WHERE v.charge_key = c.key), 0)
+      + ifnull((SELECT sum(r.amount_cents) FROM refunds r WHERE r.charge_key = c.key), 0))
+FROM charges c GROUP BY c.order_id
+"""
+
+
+class Account(NamedTuple):
+    """What the gateway has of an order: how often it was charged, what was taken and returned, in minor units."""
+
+    charges: int
+    taken_cents: int
+    refunded_cents: int
+
+
+_NOTHING = Account(0, 0, 0)
+
+
+def ledger_findings(
+    path: Path, before: Mapping[str, Account], logged: Mapping[str, Row]
+) -> tuple[Compared, list[Difference]]:
+    """Return what differs between a ledger and what is `logged`; `before` is what it had before the log was asked.
+
+    Raises: LogUnavailable.
+    """
+    books = accounts(path)
+    position = "the orders' ends"
+    differences, alike = list[Difference](), 0
+    for name, row in sorted(logged.items()):
+        if row["ended_at"] is None:
+            continue
+        has = books.get(name, _NOTHING)
+        charges = int(bool(row["taken_cents"]))
+        said = Account(charges, int(str(row["taken_cents"])), int(str(row["refunded_cents"])))
+        found = [
+            Difference(WHERE, TABLE, name, field, str(live), str(log), position)
+            for field, live, log in zip(Account._fields, has, said, strict=True)
+            if live != log
+        ]
+        alike += not found
+        differences += found
+    strange = [name for name, has in before.items() if has.taken_cents and name not in logged]
+    differences += [
+        Difference(WHERE, TABLE, name, "", f"took {before[name].taken_cents}", None, position) for name in strange
+    ]
+    return compared_of(WHERE, TABLE, alike, differences), differences
+
+
+def accounts(path: Path) -> dict[str, Account]:
+    """Return what a ledger has of each order. Raises: LogUnavailable when it cannot be read."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as books:
+            return {order: Account(*rest) for order, *rest in books.execute(_BOOKS)}
+    except sqlite3.Error as error:
+        raise LogUnavailable(f"the ledger {path} cannot be read: {error}") from error

@@ -1,0 +1,227 @@
+"""Live states against the folded log: each task's past folded up to where its store, or its changelog, is complete."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import chain, groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pydantic_core import to_json
+from pyspark.sql import DataFrame, SparkSession
+
+from analytics.audit.application import Application
+from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
+from analytics.audit.rows import batches_of, records_of
+from analytics.reconciling.difference import FOUND, Difference, compared_of, rows_of
+from analytics.reconciling.live import LIVE, STORE, take_down
+from eventlib.decider import Decider
+from eventlib.errors import EventlibError
+from eventlib.eventlog import EventLog
+from eventlib.log.port import Record, key_text
+from eventlib.replay.again import Again
+from eventlib.replay.fed import FedWindow
+from eventlib.replay.judging import Asked, Describer
+from eventlib.replay.kept import IN_MEMORY, KeptEntries, Spill
+from eventlib.replay.report import Tally
+from eventlib.replay.setting import Setting
+from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.entry import Entry, entry_of
+from eventlib.runtime.records import DUE, STATE, JournalEntry, due_key, state_name
+from eventlib.service import Service
+from eventlib.times import from_ms
+
+_OBJECTS = 500_000
+_NOTHING_IS_JUDGED = Asked(since_ms=1 << 62)
+_TIME, _TASK = itemgetter(1), itemgetter(2)
+_MOST = 10_000
+"""How many differences of one decider in one task are told; all are counted."""
+
+
+def state_findings(
+    spark: SparkSession, url: str, application: Application, place: Path
+) -> tuple[DataFrame, list[Difference]]:
+    """Return what differs between live states and the log, as rows of `FOUND`; and stores that cannot be compared.
+
+    `place` is a directory for what is taken down of the live states.
+    """
+    live, lost = take_down(spark, url, application, place)
+    routes = Routes(application.choreography)
+    in_order = routes.in_order(routes.past(spark, url).unionAll(live))
+    return in_order.mapInArrow(partial(_compared, application=application, url=url), FOUND), lost
+
+
+def _compared(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
+    """Yield what was compared and what differs, task by task."""
+    rows = records_of(batches)
+    first = next(rows, None)
+    if first is None:
+        return  # nothing falls to this share: no log is opened for it
+    collect_garbage_seldom(growth=_OBJECTS)
+    routes = Routes(application.choreography)
+    with application.running(url) as (opened, run):
+        for number, of_task in groupby(chain([first], rows), key=_TASK):
+            task = _Task(opened, routes.task(number))
+            yield from batches_of(run(task.compared(of_task)), FOUND)
+
+
+@dataclass
+class _Source:
+    """What one store, or changelog, holds of a task: its entries by decider and key, and its index of deadlines."""
+
+    where: str
+    until: str
+    states: dict[tuple[str, str], Record] = field(default_factory=dict)
+    due: set[str] = field(default_factory=set)
+    best: dict[str, tuple[int, list[Difference]]] | None = None
+
+
+class _Task:
+    """One task's past, from its rows in the order of time, and what is live of it among them."""
+
+    def __init__(self, opened: EventLog, task: tuple[Service, int]) -> None:
+        self._opened = opened
+        self._service, self._partition = task
+        self._window = FedWindow(opened, *task)
+        self._sources = list[_Source]()
+        self._done = f"{self._service.journal.name}/{self._partition}:0"
+
+    async def compared(self, rows: Iterable[tuple[Any, ...]]) -> list[tuple[object, ...]]:
+        """Fold the past, stop where something live is as of, and compare; a past that is not whole is a difference."""
+        spill = Spill()
+        try:
+            entries = {
+                d.name: KeptEntries(d, spill, IN_MEMORY // len(self._service.deciders)) for d in self._service.deciders
+            }
+            describer = Describer(self._opened.choreography)
+            setting = Setting(self._opened, self._window, entries, Tally(0), _NOTHING_IS_JUDGED, describer, "")
+            await spill.prepare([*self._service.deciders])
+            again = Again(self._service, self._partition, setting)
+            for at_ms, moment in groupby(rows, key=_TIME):
+                await self._moment(again, entries, at_ms, moment)
+        except EventlibError as error:
+            place = f"{self._service.name}/{self._partition}"
+            return [(*Difference("log", place, "past", "", None, str(error), self._done), *[None] * 5)]
+        finally:
+            spill.close()
+        return [row for source in self._sources for row in _told(source)]
+
+    async def _moment(
+        self, again: Again, entries: Mapping[str, KeptEntries], at_ms: int, moment: Iterable[tuple[Any, ...]]
+    ) -> None:
+        done, live = list[JournalEntry](), list[Record]()
+        for record, _, _, role in sorted(moment, key=_place):
+            if role == JOURNAL:
+                self._done = f"{record.topic}/{record.partition}:{record.offset}"
+                done.append(self._opened.codec.decode(JournalEntry, record.value or b""))
+            elif role == LIVE:
+                live.append(record)
+            else:
+                await self._window.give(record, heard=bool(role & HEARD), said=bool(role & SAID))
+        # Where a task has made several transactions in one millisecond, what is live is as of one of them.
+        sources = _sources_of(live)
+        for entry in done:
+            await again.go_on(entry)
+            for source in sources:
+                self._compare(source, entries)
+        for source in [] if done else sources:
+            self._compare(source, entries)
+        self._window.unclaimed(self._service.name, at_ms)  # what follows from nothing is the audit's to tell
+        self._sources += sources
+
+    def _compare(self, source: _Source, entries: Mapping[str, KeptEntries]) -> None:
+        found = {d.name: self._differences(source, d, entries[d.name]) for d in self._service.deciders}
+        if source.best is None or _number(found) < _number(source.best):
+            source.best = found
+
+    def _differences(self, source: _Source, decider: Decider[Any], folded: KeptEntries) -> tuple[int, list[Difference]]:
+        """Return how many keys of a decider are alike, and what differs."""
+        alike, found, seen = 0, list[Difference](), set[str]()
+        for key, entry in folded.all():
+            if entry.state is None:
+                continue
+            seen.add(key)
+            differing = self._of_key(source, decider, key, entry)
+            alike += not differing
+            found += differing
+        for (name, key), record in source.states.items():
+            if name == decider.name and key not in seen and record.value:
+                text = _text(self._entry(decider, record))
+                found.append(Difference(source.where, name, key, "", text, None, source.until))
+        return alike, found
+
+    def _of_key(self, source: _Source, decider: Decider[Any], key: str, entry: Entry) -> list[Difference]:
+        record = source.states.get((decider.name, key))
+        if record is None or not record.value:
+            return [Difference(source.where, decider.name, key, "", None, _text(entry), source.until)]
+        live = self._entry(decider, record)
+        pairs: Mapping[str, tuple[Any, Any]]
+        if isinstance(live, str):
+            pairs = {"(bytes)": (live, to_json(entry.state).decode())}
+        else:
+            logged = {each.name: getattr(entry.state, each.name) for each in fields(entry.state)}
+            pairs = {name: (getattr(live.state, name), value) for name, value in logged.items()}
+            pairs |= {"changed_by": (live.changed_by, entry.changed_by), **_deadlines(source, decider, key, live)}
+        return [
+            Difference(source.where, decider.name, key, name, _value(mine), _value(its), source.until)
+            for name, (mine, its) in pairs.items()
+            if mine != its
+        ]
+
+    def _entry(self, decider: Decider[Any], record: Record) -> Entry | str:
+        try:
+            return entry_of(record, decider, self._opened.codec)
+        except EventlibError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001  whatever a damaged value does to its reader, it is a difference
+            return f"{type(error).__name__}: {error}"
+
+
+def _place(row: tuple[Any, ...]) -> tuple[str, int, int]:
+    record: Record = row[0]
+    return record.topic, record.partition, record.offset
+
+
+def _sources_of(live: Sequence[Record]) -> list[_Source]:
+    found = dict[tuple[str, str], _Source]()
+    for record in live:
+        where, until = record.source or "", record.subject or ""
+        source = found.setdefault((where, until), _Source(where, until))
+        key = key_text(record)
+        if key.startswith(STATE):
+            source.states[state_name(key)] = record
+        elif key.startswith(DUE):
+            source.due.add(key)
+    return [*found.values()]
+
+
+def _deadlines(source: _Source, decider: Decider[Any], key: str, live: Entry) -> dict[str, tuple[Any, Any]]:
+    """Return those deadlines of a key that its state has and its store's index has not, so that they would never pass."""
+    if source.where != STORE:
+        return {}
+    return {
+        f"deadline {name}": (None, from_ms(due_ms))
+        for name, due_ms in live.due.items()
+        if due_key(due_ms, decider.name, name, key) not in source.due
+    }
+
+
+def _number(found: Mapping[str, tuple[int, list[Difference]]]) -> int:
+    return sum(len(differences) for _, differences in found.values())
+
+
+def _told(source: _Source) -> Iterator[tuple[object, ...]]:
+    for name, (alike, differences) in (source.best or {}).items():
+        yield from rows_of(compared_of(source.where, name, alike, differences), differences[:_MOST])
+
+
+def _text(entry: Entry | str) -> str:
+    return entry if isinstance(entry, str) else to_json(entry.state).decode()
+
+
+def _value(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) else to_json(value).decode().strip('"')
