@@ -20,6 +20,9 @@ def client_options(hosts: list[str], options: KafkaOptions) -> dict[str, str]:
         "bootstrap.servers": ",".join(hosts),
         "security.protocol": ("SASL_" if options.sasl else "") + ("SSL" if options.tls else "PLAINTEXT"),
         "isolation.level": "read_committed",
+        # What is asked for is there already. At its end a consumer asks for more, and a broker that holds that for the
+        # default of 500 ms holds back whatever else the consumer asks: Spark asks twice for each partition.
+        "fetch.max.wait.ms": "10",
         **(_tls(options) if options.tls else {}),
         **(_sasl(options) if options.sasl else {}),
     }
