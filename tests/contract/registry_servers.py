@@ -1,19 +1,30 @@
 """The registry's server, for tests: its application alone, or listening on a port."""
 
 import asyncio
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from eventlib.cli.http import Listening
+from eventlib.cli.http import Listening, Tls
 from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Log
 from eventlib.registry.server.app import make_app
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.registry.server.service import open_service
+
+
+def self_signed(directory: Path) -> Tls:
+    """Make a certificate of this machine's, signed by itself, and its key."""
+    certificate, key = directory / "c.pem", directory / "k.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *names], check=True, capture_output=True)
+    return Tls(str(certificate), str(key))
 
 
 @asynccontextmanager
@@ -28,9 +39,9 @@ async def registry(log: Log | None = None, **options: Any) -> AsyncIterator[http
 
 
 @contextmanager
-def listening_registry(**options: Any) -> Iterator[str]:
+def listening_registry(tls: Tls | None = None, **options: Any) -> Iterator[str]:
     """Give the URL of a server that listens, beside the test, for clients that block."""
-    listening = Listening("0")
+    listening = Listening("0", tls=tls)
     ready, stop = threading.Event(), threading.Event()
 
     async def serve() -> None:

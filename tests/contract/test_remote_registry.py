@@ -24,7 +24,7 @@ from eventlib.contracts.declared import named
 from eventlib.contracts.gate import open_epoch, register, verdict
 from eventlib.errors import ContractError, RegistryRefused, RegistryUnavailable, WiringError
 from eventlib.log.memory import MemoryLog
-from tests.contract.registry_servers import listening_registry
+from tests.contract.registry_servers import listening_registry, self_signed
 from tests.golden.contracts import first, third
 
 
@@ -164,6 +164,16 @@ async def test_the_registry_of_others_refuses_too(url: str) -> None:
 def test_what_is_no_url_of_a_registry_is_refused(url: str) -> None:
     with pytest.raises(WiringError, match="EVENTLIB_REGISTRY is no URL of a registry: give https://host:port"):
         RemoteRegistry(url)
+
+
+async def test_over_tls_with_the_authority_that_is_named(tmp_path: Path) -> None:
+    tls = self_signed(tmp_path)
+    with listening_registry(tls) as url:
+        registry = RemoteRegistry(url, tls.certificate)
+        wanted = [("payments-Paid", Schema('{"type":"record","name":"Paid","fields":[]}'))]
+        await registry.register(wanted)
+        assert await registry.ids(wanted) == [1]
+        await registry.close()
 
 
 def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import ssl
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from eventlib.broker import Cluster
 from eventlib.codec.registry import Schema
 from eventlib.codec.schemas import Schemas
 from eventlib.log.sqlite import SqliteLog
+from tests.contract.registry_servers import self_signed
 from tests.integration.registry_processes import Instance, Registrations, killed_again_and_again, schema
 
 
@@ -61,29 +61,17 @@ async def test_a_thousand_schemas_on_kafka(stack: ExitStack, tmp_path: Path, bro
     await attacked(stack, log, tmp_path, count=1_000, kills=12)
 
 
-@pytest.fixture
-def pem(tmp_path: Path) -> tuple[Path, Path]:
-    """A certificate of this machine's, signed by itself, and its key."""
-    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*made, *names], check=True, capture_output=True)
-    return certificate, key
-
-
-async def test_it_is_reached_over_tls_and_forwards_with_the_users_password(
-    stack: ExitStack, tmp_path: Path, pem: tuple[Path, Path]
-) -> None:
-    certificate, key = pem
+async def test_it_is_reached_over_tls_and_forwards_with_the_users_password(stack: ExitStack, tmp_path: Path) -> None:
+    tls = self_signed(tmp_path)
     variables = {
-        "EVENTLIB_SCHEMAS_CERTIFICATE": str(certificate),
-        "EVENTLIB_SCHEMAS_KEY": str(key),
-        "EVENTLIB_SCHEMAS_CA": str(certificate),
+        "EVENTLIB_SCHEMAS_CERTIFICATE": tls.certificate,
+        "EVENTLIB_SCHEMAS_KEY": tls.key,
+        "EVENTLIB_SCHEMAS_CA": tls.certificate,
         "EVENTLIB_SCHEMAS_WRITERS": json.dumps({"ann": "s3cret"}),
     }
     log = f"sqlite:///{tmp_path}/shop.db"
     instances = [stack.enter_context(Instance(log, tmp_path, name, **variables)) for name in ("one", "other")]
-    trusting = ssl.create_default_context(cafile=str(certificate))
+    trusting = ssl.create_default_context(cafile=tls.certificate)
     async with httpx.AsyncClient(verify=trusting, auth=("ann", "s3cret"), timeout=60) as client:
         for number, each in enumerate(instances):
             await each.answers()
