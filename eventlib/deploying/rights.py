@@ -1,0 +1,189 @@
+"""Who may do what on a cluster, and no more: derived from what each service handles and says.
+
+Source: Apache Kafka's documentation, "Authorization and ACLs", the operations that each request needs.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from eventlib.choreography import Choreography
+from eventlib.codec.schemas import SCHEMAS
+from eventlib.event import contract_of
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.topics import DECLARATIONS, OWNERS
+from eventlib.service import Service
+from eventlib.topic import Topic
+
+
+class Kind(StrEnum):
+    """What a right is about, as Kafka's tools call it."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONS = "transactional-id"
+    CLUSTER = "cluster"
+
+
+class Operation(StrEnum):
+    """What may be done, as Kafka's tools call it."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    ALTER_CONFIGS = "AlterConfigs"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+
+
+class Right(NamedTuple):
+    """Some operations on one thing, or on all whose names begin so."""
+
+    kind: Kind
+    name: str
+    operations: tuple[Operation, ...]
+    is_prefix: bool = False
+
+
+class User(NamedTuple):
+    """Somebody who comes to the cluster, what for, and what for that is needed."""
+
+    name: str
+    about: str
+    rights: tuple[Right, ...]
+
+
+_SEES = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+_READS = (Operation.READ, *_SEES)
+_WRITES = (Operation.WRITE, *_SEES)
+_BOTH = (Operation.READ, Operation.WRITE, *_SEES)
+
+
+def users_of(choreography: Choreography, options: KafkaOptions) -> list[User]:
+    """Return each service's user, and those of the people and programs around them.
+
+    Guarantee: a service may write only the topics of the events that it says, and read only those of the events that
+    it handles, besides what is its own.
+    """
+    return [
+        *(_service(service, options) for service in choreography.services),
+        _outside(choreography, options),
+        _operator(choreography, options),
+        _analyst(choreography, options),
+        _installer(choreography, options),
+    ]
+
+
+def _service(service: Service, options: KafkaOptions) -> User:
+    own = (service.changelog, service.parked, service.journal)
+    reads = _names([*service.inputs, service.control]) | _names([SCHEMAS, DECLARATIONS])
+    writes = _names([*_held_twice(service.outputs)])
+    both = _names(own) | _names([OWNERS]) | reads & writes
+    user = user_name(options, service.name)
+    return User(
+        user,
+        f"runs service {service.name}",
+        (
+            *_topics(reads - both, _READS, options),
+            *_topics(writes - both, _WRITES, options),
+            *_topics(both, _BOTH, options),
+            Right(Kind.GROUP, options.group(service.name), (Operation.READ, Operation.DESCRIBE)),
+            *_transactions(user, [service], options),
+        ),
+    )
+
+
+def _outside(choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who asks: puts requests and facts on the log that no service says, and answers from all that is there."""
+    said = {event for service in choreography.services for event in service.says}
+    asked = [contract_of(event).topic for event in choreography.events if event not in said]
+    writes = _names(_held_twice(asked))
+    reads = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
+    user = user_name(options, "outside")
+    groups = [
+        Right(Kind.GROUP, options.group(service.name), (Operation.DESCRIBE,)) for service in choreography.services
+    ]
+    return User(
+        user,
+        "the HTTP API, imports: publishes what no service says, and reads everything",
+        (
+            *_topics(reads - writes, _READS, options),
+            *_topics(writes, _BOTH, options),
+            *groups,
+            *_transactions(user, [], options),
+        ),
+    )
+
+
+def _operator(choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who looks after it: reads everything, and tells services what to do with what is parked."""
+    controls = _names(service.control for service in choreography.services)
+    reads = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
+    user = user_name(options, "operator")
+    groups = [
+        Right(Kind.GROUP, options.group(service.name), (Operation.DESCRIBE,)) for service in choreography.services
+    ]
+    return User(
+        user,
+        "people with the command line: read everything, and retry, edit or discard what is parked",
+        (
+            *_topics(reads - controls, _READS, options),
+            *_topics(controls, _BOTH, options),
+            *groups,
+            *_transactions(user, [], options),
+        ),
+    )
+
+
+def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
+    reads = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
+    return User(
+        user_name(options, "analytics"),
+        "Spark jobs: read everything, write nothing",
+        (
+            *_topics(reads, _READS, options),
+            Right(Kind.GROUP, f"{options.prefix}spark-kafka-", (Operation.READ, Operation.DESCRIBE), is_prefix=True),
+        ),
+    )
+
+
+def _installer(choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who prepares a release: makes the topics, and registers the schemas."""
+    every = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
+    operations = (Operation.CREATE, Operation.ALTER_CONFIGS, *_BOTH)
+    user = user_name(options, "installer")
+    return User(
+        user,
+        "prepares a release: makes topics, registers schemas",
+        (
+            *_topics(every, operations, options),
+            *_transactions(user, choreography.services, options, also=[SCHEMAS.name]),
+        ),
+    )
+
+
+def _transactions(
+    user: str, services: Iterable[Service], options: KafkaOptions, also: Iterable[str] = ()
+) -> list[Right]:
+    """Return the rights to the ids that a user's processes write under, and to the locks of the tasks it takes."""
+    names = [options.model_copy(update={"sasl": "SCRAM-SHA-512", "user": user}).writers]
+    names += [options.locks(name) for name in [*(each.name for each in services), *also]]
+    operations = (Operation.WRITE, Operation.DESCRIBE)
+    return [Right(Kind.TRANSACTIONS, name, operations, is_prefix=True) for name in names]
+
+
+def user_name(options: KafkaOptions, name: str) -> str:
+    """Return the user that a service, or somebody else, comes as."""
+    return f"{options.prefix}{options.application}-{name}"
+
+
+def _held_twice(topics: Iterable[Topic]) -> list[Topic]:
+    return [each for topic in topics for each in ((topic, topic.latest_topic) if topic.latest else (topic,))]
+
+
+def _names(topics: Iterable[Topic]) -> set[str]:
+    return {topic.name for topic in topics}
+
+
+def _topics(names: Iterable[str], operations: tuple[Operation, ...], options: KafkaOptions) -> list[Right]:
+    return [Right(Kind.TOPIC, f"{options.prefix}{name}", operations) for name in sorted(names)]

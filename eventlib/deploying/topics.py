@@ -1,0 +1,30 @@
+"""The topics of a choreography with the settings that they need on a cluster, before the first service starts."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from eventlib.choreography import Choreography
+from eventlib.codec.schemas import SCHEMAS
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.topic_configs import creation_configs
+from eventlib.log.kafka.topics import DECLARATIONS, MOST_REPLICAS, OWNERS
+from eventlib.topic import Topic
+
+
+class Wanted(NamedTuple):
+    """A topic as it has to be on the cluster."""
+
+    name: str
+    partitions: int
+    replicas: int
+    configs: Mapping[str, str]
+
+
+def wanted_topics(choreography: Choreography, options: KafkaOptions) -> list[Wanted]:
+    """Return all that the services need, what the log keeps for itself included."""
+    replicas = options.replication_factor or MOST_REPLICAS
+    every: list[Topic] = [*choreography.topics, SCHEMAS, OWNERS, DECLARATIONS]
+    return [
+        Wanted(f"{options.prefix}{each.name}", each.partitions, replicas, creation_configs(each, replicas, options))
+        for each in sorted(every, key=lambda topic: topic.name)
+    ]

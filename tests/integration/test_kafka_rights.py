@@ -1,0 +1,139 @@
+"""Each service has the rights that the choreography gives it: all that it needs for an import, and nothing else."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from eventlib import open_log
+from eventlib.broker import Cluster
+from eventlib.deploying.rights import Kind, Operation, User, user_name, users_of
+from eventlib.deploying.topics import wanted_topics
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.runtime.runtime import prepare_own
+from services import shop
+from tests.integration.authorized import authorized_broker, client_config
+from tests.saga.fleet import Fleet, free_port, importing, outside_at, summary_of
+from tests.saga.following import Endings
+from tests.saga.laws import History, check_laws, read_file
+from tests.saga.shop_runs import ShopLog, order_file
+
+OPTIONS = KafkaOptions(prefix="p.", application="shop", replication_factor=1)
+USERS = {user.name: user for user in users_of(shop, OPTIONS)}
+FAULTS = {"gateway": {"decline": 0.1}, "carrier": {"undeliverable": 0.1}}
+STOCK_UNITS, ORDERS = 1_000, 60
+PATIENCE_S = 30
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with authorized_broker(USERS.values(), wanted_topics(shop, OPTIONS)) as made:
+        yield made
+
+
+def test_an_import_with_the_least_rights(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ShopLog(tmp_path, f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}")
+    file, ledger = order_file(tmp_path, ORDERS), tmp_path / "simulators.db"
+    outside = f"http://127.0.0.1:{free_port()}"
+    wanted = read_file(file)
+    come_as(monkeypatch, cluster, user_of("installer"))
+    asyncio.run(install(log.url))
+    come_as(monkeypatch, cluster, user_of("operator"))
+    with ExitStack() as stack:
+        simulators = stack.enter_context(Fleet(log))
+        simulators.start_simulators(outside, ledger, FAULTS, seed=3)
+        for service in shop.services:
+            environment = {**cluster.environment(user_of(service.name).name), **outside_at(outside)}
+            fleet = stack.enter_context(Fleet(log, environment))
+            fleet.start_services(service.name, "--service", service.name)
+            stack.callback(fleet.stop, service.name)
+            fleet.ready(service.name)
+        endings = stack.enter_context(Endings(log.url))
+        client = stack.enter_context(Fleet(log, cluster.environment(user_of("outside").name)))
+        client.start("placing", *importing(log, file, STOCK_UNITS), "--place-only")
+        endings.wait(len(wanted.orders), len(wanted.skus), longest_s=120)
+        assert summary_of(client.result("placing"))
+    check_laws(wanted, History(log.tail()), ledger, STOCK_UNITS)
+    assert log.parked() == []
+
+
+def user_of(name: str) -> User:
+    return USERS[user_name(OPTIONS, name)]
+
+
+async def install(url: str) -> None:
+    async with open_log(url, shop) as log:
+        await prepare_own(log, shop.services)
+
+
+def come_as(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, user: User) -> None:
+    for variable in [name for name in os.environ if name.startswith("EVENTLIB_")]:
+        monkeypatch.delenv(variable)
+    for name, value in cluster.environment(user.name).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("service", [service.name for service in shop.services])
+def test_a_service_is_refused_what_it_may_not_touch(cluster: Cluster, service: str) -> None:
+    user = user_of(service)
+    every = {topic.name for topic in wanted_topics(shop, OPTIONS)}
+    for topic in every - allowed(user, Operation.WRITE):
+        assert refused_writing(cluster, user, topic), topic
+    for topic in every - allowed(user, Operation.READ):
+        assert refused_reading(cluster, user, topic), topic
+    neighbour = next(name for name in USERS if name not in {user.name, user_of("installer").name})
+    assert refused_writing_as(cluster, user, f"p.shop~{neighbour}~1")
+    assert refused_joining(cluster, user, next(f"p.shop.{s.name}" for s in shop.services if s.name != service))
+
+
+def allowed(user: User, operation: Operation) -> set[str]:
+    return {right.name for right in user.rights if right.kind is Kind.TOPIC and operation in right.operations}
+
+
+def own_group(user: User) -> str:
+    return next(right.name for right in user.rights if right.kind is Kind.GROUP)
+
+
+def refused_writing(cluster: Cluster, user: User, topic: str) -> bool:
+    outcomes = list[KafkaError | None]()
+    producer = Producer(client_config(cluster, user.name))
+    producer.produce(topic, b"forged", on_delivery=lambda error, _: outcomes.append(error))
+    producer.flush(PATIENCE_S)
+    (outcome,) = outcomes
+    return outcome is not None and outcome.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def refused_reading(cluster: Cluster, user: User, topic: str) -> bool:
+    consumer = Consumer({**client_config(cluster, user.name), "group.id": own_group(user)})
+    try:
+        error = consumer.list_topics(topic, PATIENCE_S).topics[topic].error
+        if error is None:  # whoever may write it sees that it is there
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            message = consumer.poll(PATIENCE_S)
+            error = None if message is None else message.error()
+    finally:
+        consumer.close()
+    return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def refused_writing_as(cluster: Cluster, user: User, transactional_id: str) -> bool:
+    producer = Producer({**client_config(cluster, user.name), "transactional.id": transactional_id})
+    with pytest.raises(KafkaException) as caught:
+        producer.init_transactions(PATIENCE_S)
+    code: int = caught.value.args[0].code()
+    return code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def refused_joining(cluster: Cluster, user: User, group: str) -> bool:
+    consumer = Consumer({**client_config(cluster, user.name), "group.id": group})
+    try:
+        consumer.subscribe([next(iter(sorted(allowed(user, Operation.READ))))])
+        message = consumer.poll(PATIENCE_S)
+    finally:
+        consumer.close()
+    error = None if message is None else message.error()
+    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
