@@ -7,6 +7,7 @@ from eventlib.cli import output
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.contracts.exporting import exported
+from eventlib.deploying.forms import for_strimzi, for_tools
 from eventlib.errors import WiringError
 from eventlib.telemetry.alerts import alert_rules
 from eventlib.telemetry.catalogue import reference
@@ -39,4 +40,8 @@ def _files(choreography: Choreography, form: str) -> dict[str, str]:
         return {f"{choreography.name}-alerts.yml": alert_rules(choreography)}
     if form == "metrics":
         return {"metrics.md": reference()}
+    if form == "strimzi":
+        return for_strimzi(choreography)
+    if form == "kafka":
+        return for_tools(choreography)
     return exported(choreography, form)

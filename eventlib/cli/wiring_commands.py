@@ -8,7 +8,9 @@ import typer
 from eventlib.cli.options import AppOption, CountedLogOption, JsonOption, LogOption, Place, Shared
 
 Format = Literal["mermaid", "dot", "svg"]
-Form = Literal["asyncapi", "avsc", "jsonschema", "proto", "spark", "dashboards", "alerts", "metrics"]
+Form = Literal[
+    "asyncapi", "avsc", "jsonschema", "proto", "spark", "dashboards", "alerts", "metrics", "strimzi", "kafka"
+]
 _ENDINGS = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
 
@@ -43,7 +45,10 @@ def export(
     context: typer.Context,
     form: Annotated[
         Form,
-        typer.Argument(metavar="FORM", help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts or metrics."),
+        typer.Argument(
+            metavar="FORM",
+            help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, strimzi or kafka.",
+        ),
     ],
     name: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
@@ -60,13 +65,16 @@ def export(
     jsonschema (draft 7), proto (proto3) and spark (DDL) are a file an event.
     All of it follows from the classes. dashboards (Grafana), alerts
     (Prometheus) and metrics (what each means, as Markdown) follow from the
-    list of metrics and the services.
+    list of metrics and the services. strimzi (resources for Kubernetes) and
+    kafka (scripts) are what a cluster has to be given: topics, and a user for
+    each service with the rights that it needs and no others.
 
     [dim]Examples:[/dim]
       eventlib export asyncapi > shop.json
       eventlib export avsc --out contracts/
       eventlib export spark OrderPlaced
       eventlib export alerts --out deploy/prometheus
+      eventlib export strimzi --out deploy/kubernetes/kafka
     """
     from eventlib.cli.exporting import print_export
 

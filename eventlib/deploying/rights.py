@@ -12,6 +12,7 @@ from eventlib.codec.schemas import SCHEMAS
 from eventlib.event import contract_of
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.topics import DECLARATIONS, OWNERS
+from eventlib.registry.records import WRITERS
 from eventlib.service import Service
 from eventlib.topic import Topic
 
@@ -71,6 +72,7 @@ def users_of(choreography: Choreography, options: KafkaOptions) -> list[User]:
         _operator(choreography, options),
         _analyst(choreography, options),
         _installer(choreography, options),
+        _registry(options),
     ]
 
 
@@ -96,7 +98,8 @@ def _service(service: Service, options: KafkaOptions) -> User:
 def _outside(choreography: Choreography, options: KafkaOptions) -> User:
     """Return who asks: puts requests and facts on the log that no service says, and answers from all that is there."""
     said = {event for service in choreography.services for event in service.says}
-    asked = [contract_of(event).topic for event in choreography.events if event not in said]
+    own = (event for event in choreography.events if contract_of(event).foreign is None)
+    asked = [contract_of(event).topic for event in own if event not in said]
     writes = _names(_held_twice(asked))
     reads = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
     user = user_name(options, "outside")
@@ -149,7 +152,7 @@ def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
 
 def _installer(choreography: Choreography, options: KafkaOptions) -> User:
     """Return who prepares a release: makes the topics, and registers the schemas."""
-    every = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
+    every = _names([*choreography.topics, SCHEMAS, WRITERS, DECLARATIONS, OWNERS])
     operations = (Operation.CREATE, Operation.ALTER_CONFIGS, *_BOTH)
     user = user_name(options, "installer")
     return User(
@@ -158,6 +161,20 @@ def _installer(choreography: Choreography, options: KafkaOptions) -> User:
         (
             *_topics(every, operations, options),
             *_transactions(user, choreography.services, options, also=[SCHEMAS.name]),
+        ),
+    )
+
+
+def _registry(options: KafkaOptions) -> User:
+    user = user_name(options, "registry")
+    return User(
+        user,
+        "serves schemas to others",
+        (
+            *_topics(_names([DECLARATIONS]), _READS, options),
+            *_topics(_names([SCHEMAS, WRITERS, OWNERS]), _BOTH, options),
+            Right(Kind.GROUP, options.group(SCHEMAS.name), (Operation.READ, Operation.DESCRIBE)),
+            *_transactions(user, [], options, also=[SCHEMAS.name]),
         ),
     )
 

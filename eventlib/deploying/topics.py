@@ -8,6 +8,7 @@ from eventlib.codec.schemas import SCHEMAS
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.topic_configs import creation_configs
 from eventlib.log.kafka.topics import DECLARATIONS, MOST_REPLICAS, OWNERS
+from eventlib.registry.records import WRITERS
 from eventlib.topic import Topic
 
 
@@ -23,7 +24,7 @@ class Wanted(NamedTuple):
 def wanted_topics(choreography: Choreography, options: KafkaOptions) -> list[Wanted]:
     """Return all that the services need, what the log keeps for itself included."""
     replicas = options.replication_factor or MOST_REPLICAS
-    every: list[Topic] = [*choreography.topics, SCHEMAS, OWNERS, DECLARATIONS]
+    every: list[Topic] = [*choreography.topics, SCHEMAS, WRITERS, OWNERS, DECLARATIONS]
     return [
         Wanted(f"{options.prefix}{each.name}", each.partitions, replicas, creation_configs(each, replicas, options))
         for each in sorted(every, key=lambda topic: topic.name)

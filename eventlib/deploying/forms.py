@@ -1,0 +1,36 @@
+"""What a cluster has to be given, as files: for Strimzi's operator, or for Kafka's own tools."""
+
+from eventlib.choreography import Choreography
+from eventlib.deploying.commands import HEAD, right_commands, topic_commands
+from eventlib.deploying.rights import User, users_of
+from eventlib.deploying.strimzi import topic_resources, user_resources
+from eventlib.deploying.topics import Wanted, wanted_topics
+from eventlib.deploying.yaml_text import documents
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.variables import read_settings
+
+
+def for_strimzi(choreography: Choreography) -> dict[str, str]:
+    """Return KafkaTopics and KafkaUsers of the cluster `kafka`. Raises: SettingsError."""
+    topics, users = _needed(choreography)
+    return {
+        "topics.yaml": documents(topic_resources(topics, _CLUSTER)),
+        "users.yaml": documents(user_resources(users, _CLUSTER)),
+    }
+
+
+def for_tools(choreography: Choreography) -> dict[str, str]:
+    """Return scripts with `kafka-topics.sh` and `kafka-acls.sh`. Raises: SettingsError."""
+    topics, users = _needed(choreography)
+    return {
+        "topics.sh": HEAD + "\n".join(topic_commands(topics)) + "\n",
+        "rights.sh": HEAD + "\n".join(right_commands(users)) + "\n",
+    }
+
+
+def _needed(choreography: Choreography) -> tuple[list[Wanted], list[User]]:
+    options = read_settings(KafkaOptions, {})
+    return wanted_topics(choreography, options), users_of(choreography, options)
+
+
+_CLUSTER = "kafka"

@@ -1,0 +1,68 @@
+"""What a cluster has to be given: the files are what is generated, and say what the choreography says."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eventlib import cli
+from eventlib.deploying.rights import Kind, Operation, User, users_of
+from eventlib.deploying.yaml_text import documents
+from eventlib.event import contract_of
+from eventlib.log.kafka.options import KafkaOptions
+from services import shop
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = KafkaOptions(application="shop")
+USERS = {user.name: user for user in users_of(shop, OPTIONS)}
+
+
+def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_KAFKA_APPLICATION", "shop")
+    for form, place in {"strimzi": "kubernetes/kafka", "kafka": "kafka"}.items():
+        assert cli.run(["export", form, "--app", "services:shop", "--out", str(tmp_path / form)]) == 0
+        made = {path.name: path.read_text() for path in (tmp_path / form).iterdir()}
+        kept = {path.name: path.read_text() for path in (ROOT / "deploy" / place).iterdir()}
+        assert made == kept, f"run `EVENTLIB_KAFKA_APPLICATION=shop eventlib export {form} --out deploy/{place}`"
+
+
+def test_the_scripts_are_scripts() -> None:
+    for script in (ROOT / "deploy" / "kafka").glob("*.sh"):
+        subprocess.run(["sh", "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize("service", shop.services, ids=lambda service: service.name)
+def test_a_service_writes_what_it_says_and_reads_what_it_handles(service: Any) -> None:
+    own = {topic.name for topic in service.own_topics} | {"_schemas", "_eventlib.owners", "_eventlib.topics"}
+    user = USERS[f"shop-{service.name}"]
+    assert allowed(user, Operation.WRITE) - own == {contract_of(event).topic.name for event in service.says}
+    assert allowed(user, Operation.READ) - own == {contract_of(event).topic.name for event in service.handles}
+    assert f"{service.name}.control" not in allowed(user, Operation.WRITE)
+    assert "_schemas" not in allowed(user, Operation.WRITE)
+    for other in shop.services:
+        if other is not service:
+            assert not allowed(user, Operation.WRITE) & {topic.name for topic in other.own_topics}
+
+
+def test_only_who_asks_may_write_requests() -> None:
+    writers = {user.name for user in USERS.values() if "order.requests" in allowed(user, Operation.WRITE)}
+    assert writers == {"shop-outside", "shop-installer"}
+    assert not allowed(USERS["shop-analytics"], Operation.WRITE)
+
+
+def allowed(user: User, operation: Operation) -> set[str]:
+    return {right.name for right in user.rights if right.kind is Kind.TOPIC and operation in right.operations}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1, "b": "x: y", "c": ["p", "#q"], "d": [], "e": {}, "f": None, "g": True},
+        {"a": {"b": {"c": [{"d": 1, "e": {"f": ["g"]}}, {"h": "i\nj"}]}}},
+        {"a": [[1, 2], [{"b": "ü"}]]},
+    ],
+)
+def test_yaml_is_read_as_it_was_meant(value: dict[str, Any]) -> None:
+    assert [*yaml.safe_load_all(documents([value, value]))] == [value, value]
