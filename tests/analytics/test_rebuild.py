@@ -45,7 +45,18 @@ def thirds(url: str, n: int) -> dict[tuple[str, int], int]:
     return {p: span.stop * (n * 3 + sum(map(ord, p[0])) % 3) // 12 for p, span in ends.items()}
 
 
-@pytest.mark.parametrize("source", ["shop_log", "broker_log", "archive"])
+@pytest.mark.parametrize("source", ["broker_log", "archive"])
+async def test_from_every_source_they_are_what_the_raw_log_says(
+    spark: SparkSession, source: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url: str = request.getfixturevalue(source)
+    in_full(spark, url, tmp_path, await read_all(url))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["shop_log", pytest.param("broker_log", marks=pytest.mark.slow), pytest.param("archive", marks=pytest.mark.slow)],
+)
 async def test_they_are_what_the_raw_log_says_in_full_and_in_three_increments(
     spark: SparkSession, source: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

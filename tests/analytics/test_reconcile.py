@@ -98,6 +98,7 @@ def reconciled(capture: pytest.CaptureFixture[bytes], *options: str) -> tuple[in
     return code, found
 
 
+@pytest.mark.slow
 def test_while_orders_flow_nothing_differs(url: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     ledger = url.removeprefix("sqlite:///") + ".outside.db"
     with serving(url) as address, orders_flowing(address) as placed:

@@ -70,8 +70,11 @@ async def test_more_partitions_for_a_topic_in_use(
 ) -> None:
     async with open_log(url, shop) as log:
         before = await log.publish(CancelSubmitted(order_id="1"))
-        await admin.create_partitions({physical(url, "order.requests"): NewPartitions(12)})
-        await asyncio.sleep(0.5)
+        name = physical(url, "order.requests")
+        await admin.create_partitions({name: NewPartitions(12)})
+        async with asyncio.timeout(30):
+            while await partitions_of(admin, name) != 12:  # a broker hears of it a moment later
+                await asyncio.sleep(0.05)
         await log.port.topics()  # it sees them now
         after = [await log.publish(CancelSubmitted(order_id="1")) for _ in range(3)]
         assert {position.partition for position in after} == {before.partition}, "who runs goes on as it was declared"
@@ -169,6 +172,18 @@ async def test_a_key_that_has_most_of_the_events(url: str) -> None:
     assert "finer key" in remedy
 
 
+async def timestamp_type(admin: AIOKafkaAdminClient, topic: str) -> str:
+    (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+    (found,) = answer.resources
+    kinds = [str(value) for name, value, *_ in found[4] if name == "message.timestamp.type"]
+    return kinds[0]
+
+
+async def partitions_of(admin: AIOKafkaAdminClient, topic: str) -> int:
+    (found,) = await admin.describe_topics([topic])
+    return len(found["partitions"])
+
+
 async def test_times_that_brokers_give(
     url: str, admin: AIOKafkaAdminClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,7 +192,9 @@ async def test_times_that_brokers_give(
     name = physical(url, "orders")
     resource = ConfigResource(ConfigResourceType.TOPIC, name, {"message.timestamp.type": "LogAppendTime"})
     await admin.alter_configs([resource])
-    await asyncio.sleep(0.5)
+    async with asyncio.timeout(30):
+        while await timestamp_type(admin, name) != "LogAppendTime":  # a broker hears of it a moment later
+            await asyncio.sleep(0.05)
     said = await asyncio.to_thread(start, url, capsys)
     assert "topic 'orders' has message.timestamp.type=LogAppendTime" in said
     assert "set it to CreateTime" in said

@@ -47,7 +47,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if request.param == "sqlite":
         yield lambda choreography: open_log(f"sqlite:///{tmp_path}/log.db", choreography)
         return
-    async with open_log("memory://", market()) as kept:
+    async with open_log("memory://", market(), read_only=True) as kept:  # each test says what is on it
         yield lambda choreography: small.reopened(kept, choreography)
 
 
