@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
+from eventlib.registry.topics import SCHEMAS
 from eventlib.rerun.known import note_of
 from eventlib.topic import Topic
 

@@ -9,10 +9,8 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from eventlib.codec.registry import AVRO, JSON, Registry, Schema, Version, Wanted
 from eventlib.errors import OwnershipLost
 from eventlib.log.port import Log, Record, undecodable
+from eventlib.registry.topics import SCHEMAS
 from eventlib.times import now_ms
-from eventlib.topic import Topic
-
-SCHEMAS = Topic("_schemas", partitions=1, compacted=True)
 
 _READ_AT_ONCE = 1_000
 _PATIENCE_S = 60.0

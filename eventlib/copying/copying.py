@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.copying.report import Digest, PartitionReport, Report
 from eventlib.copying.source import services_on
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
 from eventlib.log.kafka.incoming import Incoming
 from eventlib.log.port import Record, TopicPartition
 from eventlib.log.sqlite import SqliteLog
+from eventlib.registry.topics import SCHEMAS
 from eventlib.topic import Topic
 
 T = TypeVar("T")

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from eventlib.choreography import Choreography
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.topic_configs import creation_configs
 from eventlib.log.kafka.topics import DECLARATIONS, MOST_REPLICAS, OWNERS
-from eventlib.registry.records import WRITERS
+from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.topic import Topic
 
 

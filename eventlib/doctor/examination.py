@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eventlib.choreography import Choreography
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.doctor.clocks import examine_times
 from eventlib.doctor.diagnosis import Diagnosis, error
 from eventlib.doctor.disk import examine_stores
@@ -15,6 +14,7 @@ from eventlib.doctor.topics import examine_topics
 from eventlib.errors import EventlibError, WiringError
 from eventlib.event import contract_of
 from eventlib.log.open import open_port
+from eventlib.registry.topics import SCHEMAS
 from eventlib.topic import Topic
 
 

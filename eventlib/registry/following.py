@@ -6,7 +6,8 @@ from eventlib.errors import EventlibError, Retryable
 from eventlib.log.port import Log
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.compatibility import Level
-from eventlib.registry.records import SCHEMAS, WRITERS, entry_of
+from eventlib.registry.records import entry_of
+from eventlib.registry.topics import SCHEMAS, WRITERS
 
 _AT_ONCE = 1_000
 _POLL_S = 1.0

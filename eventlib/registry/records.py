@@ -12,12 +12,8 @@ from typing import Any, TypeAlias
 from eventlib.log.port import Record, undecodable
 from eventlib.registry.parsing import SchemaType
 from eventlib.registry.parsing.parse import compact
+from eventlib.registry.topics import SCHEMAS
 from eventlib.times import now_ms
-from eventlib.topic import Topic
-
-SCHEMAS = Topic("_schemas", partitions=1, compacted=True)
-WRITERS = Topic("_schemas.writers", partitions=1, compacted=True)
-"""Where the instance that may write says how the others reach it."""
 
 HIGHEST = "_eventlib.highest-id"
 """The subject whose one version has the highest id that was ever given, when no schema has it any more."""
@@ -129,20 +125,25 @@ def highest(given: int) -> Version:
     return Version(HIGHEST, 1, given, Schema(SchemaType.AVRO, text), deleted=True)
 
 
+def told_schema(schema: Schema) -> dict[str, Any]:
+    """Return what is told of a schema; an Avro schema's type goes without saying, as it did before there were others."""
+    found: dict[str, Any] = {}
+    if schema.kind is not SchemaType.AVRO:
+        found["schemaType"] = schema.kind
+    if schema.references:
+        found["references"] = [
+            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
+        ]
+    return {**found, "schema": schema.text}
+
+
 def _schema_key(subject: str, version: int) -> dict[str, Any]:
     return {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
 
 
 def _value(version: Version) -> dict[str, Any]:
-    schema = version.schema
-    value: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.id}
-    if schema.kind is not SchemaType.AVRO:
-        value["schemaType"] = schema.kind
-    if schema.references:
-        value["references"] = [
-            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
-        ]
-    return {**value, "schema": schema.text, "deleted": version.deleted}
+    place = {"subject": version.subject, "version": version.version, "id": version.id}
+    return {**place, **told_schema(version.schema), "deleted": version.deleted}
 
 
 def _version(value: Mapping[str, Any]) -> Version:

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager, suppress
 from eventlib.errors import ContractError, EventlibError, OwnershipLost, Retryable
 from eventlib.log.port import Claim, Log, Record
 from eventlib.registry.following import View
-from eventlib.registry.records import SCHEMAS, WRITERS, Entry, record_of
+from eventlib.registry.records import Entry, record_of
 from eventlib.registry.refusals import store_failed, too_large
+from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.times import now_ms
 
 _SERVICE = SCHEMAS.name

@@ -13,10 +13,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.cli import run
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.doctor.examination import examine as examine_here
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.port import Record
+from eventlib.registry.topics import SCHEMAS
 from eventlib.times import now_ms
 from services import shop
 

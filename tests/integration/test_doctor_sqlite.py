@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from eventlib.cli import run
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.doctor.disk import network_file_system
 from eventlib.doctor.examination import examine as examine_here
 from eventlib.doctor.sqlite import examine_file
 from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
+from eventlib.registry.topics import SCHEMAS
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 from services import shop

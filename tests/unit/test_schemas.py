@@ -6,10 +6,11 @@ import json
 import pytest
 
 from eventlib.codec.registry import Schema
-from eventlib.codec.schemas import SCHEMAS, Schemas
+from eventlib.codec.schemas import Schemas
 from eventlib.errors import UndecodableRecord
 from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Record
+from eventlib.registry.topics import SCHEMAS
 
 A, B = (Schema(f'{{"type":"record","name":"{name}","fields":[]}}') for name in "AB")
 

@@ -3,6 +3,7 @@
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventlib.bodies import bounded
 from eventlib.registry.refusals import Refused
 from eventlib.registry.server.answers import MEDIA_TYPES, Answer, answer_errors, error_answer
 from eventlib.registry.server.compatibility import compatibility_router
@@ -64,7 +65,7 @@ class _Gate:
             declared = request.headers.get("content-length", "0")
             if not declared.isdecimal() or int(declared[:20]) > LARGEST_BODY:
                 raise _TOO_LARGE
-            await self._app(scope, _counting(receive), answer)
+            await self._app(scope, bounded(receive, LARGEST_BODY, lambda: _TOO_LARGE), answer)
         except Refused as error:
             headers = {"WWW-Authenticate": 'Basic realm="schemas"'} if error.status == 401 else None  # noqa: PLR2004  HTTP's
             await error_answer(error, headers)(scope, receive, answer)
@@ -95,17 +96,3 @@ def _answering(send: Send, form: str) -> Send:
         await send(message)
 
     return answer
-
-
-def _counting(receive: Receive) -> Receive:
-    read = 0
-
-    async def counted() -> Message:
-        nonlocal read
-        message = await receive()
-        read += len(message.get("body", b""))
-        if read > LARGEST_BODY:
-            raise _TOO_LARGE
-        return message
-
-    return counted

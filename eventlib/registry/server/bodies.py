@@ -7,7 +7,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eventlib.registry.parsing import SchemaType
-from eventlib.registry.records import Reference, Schema, Version
+from eventlib.registry.records import Reference, Schema, Version, told_schema
 from eventlib.registry.refusals import Refused, invalid_schema
 from eventlib.registry.registrar import Wanted
 from eventlib.registry.server.answers import MEDIA_TYPES
@@ -92,15 +92,3 @@ def told(version: Version) -> dict[str, Any]:
     if version.deleted:
         found["deleted"] = True
     return {**found, **told_schema(schema)}
-
-
-def told_schema(schema: Schema) -> dict[str, Any]:
-    """Return what is told of a schema; an Avro schema's type goes without saying, as it did before there were others."""
-    found: dict[str, Any] = {}
-    if schema.kind is not SchemaType.AVRO:
-        found["schemaType"] = schema.kind
-    if schema.references:
-        found["references"] = [
-            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
-        ]
-    return {**found, "schema": schema.text}

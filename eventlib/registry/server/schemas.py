@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from eventlib.registry.parsing import SchemaType, parse
-from eventlib.registry.records import Schema
+from eventlib.registry.records import Schema, told_schema
 from eventlib.registry.refusals import Refused, no_schema
 from eventlib.registry.server.answers import Answer
-from eventlib.registry.server.bodies import told, told_schema
+from eventlib.registry.server.bodies import told
 from eventlib.registry.server.names import Deleted, Limit, Offset, SchemaId, page
 from eventlib.registry.server.service import Service
 

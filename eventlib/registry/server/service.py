@@ -10,11 +10,11 @@ import httpx
 from eventlib.log.port import Log
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.following import View
-from eventlib.registry.records import SCHEMAS, WRITERS
 from eventlib.registry.registrar import Registrar
 from eventlib.registry.server.access import Access
 from eventlib.registry.server.forwarding import Forwarding
 from eventlib.registry.server.options import SchemasOptions
+from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.registry.writing import Writer
 
 

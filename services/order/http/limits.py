@@ -4,6 +4,7 @@ from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventlib.bodies import bounded
 from services.order.http.metrics import Metrics
 from services.order.http.problems import Refusal, problem
 
@@ -35,25 +36,12 @@ class Limits:
             if self._declared(scope) > self._body_bytes:
                 await problem(self._refusal())(scope, receive, answered)
             else:
-                await self._app(scope, self._counting(receive), answered)
+                await self._app(scope, bounded(receive, self._body_bytes, self._refusal), answered)
         finally:
             # Only names that this app knows, so that nobody outside can fill the memory with others.
             route = getattr(scope.get("route"), "path", "(none)")
             method = scope["method"] if scope["method"] in _METHODS else "(other)"
             self._metrics.answered(method, route, status, perf_counter() - began)
-
-    def _counting(self, receive: Receive) -> Receive:
-        read = 0
-
-        async def counted() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > self._body_bytes:
-                raise self._refusal()
-            return message
-
-        return counted
 
     def _declared(self, scope: Scope) -> int:
         for name, value in scope["headers"]:

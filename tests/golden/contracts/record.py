@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from eventlib import EventLog, Runtime, open_log
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.log.port import Log, Record
+from eventlib.registry.topics import SCHEMAS
 
 HERE = Path(__file__).parent
 VERSIONS = ("first", "second", "third")
