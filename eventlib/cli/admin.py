@@ -8,7 +8,7 @@ from eventlib.cli.http import Listening
 from eventlib.cli.opened import refuse_missing
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.cli.running import stop_signal
+from eventlib.cli.stopping import stop_signal
 from eventlib.errors import WiringError
 from eventlib.opening import open_log
 from eventlib.settings import eventlib_settings

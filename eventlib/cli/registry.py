@@ -1,16 +1,16 @@
 """Serves the schema registry until it is stopped."""
 
 import asyncio
-import signal
 import socket
-import sys
 from typing import Any
 
 from eventlib.cli.http import Listening, Tls
+from eventlib.cli.stopping import stop_signal
 from eventlib.log.open import open_port
 from eventlib.registry.server.app import make_app
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.registry.server.service import open_service
+from eventlib.telemetry.logs import tell
 
 
 def serve_schemas(url: str, options: SchemasOptions) -> None:
@@ -27,22 +27,17 @@ def serve_schemas(url: str, options: SchemasOptions) -> None:
 
 
 async def _serve(url: str, options: SchemasOptions, listening: Listening) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    stopped = asyncio.create_task(stop.wait())
+    stopped = stop_signal()
     own = str(options.address or _reached(listening.url)).rstrip("/")
     log = await open_port(url)
     try:
         async with open_service(log, options, own) as service, listening.serve(make_app(service)) as serving:
-            sys.stderr.write(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}\n")
-            sys.stderr.flush()
+            tell(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}")
             ends: set[asyncio.Future[Any]] = {stopped, serving, service.failed}
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
     finally:
-        stopped.cancel()
         await log.close()
 
 

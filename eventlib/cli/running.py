@@ -1,7 +1,6 @@
 """`eventlib run`: the services, until they are stopped."""
 
 import asyncio
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, closing
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from eventlib.choreography import Choreography
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
+from eventlib.cli.stopping import stop_signal
 from eventlib.cli.workers import supervise
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
@@ -218,18 +218,3 @@ def _listening(place: str, option: str = "--http") -> "Listening":
     from eventlib.cli.http import Listening  # a process without HTTP does without uvicorn
 
     return Listening(place, option=option)
-
-
-def stop_signal() -> asyncio.Future[None]:
-    """Return what is done at the first SIGINT or SIGTERM; the second one is the interpreter's own again."""
-    loop = asyncio.get_running_loop()
-    stop: asyncio.Future[None] = loop.create_future()
-
-    def stopped() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-        stop.set_result(None)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped)
-    return stop

@@ -114,7 +114,7 @@ def test_a_worker_that_ends_badly_when_all_are_stopped_is_named(tmp_path: Path) 
     script = (
         "import asyncio\n"
         "from eventlib.cli.workers import supervise\n"
-        "from eventlib.cli.running import stop_signal\n"
+        "from eventlib.cli.stopping import stop_signal\n"
         "import sys\n"
         "fails = [sys.executable, '-c', 'import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); time.sleep(60)']\n"
         "async def main():\n"
