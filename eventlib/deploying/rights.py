@@ -8,11 +8,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from eventlib.choreography import Choreography
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.event import contract_of
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.topics import DECLARATIONS, OWNERS
-from eventlib.registry.records import WRITERS
+from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.service import Service
 from eventlib.topic import Topic
 
@@ -23,7 +22,6 @@ class Kind(StrEnum):
     TOPIC = "topic"
     GROUP = "group"
     TRANSACTIONS = "transactional-id"
-    CLUSTER = "cluster"
 
 
 class Operation(StrEnum):
@@ -78,9 +76,9 @@ def users_of(choreography: Choreography, options: KafkaOptions) -> list[User]:
 
 def _service(service: Service, options: KafkaOptions) -> User:
     own = (service.changelog, service.parked, service.journal)
-    reads = _names([*service.inputs, service.control]) | _names([SCHEMAS, DECLARATIONS])
-    writes = _names([*_held_twice(service.outputs)])
-    both = _names(own) | _names([OWNERS]) | reads & writes
+    reads = _names([*service.inputs, service.control, SCHEMAS, DECLARATIONS])
+    writes = _names(_held_twice(service.outputs))
+    both = _names([*own, OWNERS]) | reads & writes
     user = user_name(options, service.name)
     return User(
         user,
@@ -100,17 +98,26 @@ def _outside(choreography: Choreography, options: KafkaOptions) -> User:
     said = {event for service in choreography.services for event in service.says}
     own = (event for event in choreography.events if contract_of(event).foreign is None)
     asked = [contract_of(event).topic for event in own if event not in said]
-    writes = _names(_held_twice(asked))
-    reads = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
-    user = user_name(options, "outside")
-    groups = [
-        Right(Kind.GROUP, options.group(service.name), (Operation.DESCRIBE,)) for service in choreography.services
-    ]
+    about = "the HTTP API, imports: publishes what no service says, and reads everything"
+    return _beside("outside", about, _names(_held_twice(asked)), choreography, options)
+
+
+def _operator(choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who looks after it: reads everything, and tells services what to do with what is parked."""
+    controls = _names(service.control for service in choreography.services)
+    about = "people with the command line: read everything, and retry, edit or discard what is parked"
+    return _beside("operator", about, controls, choreography, options)
+
+
+def _beside(name: str, about: str, writes: set[str], choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who reads everything, sees who runs what, and writes some topics."""
+    user = user_name(options, name)
+    groups = (Right(Kind.GROUP, options.group(each.name), (Operation.DESCRIBE,)) for each in choreography.services)
     return User(
         user,
-        "the HTTP API, imports: publishes what no service says, and reads everything",
+        about,
         (
-            *_topics(reads - writes, _READS, options),
+            *_topics(_everything(choreography) - writes, _READS, options),
             *_topics(writes, _BOTH, options),
             *groups,
             *_transactions(user, [], options),
@@ -118,33 +125,16 @@ def _outside(choreography: Choreography, options: KafkaOptions) -> User:
     )
 
 
-def _operator(choreography: Choreography, options: KafkaOptions) -> User:
-    """Return who looks after it: reads everything, and tells services what to do with what is parked."""
-    controls = _names(service.control for service in choreography.services)
-    reads = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
-    user = user_name(options, "operator")
-    groups = [
-        Right(Kind.GROUP, options.group(service.name), (Operation.DESCRIBE,)) for service in choreography.services
-    ]
-    return User(
-        user,
-        "people with the command line: read everything, and retry, edit or discard what is parked",
-        (
-            *_topics(reads - controls, _READS, options),
-            *_topics(controls, _BOTH, options),
-            *groups,
-            *_transactions(user, [], options),
-        ),
-    )
+def _everything(choreography: Choreography) -> set[str]:
+    return _names([*choreography.topics, SCHEMAS, DECLARATIONS, OWNERS])
 
 
 def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
-    reads = _names(choreography.topics) | _names([SCHEMAS, DECLARATIONS, OWNERS])
     return User(
         user_name(options, "analytics"),
         "Spark jobs: read everything, write nothing",
         (
-            *_topics(reads, _READS, options),
+            *_topics(_everything(choreography), _READS, options),
             Right(Kind.GROUP, f"{options.prefix}spark-kafka-", (Operation.READ, Operation.DESCRIBE), is_prefix=True),
         ),
     )
@@ -152,7 +142,7 @@ def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
 
 def _installer(choreography: Choreography, options: KafkaOptions) -> User:
     """Return who prepares a release: makes the topics, and registers the schemas."""
-    every = _names([*choreography.topics, SCHEMAS, WRITERS, DECLARATIONS, OWNERS])
+    every = _everything(choreography) | _names([WRITERS])
     operations = (Operation.CREATE, Operation.ALTER_CONFIGS, *_BOTH)
     user = user_name(options, "installer")
     return User(

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster
-from eventlib.deploying.rights import Kind, Operation, User
+from eventlib.deploying.rights import Kind, User
 from eventlib.deploying.topics import Wanted
 
 _ADMIN = "admin"
@@ -29,14 +29,6 @@ _KINDS = {
     Kind.TOPIC: ResourceType.TOPIC,
     Kind.GROUP: ResourceType.GROUP,
     Kind.TRANSACTIONS: ResourceType.TRANSACTIONAL_ID,
-}
-_OPERATIONS = {
-    Operation.READ: AclOperation.READ,
-    Operation.WRITE: AclOperation.WRITE,
-    Operation.CREATE: AclOperation.CREATE,
-    Operation.DESCRIBE: AclOperation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS: AclOperation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS: AclOperation.ALTER_CONFIGS,
 }
 
 
@@ -81,6 +73,6 @@ def _bindings(user: User) -> Iterator[AclBinding]:
                 pattern,
                 f"User:{user.name}",
                 "*",
-                _OPERATIONS[operation],
+                AclOperation[operation.name],
                 AclPermissionType.ALLOW,
             )
