@@ -7,8 +7,12 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from eventlib.codec.avro.pairing import validator_of
 from eventlib.codec.avro.types import NULL, Array, Exact, Node, Plain, Record, StringMap, Symbols, Union, name_of
+from eventlib.errors import ContractError
+from eventlib.validation import sentence_of
 
 Convert = Callable[[Any], Any]
 
@@ -29,6 +33,22 @@ def shape_of(record: Record, *, is_json: bool, branch_name: Callable[[Node], str
     shapes = _Shapes(is_json=is_json, branch_name=branch_name)
     convert, validate = shapes.record(record), validator_of(record.cls)
     return lambda plain: validate(convert(plain))
+
+
+def guarded(record: Record, read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return a function that reads bytes, with whatever they make it raise told as ContractError."""
+
+    def guard(data: bytes) -> Any:
+        try:
+            return read(data)
+        except ContractError:
+            raise
+        except ValidationError as error:
+            raise ContractError(f"{record.name}: {sentence_of(error)}") from error
+        except Exception as error:  # bytes from outside may be anything
+            raise ContractError(f"{record.name}: the bytes do not fit the schema: {error!s:.300}") from error
+
+    return guard
 
 
 class _Shapes:

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import from_json
 
 from eventlib.codec.avro.types import NO_DEFAULT, Record, version_in
@@ -12,9 +11,8 @@ from eventlib.codec.format import Format, Read, Write
 from eventlib.codec.json.schema import json_schema
 from eventlib.codec.json.write import json_writer
 from eventlib.codec.registry import JSON, Schema
-from eventlib.codec.shape import shape_of
+from eventlib.codec.shape import guarded, shape_of
 from eventlib.errors import ContractError
-from eventlib.validation import sentence_of
 
 
 class JsonFormat(Format):
@@ -48,19 +46,12 @@ class JsonFormat(Format):
         shape = shape_of(record, is_json=True) if written == record.version else upcast_from(record, written)
 
         def read(data: bytes) -> Any:
-            try:
-                raw = from_json(data[header_bytes:], allow_inf_nan=False)
-                if not isinstance(raw, dict):
-                    raise TypeError(f"an object is expected, not {raw!r:.60}")  # noqa: TRY301  told as others are
-                return shape(raw)
-            except ContractError:
-                raise
-            except ValidationError as error:
-                raise ContractError(f"{record.name}: {sentence_of(error)}") from error
-            except Exception as error:  # bytes from outside may be anything
-                raise ContractError(f"{record.name}: the bytes do not fit the schema: {error!s:.300}") from error
+            raw = from_json(data[header_bytes:], allow_inf_nan=False)
+            if not isinstance(raw, dict):
+                raise TypeError(f"an object is expected, not {raw!r:.60}")
+            return shape(raw)
 
-        return read
+        return guarded(record, read)
 
 
 def _refuse_missing(record: Record, properties: Any) -> None:

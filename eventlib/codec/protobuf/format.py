@@ -12,7 +12,6 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
-from pydantic import ValidationError
 
 from eventlib.codec.avro.types import Record
 from eventlib.codec.avro.upcast import upcast_from
@@ -22,11 +21,10 @@ from eventlib.codec.protobuf.plain import Plain
 from eventlib.codec.protobuf.schema import branch_field, protobuf_file
 from eventlib.codec.protobuf.write import Fills
 from eventlib.codec.registry import PROTOBUF, Schema
-from eventlib.codec.shape import shape_of
+from eventlib.codec.shape import guarded, shape_of
 from eventlib.errors import ContractError
 from eventlib.registry.parsing import InvalidSchema, SchemaType, parse
 from eventlib.registry.parsing.proto_text import proto_text
-from eventlib.validation import sentence_of
 
 _FIRST_MESSAGE = b"\x00"
 """The indexes of a file's first message: how many there are would be said, and [0] is written as 0."""
@@ -74,18 +72,11 @@ class ProtobufFormat(Format):
             shape = upcast_from(record, written)
 
         def read(data: bytes) -> Any:
-            try:
-                indexes, at = _indexes(data, header_bytes)
-                message_class, to_plain = messages[indexes]
-                return shape(to_plain(message_class.FromString(data[at:])))
-            except ContractError:
-                raise
-            except ValidationError as error:
-                raise ContractError(f"{record.name}: {sentence_of(error)}") from error
-            except Exception as error:  # bytes from outside may be anything
-                raise ContractError(f"{record.name}: the bytes do not fit the schema: {error!s:.300}") from error
+            indexes, at = _indexes(data, header_bytes)
+            message_class, to_plain = messages[indexes]
+            return shape(to_plain(message_class.FromString(data[at:])))
 
-        return read
+        return guarded(record, read)
 
 
 def _messages(record: Record, text: str) -> dict[tuple[int, ...], Descriptor]:
