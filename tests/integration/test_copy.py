@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import random
-import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import timedelta
@@ -14,7 +13,6 @@ from secrets import token_hex
 import pytest
 
 from eventlib.broker import Cluster
-from eventlib.codec.schemas import SCHEMAS
 from eventlib.copying.copying import Copying
 from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
 from eventlib.log.kafka.incoming import Incoming
@@ -23,6 +21,7 @@ from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topics import INCOMING, Topics
 from eventlib.log.port import Log, Record
 from eventlib.log.sqlite import SqliteLog
+from eventlib.registry.topics import SCHEMAS
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 from tests.saga.shop_runs import EVENTLIB
@@ -39,6 +38,7 @@ TOPICS = [
     Topic("untouched", partitions=2),
     SCHEMAS,
 ]
+GOES_ON = [topic for topic in TOPICS if not topic.compacted]
 DENSE = {"till.changelog", "twice.latest", SCHEMAS.name}
 
 
@@ -99,16 +99,23 @@ def eventlib(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([EVENTLIB, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
-def killed_copy(source: SqliteLog, target: str, after_s: float) -> bool:
-    """Begin a copy, and kill it after so many seconds; False when it was over before."""
+async def killed_copy(source: SqliteLog, target: str, incoming: Incoming, at: int) -> bool:
+    """Begin a copy, and kill it as soon as so many offsets are filled; False when it was over before."""
     command = [EVENTLIB, "copy", "--from", source.url, "--to", target]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as copying:
-        try:
-            copying.wait(timeout=after_s)
-        except subprocess.TimeoutExpired:
-            copying.send_signal(signal.SIGKILL)
-            return True
-    return False
+    quiet = asyncio.subprocess.DEVNULL
+    copying = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
+    while copying.returncode is None and await filled(incoming) < at:
+        await asyncio.sleep(0.002)
+    in_time = copying.returncode is None
+    if in_time:
+        copying.kill()
+    await copying.wait()
+    return in_time
+
+
+async def filled(incoming: Incoming) -> int:
+    """Count the offsets of the topics that a copy goes on with where it was."""
+    return sum([await incoming.end((topic.name, p)) for topic in GOES_ON for p in range(topic.partitions)])
 
 
 async def everything(log: Log, topic: Topic, partition: int) -> list[Record]:
@@ -165,10 +172,15 @@ async def test_what_has_moved_takes_nothing_more_and_the_copy_does(source: Sqlit
     assert "it has moved to" in diagnosed.stdout
 
 
-async def test_killed_again_and_again_it_goes_on_where_it_was(source: SqliteLog, target: str) -> None:
+async def test_killed_again_and_again_it_goes_on_where_it_was(
+    source: SqliteLog, target: str, incoming: Incoming
+) -> None:
     seed = 20_261
     chance = random.Random(seed)
-    kills = sum(killed_copy(source, target, chance.uniform(0.6, 3.0)) for _ in range(6))
+    await incoming.begin([*(await source.topics()).values()], source.log_id)  # so that there is something to look at
+    total = sum([await source.end(topic.name, p) for topic in GOES_ON for p in range(topic.partitions)])
+    moments = sorted(chance.randrange(1, total) for _ in range(6))
+    kills = sum([await killed_copy(source, target, incoming, at) for at in moments])
     print(f"seed {seed}: {kills} kills came in time")
     done = copy(source, target)
     assert done.returncode == 0 or "has been used as a log already" in done.stderr, done.stderr
