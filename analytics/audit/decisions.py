@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
-from analytics.audit.rows import findings, records_of
+from analytics.audit.rows import findings
+from analytics.audit.shares import shares
 from eventlib.decider import FORGET
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
@@ -20,10 +21,9 @@ from eventlib.log.port import key_text
 from eventlib.replay.again import Again
 from eventlib.replay.fed import FedWindow
 from eventlib.replay.judging import Asked, Describer
-from eventlib.replay.kept import IN_MEMORY, KeptEntries, Spill
+from eventlib.replay.kept import KeptEntries, Spill, kept_entries
 from eventlib.replay.report import Difference, Tally
 from eventlib.replay.setting import Setting
-from eventlib.runtime import collect_garbage_seldom
 from eventlib.runtime.entry import due_times
 from eventlib.runtime.records import JournalEntry
 from eventlib.runtime.runtime import code_version
@@ -43,9 +43,8 @@ DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 
 _MOST = 10_000
 _GRACE_MS = 60_000
-_OBJECTS = 500_000
 
-_TIME, _TASK, _PLACE = itemgetter(1), itemgetter(2), itemgetter(0)  # of a record, its time, its task and its role
+_TIME, _PLACE = itemgetter(1), itemgetter(0)  # of a row, its time and its record
 
 
 def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
@@ -57,21 +56,14 @@ def decision_findings(spark: SparkSession, url: str, application: Application) -
 
 def _decided(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
     """Yield what is not as it was decided, task by task."""
-    rows = records_of(batches)
-    first = next(rows, None)
-    if first is None:
-        return  # nothing falls to this share: no log is opened for it
-    routes, version = Routes(application.choreography), _started(application)
-    with application.running(url) as (opened, run):
-        for number, of_task in groupby(chain([first], rows), key=_TASK):
-            task = _Task(application, opened, routes.task(number), version)
-            yield from findings(run(task.findings(of_task)))
+    for share in shares(batches, application, url):
+        task = _Task(application, share.opened, share.task, _version(application))
+        yield from findings(share.run(task.findings(share.rows)))
 
 
 @cache
-def _started(application: Application) -> str:
-    """Make ready one of Spark's workers, which serves many shares, and return its code's version."""
-    collect_garbage_seldom(growth=_OBJECTS)
+def _version(application: Application) -> str:
+    """Return the version of a worker's code, which serves many shares."""
     return code_version(application.choreography)
 
 
@@ -91,12 +83,11 @@ class _Task:
         """Decide all of it again, and return what differs."""
         spill = Spill()
         try:
-            deciders = self._service.deciders
-            entries = {d.name: KeptEntries(d, spill, IN_MEMORY // len(deciders)) for d in deciders}
+            entries = kept_entries(self._service.deciders, spill)
             describer = Describer(self._opened.choreography)
             asked, tally = Asked(), self._tally
             setting = Setting(self._opened, self._window, entries, tally, asked, describer, self._version)
-            await spill.prepare([*deciders])
+            await spill.prepare([*self._service.deciders])
             last_ms = await self._all(Again(self._service, self._partition, setting), rows)
             self._look_for_overdue(entries, last_ms - _GRACE_MS)
         except EventlibError as error:

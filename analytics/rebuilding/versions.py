@@ -4,23 +4,20 @@
 changed; what it shares with the one before are the same files under two names.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
 
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.rebuilding.merging import merge_small
-from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch
-from eventlib.log.archive_files import Lost, settle
+from eventlib.errors import LogCorrupt, LogUnavailable
+from eventlib.log.archive_files import Lost, parsed_manifest, settle
 from eventlib.log.port import TopicPartition
-from eventlib.validation import sentence_of
 
 FORMAT = 1
 
@@ -108,9 +105,7 @@ class Version:
             merge_small(self.path / table, f"{self.number:010}")
         (self.path / _MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
         for path in self.path.rglob("*"):
-            handle = os.open(path, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
+            settle(path)
         settle(self.path)
         settle(self.path.parent)
         _link(self.place / "current", Path("versions") / self.path.name)
@@ -139,15 +134,11 @@ def current(place: Path) -> Path | None:
 def read_manifest(version: Path) -> Manifest:
     """Return what a version is made of. Raises: LogCorrupt, LogVersionMismatch."""
     path = version / _MANIFEST
+    remedy = "; rebuild with --full"
     try:
-        content: Any = json.loads(path.read_bytes())
-        if isinstance(content, dict) and content.get("format", 0) > FORMAT:
-            raise LogVersionMismatch(f"the tables in {version} were written by a newer release: upgrade eventlib here")
-        return Manifest.model_validate(content)
-    except ValidationError as error:
-        raise LogCorrupt(f"the manifest {path} is damaged: {sentence_of(error)}; rebuild with --full") from error
-    except (OSError, ValueError) as error:
-        raise LogCorrupt(f"the manifest {path} is damaged: {error}; rebuild with --full") from error
+        return parsed_manifest(Manifest, path, f"the tables in {version} were", remedy)
+    except OSError as error:
+        raise LogCorrupt(f"the manifest {path} is damaged: {error}{remedy}") from error
 
 
 def tables(spark: SparkSession, place: Path) -> dict[str, DataFrame]:

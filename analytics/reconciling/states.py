@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.audit.application import Application
 from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
-from analytics.audit.rows import batches_of, records_of
+from analytics.audit.rows import batches_of
+from analytics.audit.shares import shares
 from analytics.reconciling.difference import FOUND, Difference, compared_of, rows_of
 from analytics.reconciling.live import LIVE, STORE, take_down
 from eventlib.decider import Decider
@@ -24,18 +25,16 @@ from eventlib.log.port import Record, key_text
 from eventlib.replay.again import Again
 from eventlib.replay.fed import FedWindow
 from eventlib.replay.judging import Asked, Describer
-from eventlib.replay.kept import IN_MEMORY, KeptEntries, Spill
+from eventlib.replay.kept import KeptEntries, Spill, kept_entries
 from eventlib.replay.report import Tally
 from eventlib.replay.setting import Setting
-from eventlib.runtime import collect_garbage_seldom
 from eventlib.runtime.entry import Entry, entry_of
 from eventlib.runtime.records import DUE, STATE, JournalEntry, due_key, state_name
 from eventlib.service import Service
 from eventlib.times import from_ms
 
-_OBJECTS = 500_000
 _NOTHING_IS_JUDGED = Asked(since_ms=1 << 62)
-_TIME, _TASK = itemgetter(1), itemgetter(2)
+_TIME = itemgetter(1)  # of a row
 _MOST = 10_000
 """How many differences of one decider in one task are told; all are counted."""
 
@@ -55,16 +54,9 @@ def state_findings(
 
 def _compared(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
     """Yield what was compared and what differs, task by task."""
-    rows = records_of(batches)
-    first = next(rows, None)
-    if first is None:
-        return  # nothing falls to this share: no log is opened for it
-    collect_garbage_seldom(growth=_OBJECTS)
-    routes = Routes(application.choreography)
-    with application.running(url) as (opened, run):
-        for number, of_task in groupby(chain([first], rows), key=_TASK):
-            task = _Task(opened, routes.task(number))
-            yield from batches_of(run(task.compared(of_task)), FOUND)
+    for share in shares(batches, application, url):
+        task = _Task(share.opened, share.task)
+        yield from batches_of(share.run(task.compared(share.rows)), FOUND)
 
 
 @dataclass
@@ -92,9 +84,7 @@ class _Task:
         """Fold the past, stop where something live is as of, and compare; a past that is not whole is a difference."""
         spill = Spill()
         try:
-            entries = {
-                d.name: KeptEntries(d, spill, IN_MEMORY // len(self._service.deciders)) for d in self._service.deciders
-            }
+            entries = kept_entries(self._service.deciders, spill)
             describer = Describer(self._opened.choreography)
             setting = Setting(self._opened, self._window, entries, Tally(0), _NOTHING_IS_JUDGED, describer, "")
             await spill.prepare([*self._service.deciders])

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,6 +18,8 @@ from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch
 from eventlib.log.port import TopicPartition
 from eventlib.topic import Topic
 from eventlib.validation import sentence_of
+
+M = TypeVar("M", bound=BaseModel)
 
 FORMAT = 1
 SCHEME = "archive:"
@@ -163,18 +165,24 @@ def read_manifest(place: Path, number: int | None = None) -> Manifest:
     number = number or newest_number(place)
     path = _path(place, number)
     try:
-        content: Any = json.loads(path.read_bytes())
-        if isinstance(content, dict) and content.get("format", 0) > FORMAT:
-            raise LogVersionMismatch(f"the archive {place} was written by a newer release: upgrade eventlib here")
-        return Manifest.model_validate(content)
+        return parsed_manifest(Manifest, path, f"the archive {place} was")
     except FileNotFoundError as error:
         raise LogUnavailable(
             f"there is no archive in {place}: `python -m analytics archive --log URL --to {place}` makes one"
         ) from error
+
+
+def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M:
+    """Return what a manifest of some kind says; `what` it is about, and was. Raises: LogCorrupt, LogVersionMismatch; OSError."""
+    try:
+        content: Any = json.loads(path.read_bytes())
+        if isinstance(content, dict) and content.get("format", 0) > kind.model_fields["format"].default:
+            raise LogVersionMismatch(f"{what} written by a newer release: upgrade eventlib here")
+        return kind.model_validate(content)
     except ValidationError as error:
-        raise LogCorrupt(f"the manifest {path} is damaged: {sentence_of(error)}") from error
+        raise LogCorrupt(f"the manifest {path} is damaged: {sentence_of(error)}{remedy}") from error
     except ValueError as error:
-        raise LogCorrupt(f"the manifest {path} is damaged: {error}") from error
+        raise LogCorrupt(f"the manifest {path} is damaged: {error}{remedy}") from error
 
 
 def commit(place: Path, manifest: Manifest) -> None:
@@ -195,9 +203,9 @@ def commit(place: Path, manifest: Manifest) -> None:
         _path(place, number).unlink(missing_ok=True)
 
 
-def settle(directory: Path) -> None:
-    """See to it that a directory's entries are on the disk."""
-    handle = os.open(directory, os.O_RDONLY)
+def settle(path: Path) -> None:
+    """See to it that a file's content, or a directory's entries, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

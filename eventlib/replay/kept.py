@@ -1,7 +1,7 @@
 """The entries of a decider's keys while a log is replayed: those used lately in memory, the others in a temporary file."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from eventlib.codec.framed import FramedCodec
@@ -112,3 +112,8 @@ class KeptEntries:
             self._spill.write(self._decider.name, self._old)
             self._has_spilled = True
         self._old, self._young = self._young, {}
+
+
+def kept_entries(deciders: Sequence[Decider[Any]], spill: Spill) -> dict[str, KeptEntries]:
+    """Return where each decider's entries are kept, by its name: all of them have the same share of the memory."""
+    return {decider.name: KeptEntries(decider, spill, IN_MEMORY // len(deciders)) for decider in deciders}

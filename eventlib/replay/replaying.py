@@ -14,7 +14,7 @@ from eventlib.log.port import Record
 from eventlib.replay.again import Again
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.judging import Asked, Decision, Describer, input_of
-from eventlib.replay.kept import IN_MEMORY, KeptEntries, Spill
+from eventlib.replay.kept import Spill, kept_entries
 from eventlib.replay.part import WHOLE, Part
 from eventlib.replay.report import Input, Report, Tally
 from eventlib.replay.setting import Setting
@@ -48,8 +48,7 @@ class Replay:
         self._spill = Spill()
         self._window = Window(log, part, services)
         self._tally = Tally(limit)
-        deciders = self._deciders
-        entries = {d.name: KeptEntries(d, self._spill, IN_MEMORY // len(deciders)) for d in deciders}
+        entries = kept_entries(self._deciders, self._spill)
         version = code_version(log.choreography)
         describer = Describer(log.choreography)
         self._setting = Setting(log, self._window, entries, self._tally, asked, describer, version)

@@ -1,0 +1,47 @@
+"""What one of Spark's workers is given of `Routes.in_order`: whole tasks, one after the other, on a log that is opened once."""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from analytics.audit.application import Application, Run
+from analytics.audit.routing import Routes
+from analytics.audit.rows import records_of
+from eventlib.eventlog import EventLog
+from eventlib.runtime import collect_garbage_seldom
+from eventlib.service import Service
+
+_OBJECTS = 500_000
+_NUMBER = itemgetter(2)  # of a row, its task
+
+
+class Share(NamedTuple):
+    """A task's rows in their order, the log to decode them with, and what runs what is async."""
+
+    opened: EventLog
+    run: Run
+    task: tuple[Service, int]
+    rows: Iterable[tuple[Any, ...]]
+
+
+def shares(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[Share]:
+    """Yield the tasks of a worker's rows; each one's rows have to be used before the next."""
+    rows = records_of(batches)
+    first = next(rows, None)
+    if first is None:
+        return  # nothing falls to this worker: no log is opened for it
+    _make_ready()
+    routes = Routes(application.choreography)
+    with application.running(url) as (opened, run):
+        for number, of_task in groupby(chain([first], rows), key=_NUMBER):
+            yield Share(opened, run, routes.task(number), of_task)
+
+
+@cache
+def _make_ready() -> None:
+    """Make ready one of Spark's workers, which serves many shares."""
+    collect_garbage_seldom(growth=_OBJECTS)
