@@ -41,7 +41,7 @@ def analytics() -> None:
 
 def log_url(given: str | None) -> str:
     """Return the log that a command is about. Raises: SettingsError."""
-    return given or eventlib_settings().log
+    return eventlib_settings(log=given).log
 
 
 @app.command("archive", cls=Command)

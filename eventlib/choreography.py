@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventlib.decider import Decider
 from eventlib.errors import WiringError
@@ -13,6 +13,9 @@ from eventlib.laws import Law
 from eventlib.sagastates import SagaStates
 from eventlib.service import Service
 from eventlib.topic import Topic
+
+if TYPE_CHECKING:  # the core does without: whoever has settings brings it
+    from pydantic_settings import BaseSettings
 
 T = TypeVar("T")
 
@@ -26,6 +29,8 @@ class Choreography:
     `laws` are what holds whatever happens: the simulator, tests and metrics check them.
     `sagas` tells how sagas stand, for `eventlib status`.
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
+    `settings` are the classes of the application's own settings: `eventlib run` refuses wrong ones, and `eventlib config`
+    prints them.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
@@ -40,8 +45,10 @@ class Choreography:
         laws: Iterable[Law] = (),
         accepts: Iterable[Accepted] = (),
         sagas: SagaStates[Any] | None = None,
+        settings: Iterable[type["BaseSettings"]] = (),
     ) -> None:
         self.name = name
+        self.settings = tuple(settings)
         self.sagas = sagas
         self.ports = ports
         self.http = http
@@ -89,6 +96,7 @@ class Choreography:
             laws=[*self.laws, *laws],
             accepts=[*self.accepts, *accepts],
             sagas=self.sagas,
+            settings=self.settings,
         )
 
     def service(self, name: str) -> Service:

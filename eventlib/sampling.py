@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib.identity import SAMPLED_SHARE
+from eventlib.meaning import Means
 from eventlib.variables import read_settings
 
 _SHARES = {"parentbased_always_on": 1.0, "parentbased_always_off": 0.0}
@@ -16,10 +17,13 @@ class Sampling(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
 
-    traces_sampler: Literal["parentbased_traceidratio", "parentbased_always_on", "parentbased_always_off"] = (
-        "parentbased_traceidratio"
-    )
-    traces_sampler_arg: Annotated[float, Field(ge=0, le=1)] = SAMPLED_SHARE
+    traces_sampler: Annotated[
+        Literal["parentbased_traceidratio", "parentbased_always_on", "parentbased_always_off"],
+        Means("parentbased_traceidratio, parentbased_always_on or parentbased_always_off"),
+    ] = "parentbased_traceidratio"
+    traces_sampler_arg: Annotated[
+        float, Field(ge=0, le=1), Means("the share of the sagas that are traced, each whole or not at all")
+    ] = SAMPLED_SHARE
 
     @property
     def share(self) -> float:

@@ -1,46 +1,43 @@
 """What is set from outside: variables EVENTLIB_…; the command line wins over them, and they over the defaults.
 
-| variable | means |
-|---|---|
-| EVENTLIB_LOG | the log's URL |
-| EVENTLIB_APP | where the choreography is, `module:name`; without it `pyproject.toml` says so |
-| EVENTLIB_ADMIN_TOKEN | what requests to `eventlib admin` carry; without it there is no admin API |
-| EVENTLIB_TRACEBACK | 1: show where something unforeseen came from |
-| EVENTLIB_LOG_FORMAT, EVENTLIB_LOG_LEVEL | `json` lets `eventlib run` log a JSON object a line (default: text); DEBUG, INFO, WARNING (the default) or ERROR |
-| OTEL_… | traces and metrics: see `eventlib.telemetry.options` |
-| EVENTLIB_IVY_SETTINGS | a settings file of Ivy, for fetching the broker for development from a mirror |
-| EVENTLIB_REGISTRY | a schema registry's URL; without it, schema ids are kept in the log |
-| EVENTLIB_REGISTRY_CA | a file with the certificates that the registry is trusted by |
-| EVENTLIB_AUTO_REGISTER | whether new schemas are registered by themselves: on in the log, off with a registry |
-| EVENTLIB_BATCH … | the fields of `eventlib.RuntimeConfig`, in capitals |
-| EVENTLIB_SCHEMAS_… | the fields of `eventlib.registry.server.options.SchemasOptions`, for `eventlib schemas serve` |
-| EVENTLIB_KAFKA_… | the fields of `eventlib.log.kafka.options.KafkaOptions`, for logs at kafka://… |
+Each setting stands once, in the class of what it is a setting of, with its type, default and meaning (`Means`);
+`eventlib config` prints them all.
 """
 
 import os
-from typing import Any, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import create_model
+from pydantic import SecretStr, create_model
+from pydantic_settings import BaseSettings
 
 from eventlib.codec.options import RegistryOptions
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.meaning import Means
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.runtime import RuntimeConfig
+from eventlib.sampling import Sampling
 from eventlib.telemetry.logs import LogFormat, LogLevel
+from eventlib.telemetry.options import SdkVariables, TelemetryOptions
 from eventlib.variables import Variables, read_settings
 
 
 class EventlibSettings(Variables):
     """Where commands work, and how they complain."""
 
-    log: str = DEFAULT_URL
-    app: str | None = None
-    traceback: bool = False
-    admin_token: str | None = None
-    ivy_settings: str | None = None
-    log_format: LogFormat = "text"
-    log_level: LogLevel = "WARNING"
+    log: Annotated[str, Means("the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/")] = DEFAULT_URL
+    app: Annotated[str | None, Means("where the choreography is, module:name; unset: pyproject.toml says so")] = None
+    traceback: Annotated[bool, Means("show where something unforeseen came from")] = False
+    admin_token: Annotated[
+        SecretStr | None, Means("what requests to `eventlib admin` carry; unset: there is no admin API")
+    ] = None
+    ivy_settings: Annotated[
+        str | None,
+        Means("a settings file of Ivy, for fetching a broker for development, and connectors, from a mirror"),
+    ] = None
+    log_format: Annotated[LogFormat, Means("what processes write to stderr: text, or json, an object a line")] = "text"
+    log_level: Annotated[LogLevel, Means("from which level on: DEBUG, INFO, WARNING or ERROR")] = "WARNING"
 
 
 def _fields() -> dict[str, Any]:
@@ -51,12 +48,27 @@ def _fields() -> dict[str, Any]:
 
 # RuntimeConfig's fields as variables: their types, bounds and defaults stand there, and only there.
 _RuntimeSettings = create_model("_RuntimeSettings", __base__=Variables, **_fields())
-_OTHERS = [
-    *RegistryOptions.model_fields,
-    *(f"kafka_{name}" for name in KafkaOptions.model_fields),
-    *(f"schemas_{name}" for name in SchemasOptions.model_fields),
-]
-"""What is read where a log is opened, and where schemas are served."""
+
+PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
+    "commands": (EventlibSettings,),
+    "services": (_RuntimeSettings,),
+    "schemas": (RegistryOptions,),
+    "logs on Kafka": (KafkaOptions,),
+    "the registry of `eventlib schemas serve`": (SchemasOptions,),
+    "traces and metrics": (TelemetryOptions, Sampling, SdkVariables),
+}
+"""Every setting of the library's own, by what it is a setting of."""
+
+
+def variables_of(settings: type[BaseSettings]) -> dict[str, str]:
+    """Return the name of each field's variable."""
+    return {name: f"{settings.model_config['env_prefix']}{name.upper()}" for name in settings.model_fields}
+
+
+def _own() -> list[str]:
+    """Return the fields under EVENTLIB_… that somebody reads."""
+    names = [name for part in PARTS.values() for each in part for name in variables_of(each).values()]
+    return [name.removeprefix("EVENTLIB_").lower() for name in names if name.startswith("EVENTLIB_")]
 
 
 def eventlib_settings(**given: Any) -> EventlibSettings:
@@ -64,13 +76,12 @@ def eventlib_settings(**given: Any) -> EventlibSettings:
 
     Raises: SettingsError.
     """
-    return read_settings(EventlibSettings, given, also=[*_RuntimeSettings.model_fields, *_OTHERS])
+    return read_settings(EventlibSettings, given, also=_own())
 
 
 def runtime_config() -> RuntimeConfig:
     """Return the runtime's configuration as the environment has it. Raises: SettingsError."""
-    found = read_settings(_RuntimeSettings, {}, also=[*EventlibSettings.model_fields, *_OTHERS])
-    return RuntimeConfig(**found.model_dump())
+    return RuntimeConfig(**read_settings(_RuntimeSettings, {}, also=_own()).model_dump())
 
 
 def wants_traceback() -> bool:

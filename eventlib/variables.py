@@ -1,7 +1,7 @@
 """Settings of any kind, read from variables under a prefix: a wrong or unknown one is told by its name."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ class Variables(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="EVENTLIB_", env_ignore_empty=True, frozen=True, extra="forbid")
 
 
-def read_settings(settings: type[S], given: dict[str, Any], *, also: Iterable[str] | None = ()) -> S:
+def read_settings(settings: type[S], given: Mapping[str, Any], *, also: Iterable[str] | None = ()) -> S:
     """Read settings of any kind from their variables; `also` names other fields that may be set under their prefix.
 
     Raises: SettingsError for a wrong value, and for a variable with this prefix that nobody knows; unless `also` is

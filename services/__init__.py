@@ -10,13 +10,13 @@ from services.laws import LAWS
 from services.order.decider import orders, standing
 from services.order.events import ProductDelisted, ProductListed
 from services.outside import open_outside
+from services.settings import ShopSettings, shop_settings
 
 
 def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
     """Return the order API on a log. Raises: SettingsError."""
     from services.order.api import create_app
     from services.order.http.config import ApiConfig
-    from services.settings import shop_settings
 
     settings = shop_settings()
     return create_app(log, ApiConfig(backlog=settings.backlog, decision_s=settings.decision_s))
@@ -30,4 +30,5 @@ shop = Choreography(
     http=make_api,
     laws=LAWS,
     sagas=SagaStates(orders, standing),
+    settings=[ShopSettings],
 )

@@ -1,17 +1,4 @@
-"""What of the shop is set from outside: variables SHOP_…; the command line wins over them, and they over the defaults.
-
-| variable | means |
-|---|---|
-| SHOP_GATEWAY_URL, SHOP_CARRIER_URL | where the gateway and the carrier answer; unset: the embedded simulation |
-| SHOP_CONNECT_TIMEOUT_S, SHOP_READ_TIMEOUT_S | how long they may take to connect, and to answer (seconds) |
-| SHOP_CONNECTIONS | the most connections to each of them; by default as many as a service has attempts out |
-| SHOP_DECLINE, SHOP_UNDELIVERABLE, SHOP_GATEWAY_TIMEOUT | faults of the simulation: rates from 0 to 1 |
-| SHOP_SEED | says which orders the rates hit |
-| SHOP_SIMULATORS_PORT, SHOP_SIMULATORS_LEDGER | where the simulators' server answers, and what it keeps its ledger in |
-| SHOP_BACKLOG | how many requests may wait for the order service before HTTP refuses new ones (503) |
-| SHOP_DECISION_S | how long an HTTP answer waits for its decision (seconds) |
-| SHOP_HANG_S | how long that server leaves a call open that it does not answer (seconds) |
-"""
+"""What of the shop is set from outside: variables SHOP_…; the command line wins over them, and they over the defaults."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AnyHttpUrl, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eventlib.meaning import Means
 from eventlib.runtime import RuntimeConfig
 from eventlib.variables import SettingsError, read_settings
 from services.order.http.config import ApiConfig
@@ -31,28 +19,36 @@ Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
 class ShopSettings(BaseSettings):
-    """The shop's settings; an empty variable counts as none.
-
-    `decline` is the share of orders that the simulated gateway refuses, `undeliverable` the share that the simulated
-    carrier will not bring, `gateway_timeout` the share of calls that the gateway leaves unanswered: half have acted.
-    """
+    """The shop's settings; an empty variable counts as none. Of the calls that the gateway leaves unanswered, half have acted."""
 
     model_config = SettingsConfigDict(env_prefix="SHOP_", env_ignore_empty=True, frozen=True, extra="forbid")
 
-    gateway_url: AnyHttpUrl | None = None
-    carrier_url: AnyHttpUrl | None = None
-    connect_timeout_s: Seconds = 2.0
-    read_timeout_s: Seconds = 5.0
-    connections: Annotated[int, Field(ge=1)] = RuntimeConfig().concurrent_effects
-    decline: Rate = 0.0
-    undeliverable: Rate = 0.0
-    gateway_timeout: Rate = 0.0
-    seed: int = 0
-    simulators_port: Port = 8090
-    simulators_ledger: Path = Path("var/simulators.db")
-    backlog: Annotated[int, Field(ge=1)] = ApiConfig.backlog
-    decision_s: Seconds = ApiConfig.decision_s
-    hang_s: Seconds = 30.0
+    gateway_url: Annotated[
+        AnyHttpUrl | None, Means("where the payment gateway answers; unset: it is simulated in the process")
+    ] = None
+    carrier_url: Annotated[
+        AnyHttpUrl | None, Means("where the carrier answers; unset: it is simulated in the process")
+    ] = None
+    connect_timeout_s: Annotated[Seconds, Means("how long they may take to connect (seconds)")] = 2.0
+    read_timeout_s: Annotated[Seconds, Means("how long they may take to answer (seconds)")] = 5.0
+    connections: Annotated[int, Field(ge=1), Means("the most connections to each of them")] = (
+        RuntimeConfig().concurrent_effects
+    )
+    decline: Annotated[Rate, Means("the share of orders whose payment the simulated gateway refuses, 0 to 1")] = 0.0
+    undeliverable: Annotated[Rate, Means("the share that the simulated carrier will not bring, 0 to 1")] = 0.0
+    gateway_timeout: Annotated[Rate, Means("the share of calls that the gateway leaves unanswered, 0 to 1")] = 0.0
+    seed: Annotated[int, Means("says which orders these rates hit")] = 0
+    simulators_port: Annotated[Port, Means("where the simulators' server answers")] = 8090
+    simulators_ledger: Annotated[Path, Means("what that server keeps its ledger in")] = Path("var/simulators.db")
+    backlog: Annotated[
+        int, Field(ge=1), Means("how many requests may wait for the order service before HTTP refuses new ones (503)")
+    ] = ApiConfig.backlog
+    decision_s: Annotated[Seconds, Means("how long an HTTP answer waits for its decision (seconds)")] = (
+        ApiConfig.decision_s
+    )
+    hang_s: Annotated[Seconds, Means("how long the simulators leave a call open that they do not answer (seconds)")] = (
+        30.0
+    )
 
     @property
     def gateway_faults(self) -> GatewayFaults:

@@ -6,7 +6,7 @@ import typer
 
 from eventlib.cli.acting_commands import rerun, reset
 from eventlib.cli.broker_commands import broker
-from eventlib.cli.operating_commands import admin, copy, doctor, status
+from eventlib.cli.operating_commands import admin, config, copy, doctor, status
 from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
@@ -120,6 +120,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
 app.command(cls=Command, rich_help_panel="Run")(publish)
 app.command(cls=Command, rich_help_panel="Run")(admin)
 app.command(cls=Command, rich_help_panel="Run")(doctor)
+app.command(cls=Command, rich_help_panel="Run")(config)
 app.command(cls=Command, rich_help_panel="Run")(copy)
 app.add_typer(broker, name="broker", rich_help_panel="Run")
 

@@ -1,11 +1,13 @@
 """`eventlib export`: the contracts, and what watches them run, in the forms that others work with."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
+from eventlib.configured import reference as settings_reference
 from eventlib.contracts.exporting import exported
 from eventlib.deploying.forms import for_strimzi, for_tools
 from eventlib.errors import WiringError
@@ -34,14 +36,12 @@ def print_export(place: Place, form: str, names: list[str], out: Path | None, *,
 
 
 def _files(choreography: Choreography, form: str) -> dict[str, str]:
-    if form == "dashboards":
-        return dashboards()
-    if form == "alerts":
-        return {f"{choreography.name}-alerts.yml": alert_rules(choreography)}
-    if form == "metrics":
-        return {"metrics.md": reference()}
-    if form == "strimzi":
-        return for_strimzi(choreography)
-    if form == "kafka":
-        return for_tools(choreography)
-    return exported(choreography, form)
+    makers: dict[str, Callable[[], dict[str, str]]] = {
+        "dashboards": dashboards,
+        "alerts": lambda: {f"{choreography.name}-alerts.yml": alert_rules(choreography)},
+        "metrics": lambda: {"metrics.md": reference()},
+        "settings": lambda: {"settings.md": settings_reference(choreography.settings)},
+        "strimzi": lambda: for_strimzi(choreography),
+        "kafka": lambda: for_tools(choreography),
+    }
+    return makers[form]() if form in makers else exported(choreography, form)

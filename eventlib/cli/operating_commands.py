@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, Place, Shared
 
 
 def doctor(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
@@ -24,6 +24,25 @@ def doctor(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     from eventlib.cli.doctor import print_diagnoses
 
     raise typer.Exit(print_diagnoses(Place.of(context, app, log), as_json=as_json))
+
+
+def config(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """Print every setting: its value, where that comes from, its default, and what it means.
+
+    A setting comes from an option, else from the environment, else from
+    pyproject.toml, else it is the default. Secrets show only whether they are
+    set. One that is wrong, or that nobody knows, is named, and exit code 1.
+
+    [dim]Examples:[/dim]
+      eventlib config
+      eventlib config --json | jq 'select(.source != "default")'
+    """
+    from eventlib.cli.config import print_config
+    from eventlib.configured import Given
+
+    before = Shared.of(context)
+    place, given = Place.of(context, app, log), Given(log or before.log, app or before.app)
+    print_config(place, given, as_json=as_json)
 
 
 def status(  # noqa: PLR0913, PLR0917  one argument for each option

@@ -12,6 +12,7 @@ from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.cli.stopping import stop_signal
 from eventlib.cli.workers import supervise
+from eventlib.configured import refuse_wrong
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
@@ -55,6 +56,7 @@ def run_services(
     named = [choreography.service(name).name for name in only]
     names = [] if no_services else named or [service.name for service in choreography.services]
     _refuse_misfits(choreography, names, http, named if no_services else [])
+    refuse_wrong(choreography.settings, place.url)
     options, settings = telemetry_options(), eventlib_settings()
     measured = None if options.sdk_disabled else metrics or options.metrics_place
     what = Running(list(dict.fromkeys(names)), http, measured)

@@ -9,7 +9,17 @@ from eventlib.cli.options import AppOption, CountedLogOption, JsonOption, LogOpt
 
 Format = Literal["mermaid", "dot", "svg"]
 Form = Literal[
-    "asyncapi", "avsc", "jsonschema", "proto", "spark", "dashboards", "alerts", "metrics", "strimzi", "kafka"
+    "asyncapi",
+    "avsc",
+    "jsonschema",
+    "proto",
+    "spark",
+    "dashboards",
+    "alerts",
+    "metrics",
+    "settings",
+    "strimzi",
+    "kafka",
 ]
 _ENDINGS = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
 
@@ -47,7 +57,7 @@ def export(
         Form,
         typer.Argument(
             metavar="FORM",
-            help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, strimzi or kafka.",
+            help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, settings, strimzi or kafka.",
         ),
     ],
     name: Annotated[
@@ -65,8 +75,8 @@ def export(
     jsonschema (draft 7), proto (proto3) and spark (DDL) are a file an event.
     All of it follows from the classes. dashboards (Grafana), alerts
     (Prometheus) and metrics (what each means, as Markdown) follow from the
-    list of metrics and the services. strimzi (resources for Kubernetes) and
-    kafka (scripts) are what a cluster has to be given: topics, and a user for
+    list of metrics and the services; so does settings, from what reads them.
+    strimzi (resources for Kubernetes) and kafka (scripts) are what a cluster has to be given: topics, and a user for
     each service with the rights that it needs and no others.
 
     [dim]Examples:[/dim]

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from eventlib.eventlog import EventLog
+from eventlib.meaning import Means
 from eventlib.runtime.breaker import Breaker, BreakerConfig
 from eventlib.runtime.observing import Observer
 from eventlib.store.port import Stores
@@ -17,33 +18,32 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """How a runtime uses its machine; the defaults suit one machine.
+    """How a runtime uses its machine; the defaults suit one machine."""
 
-    `batch` is how many inputs a transaction takes at most, `cached_entries` how many states a process keeps decoded, each
-    of its services' tasks an equal share (about 1 kB each: those of all that is under way are worth their place),
-    `pending_effects` how many requests a task leaves open before it takes no more input, `concurrent_effects` how
-    many attempts a service has out at once, `grace_s` how long a stopping service waits for attempts that are out.
-    `breaker_failures` in a row stop the calls to a port (0: they never do), for `breaker_pause_s` seconds at first,
-    and for `breaker_longest_pause_s` at most when it stays away; requests wait meanwhile, and use up no attempts.
-    `state_dir` is where local stores are kept when the log is not a file on this machine. `standbys` other processes
-    keep a copy of each task then, so that a takeover is quick; what is read for that costs each of them some 20 us a
-    state.
-    """
-
-    batch: Count = 500
-    cached_entries: Count = 80_000
-    pending_effects: Count = 500
-    concurrent_effects: Count = 200
-    grace_s: Seconds = 5.0
-    restore_chunk: Count = 2_000
-    skipped_inputs: Count = 5_000
-    retry_pause_s: Seconds = 0.2
-    flush_s: Seconds = 5.0
-    breaker_failures: Annotated[int, Field(ge=0)] = 20
-    breaker_pause_s: Seconds = 1.0
-    breaker_longest_pause_s: Seconds = 5.0
-    state_dir: str = "var/state"
-    standbys: Annotated[int, Field(ge=0)] = 0
+    batch: Annotated[Count, Means("the most inputs that a transaction takes")] = 500
+    cached_entries: Annotated[
+        Count, Means("states that a process keeps decoded, shared out among its tasks, about 1 kB each")
+    ] = 80_000
+    pending_effects: Annotated[Count, Means("open requests to the outside at which a task takes no more input")] = 500
+    concurrent_effects: Annotated[Count, Means("the most attempts that a service has out at once")] = 200
+    grace_s: Annotated[Seconds, Means("how long a stopping service waits for attempts that are out (seconds)")] = 5.0
+    restore_chunk: Annotated[Count, Means("changelog records that are restored at a time")] = 2_000
+    skipped_inputs: Annotated[
+        Count, Means("inputs that lead to nothing after which a task commits its position all the same")
+    ] = 5_000
+    retry_pause_s: Annotated[Seconds, Means("the pause after a transaction that failed for a while (seconds)")] = 0.2
+    flush_s: Annotated[Seconds, Means("how often local stores are made durable (seconds)")] = 5.0
+    breaker_failures: Annotated[
+        int, Field(ge=0), Means("failures in a row that stop the calls to a port; 0: none do")
+    ] = 20
+    breaker_pause_s: Annotated[Seconds, Means("for how long calls wait then, at first (seconds)")] = 1.0
+    breaker_longest_pause_s: Annotated[
+        Seconds, Means("for how long at most while the port stays away (seconds); no attempts are used up")
+    ] = 5.0
+    state_dir: Annotated[str, Means("where local stores are when the log is not a file on this machine")] = "var/state"
+    standbys: Annotated[
+        int, Field(ge=0), Means("other processes that keep a copy of each task, so that a takeover is quick")
+    ] = 0
 
     def breaker(self, port: str) -> Breaker:
         """Return a new circuit breaker for a port."""

@@ -1,19 +1,11 @@
-"""What is set from outside: OpenTelemetry's own variables, where it has one.
-
-| variable | means |
-|---|---|
-| OTEL_TRACES_EXPORTER | `otlp`, `console` or `none` (the default): where spans go; `OTEL_EXPORTER_OTLP_…` say how |
-| OTEL_TRACES_SAMPLER_ARG | the share of the sagas that are traced, 0 to 1; see `eventlib.sampling` |
-| OTEL_EXPORTER_PROMETHEUS_PORT, …_HOST | where `eventlib run` serves metrics, as `--metrics-port` does |
-| OTEL_RESOURCE_ATTRIBUTES | what all spans and metrics say of this process |
-| OTEL_SDK_DISABLED | true: no spans, no metrics |
-"""
+"""What is set from outside: OpenTelemetry's own variables, where it has one."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eventlib.meaning import Means
 from eventlib.variables import read_settings
 
 Exporter = Literal["otlp", "console", "none"]
@@ -24,10 +16,13 @@ class TelemetryOptions(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
 
-    sdk_disabled: bool = False
-    traces_exporter: Exporter = "none"
-    exporter_prometheus_host: str = "127.0.0.1"
-    exporter_prometheus_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    sdk_disabled: Annotated[bool, Means("no spans, no metrics")] = False
+    traces_exporter: Annotated[Exporter, Means("where spans go: otlp, console or none")] = "none"
+    exporter_prometheus_host: Annotated[str, Means("the address at which metrics are served")] = "127.0.0.1"
+    exporter_prometheus_port: Annotated[
+        Annotated[int, Field(ge=0, le=65_535)] | None,
+        Means("the port at which `eventlib run` serves metrics, as its --metrics-port does"),
+    ] = None
 
     @property
     def traces(self) -> bool:
@@ -39,6 +34,17 @@ class TelemetryOptions(BaseSettings):
         """Where metrics are served, as HOST:PORT; None: nowhere."""
         host, port = self.exporter_prometheus_host, self.exporter_prometheus_port
         return None if port is None or self.sdk_disabled else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class SdkVariables(BaseSettings):
+    """What OpenTelemetry's SDK reads by itself, of which it has more: they are said here, and used there."""
+
+    model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
+
+    exporter_otlp_endpoint: Annotated[str, Means("where spans go by OTLP over HTTP")] = "http://localhost:4318"
+    exporter_otlp_headers: Annotated[SecretStr | None, Means("headers of these requests: name=value,…")] = None
+    exporter_otlp_certificate: Annotated[str | None, Means("a PEM file with whom to trust there")] = None
+    resource_attributes: Annotated[str, Means("what all spans and metrics say of this process: name=value,…")] = ""
 
 
 def telemetry_options() -> TelemetryOptions:

@@ -1,6 +1,10 @@
 """Settings from the environment: a wrong or unknown one is told by its name, and nothing starts with it."""
 
+import json
+import re
 from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,13 +16,15 @@ from eventlib.variables import SettingsError
 from services import __main__ as shop_cli
 from services.settings import ShopSettings, demo_settings, shop_settings
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     for variable in list(os.environ):
-        if variable.startswith(("EVENTLIB_", "SHOP_")):
+        if variable.startswith(("EVENTLIB_", "SHOP_", "OTEL_")):
             monkeypatch.delenv(variable)
 
 
@@ -129,6 +135,85 @@ def test_nothing_starts_with_a_wrong_setting(
     assert variable in complaint
     assert "Traceback" not in complaint
     assert list(directory.iterdir()) == []
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
+    assert eventlib_cli.run(["config", "--json", *arguments]) == 0
+    return {each["variable"]: each for each in map(json.loads, capsys.readouterr().out.splitlines())}
+
+
+def test_config_says_what_each_setting_is_and_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable, value in {"EVENTLIB_BATCH": "7", "SHOP_DECLINE": "0.5", "EVENTLIB_KAFKA_APPLICATION": "shop"}.items():
+        monkeypatch.setenv(variable, value)
+    found = printed(capsys, "--log", "kafka://broker:1/?prefix=p.")
+    told = {name: (each["value"], each["source"], each["default"]) for name, each in found.items()}
+    assert told["EVENTLIB_LOG"] == ("kafka://broker:1/?prefix=p.", "option", DEFAULT_URL)
+    assert told["EVENTLIB_APP"] == ("services:shop", "pyproject.toml", None)
+    assert told["EVENTLIB_BATCH"] == (7, "environment", 500)
+    assert told["EVENTLIB_KAFKA_PREFIX"] == ("p.", "the log's URL", "")
+    assert told["EVENTLIB_KAFKA_APPLICATION"] == ("shop", "environment", "eventlib")
+    assert told["SHOP_DECLINE"] == (0.5, "environment", 0.0)
+    assert told["EVENTLIB_GRACE_S"] == (5.0, "default", 5.0)
+    assert all(each["meaning"] for each in found.values())
+
+
+def test_config_hides_secrets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    secrets = {name for name, each in printed(capsys).items() if each["secret"]}
+    assert {
+        "EVENTLIB_ADMIN_TOKEN",
+        "EVENTLIB_REGISTRY",
+        "EVENTLIB_KAFKA_PASSWORD",
+        "EVENTLIB_SCHEMAS_WRITERS",
+    } <= secrets
+    for number, name in enumerate(secrets):
+        monkeypatch.setenv(name, f'{{"ann{number}": "hunter2"}}')
+    found = printed(capsys)
+    assert {found[name]["value"] for name in secrets} == {"**********"}
+    assert eventlib_cli.run(["config"]) == 0
+    assert "hunter2" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("EVENTLIB_KAFKA_TLS", "perhaps"),
+        ("EVENTLIB_SCHEMAS_COMPATIBILITY", "SOME"),
+        ("SHOP_DECLINE", "2"),
+        ("SHOP_DECLIN", "0.5"),
+        ("OTEL_TRACES_EXPORTER", "jaeger"),
+    ],
+)
+@pytest.mark.parametrize("command", ["config", "run"])
+def test_nothing_starts_with_a_setting_wrong_that_only_a_part_would_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("EVENTLIB_LOG", "memory://")
+    service = ["--service", "stock"] if command == "run" else []
+    assert eventlib_cli.run([command, *service]) == 1
+    complaint = capsys.readouterr().err
+    assert variable in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_every_variable_that_the_code_speaks_of_is_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    known = printed(capsys)
+    spoken = {
+        name
+        for package in ("eventlib", "services", "analytics", "deploy", "README.md")
+        for path in ([ROOT / package] if package.endswith(".md") else (ROOT / package).rglob("*"))
+        if path.is_file() and path.suffix in {".py", ".md", ".yaml", ".yml", ".sh", ".env", ".json", ".example"}
+        for name in re.findall(r"\b(?:EVENTLIB|SHOP)_[A-Z_]*[A-Z](?![A-Z_{…])", path.read_text(encoding="utf-8"))
+    }
+    assert spoken - known.keys() == set()
+
+
+def test_the_table_of_settings_is_what_is_generated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert eventlib_cli.run(["export", "settings", "--app", "services:shop"]) == 0
+    kept = (ROOT / "deploy" / "settings.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == kept, "run `eventlib export settings --out deploy`"
 
 
 def test_faults_of_a_gateway_that_is_elsewhere_are_refused(

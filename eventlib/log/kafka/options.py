@@ -1,13 +1,14 @@
 """How a Kafka log is reached and set up: from its URL, and from variables EVENTLIB_KAFKA_…."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from eventlib.errors import WiringError
+from eventlib.meaning import Means
 from eventlib.variables import Variables, read_settings
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -19,45 +20,49 @@ _FORM = "kafka://host:port[,host:port…]/[?prefix=…&application=…]"
 
 
 class KafkaOptions(Variables):
-    """How a Kafka log is reached, and what it asks of its brokers. All but secrets can stand in the URL as well.
-
-    `prefix` goes before every topic, consumer group and transactional id, `application` before the last two: two
-    applications on one cluster need different ones. `replication_factor` is for new topics (default: three, or as many
-    as there are brokers); `min_insync_replicas` must have an append before it counts (default: one less than the
-    replicas, at least one). `compaction_lag_s` is for how long compaction leaves a record alone.
-    `address` is where others reach this process.
-    Times: a request is answered within `request_timeout_s`, an append within `append_timeout_s`; the brokers abort a
-    transaction after `transaction_timeout_s`, and give up a member not heard of for `session_timeout_s`.
-    """
+    """How a Kafka log is reached, and what it asks of its brokers. All but secrets can stand in the URL as well."""
 
     model_config = SettingsConfigDict(
         env_prefix="EVENTLIB_KAFKA_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
-    prefix: Name = ""
-    application: Annotated[Name, Field(min_length=1)] = "eventlib"
-    replication_factor: Count | None = None
-    min_insync_replicas: Count | None = None
-    compaction_lag_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
-    compression: Literal["none", "gzip"] = "none"
-    address: str = ""
-    request_timeout_s: Seconds = 10
-    append_timeout_s: Seconds = 30
-    transaction_timeout_s: Seconds = 10
-    session_timeout_s: Seconds = 6
+    prefix: Annotated[Name, Means("goes before every topic, consumer group and transactional id")] = ""
+    application: Annotated[
+        Name, Field(min_length=1), Means("goes before groups and transactional ids: another one for each application")
+    ] = "eventlib"
+    replication_factor: Annotated[
+        Count | None, Means("replicas of new topics; unset: three, or as many as there are brokers")
+    ] = None
+    min_insync_replicas: Annotated[
+        Count | None, Means("replicas that have an append before it counts; unset: all but one, at least one")
+    ] = None
+    compaction_lag_s: Annotated[
+        float, Field(ge=0, allow_inf_nan=False), Means("how long compaction leaves a record alone (seconds)")
+    ] = 0
+    compression: Annotated[Literal["none", "gzip"], Means("how batches are compressed: none or gzip")] = "none"
+    address: Annotated[str, Means("where others reach this process")] = ""
+    request_timeout_s: Annotated[Seconds, Means("within which a request is answered (seconds)")] = 10
+    append_timeout_s: Annotated[Seconds, Means("within which an append is acknowledged (seconds)")] = 30
+    transaction_timeout_s: Annotated[Seconds, Means("after which brokers abort a transaction (seconds)")] = 10
+    session_timeout_s: Annotated[
+        Seconds, Means("after which a member that is not heard of loses its tasks (seconds)")
+    ] = 6
 
-    tls: bool = False
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    tls_key_password: SecretStr | None = None
-    sasl: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
-    user: str | None = None
-    password: SecretStr | None = None
-    oauth_token_url: str | None = None
-    oauth_client_id: str | None = None
-    oauth_client_secret: SecretStr | None = None
-    oauth_scope: str | None = None
+    tls: Annotated[bool, Means("whether connections are encrypted")] = False
+    tls_ca: Annotated[str | None, Means("a PEM file with whom to trust; unset: the system's authorities")] = None
+    tls_cert: Annotated[str | None, Means("a PEM file with this client's certificate")] = None
+    tls_key: Annotated[str | None, Means("a PEM file with its key")] = None
+    tls_key_password: Annotated[SecretStr | None, Means("the password of that key")] = None
+    sasl: Annotated[
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None,
+        Means("how this client signs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"),
+    ] = None
+    user: Annotated[str | None, Means("the user's name, for PLAIN and SCRAM")] = None
+    password: Annotated[SecretStr | None, Means("the user's password")] = None
+    oauth_token_url: Annotated[str | None, Means("where tokens are had, for OAUTHBEARER")] = None
+    oauth_client_id: Annotated[str | None, Means("this client's name there")] = None
+    oauth_client_secret: Annotated[SecretStr | None, Means("its secret")] = None
+    oauth_scope: Annotated[str | None, Means("the scope that is asked for")] = None
 
     @property
     def writers(self) -> str:
@@ -99,7 +104,7 @@ def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
         raise WiringError(
             f"the log {url!r} is not of the form {_FORM}; users and passwords are EVENTLIB_KAFKA_… variables"
         )
-    given: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
+    given = options_in(url)
     for name in given:
         if name in _SECRETS:
             raise WiringError(
@@ -108,6 +113,11 @@ def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
         if name not in KafkaOptions.model_fields:
             raise WiringError(f"the log {url!r} has no option {name!r}: there are {', '.join(_in_url())}")
     return hosts, read_settings(KafkaOptions, given)
+
+
+def options_in(url: str) -> dict[str, str]:
+    """Return the options that a log's URL gives, as they stand there."""
+    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
 def _in_url() -> list[str]:

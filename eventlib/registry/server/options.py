@@ -1,39 +1,32 @@
 """How the registry's server is set up: from variables EVENTLIB_SCHEMAS_…; the command line wins over them."""
 
 import json
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AnyHttpUrl, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from eventlib.meaning import Means
 from eventlib.registry.compatibility import Level
 from eventlib.variables import Variables, read_settings
 
-_NOBODY = SecretStr("{}")
-
 
 class SchemasOptions(Variables):
-    """The server's settings.
-
-    `compatibility` is the level of subjects for which none was set. `readers` and `writers` are who may come, and
-    their passwords, as JSON: {"name": "password"}; with neither, everybody may do everything. `certificate` and `key`
-    are PEM files, and turn TLS on; `ca` is what other instances' certificates are trusted by. `address` is where other
-    instances reach this one; by default where it listens.
-    """
+    """The server's settings; with neither readers nor writers, everybody may do everything."""
 
     model_config = SettingsConfigDict(
         env_prefix="EVENTLIB_SCHEMAS_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
-    port: str = "8081"
-    compatibility: Level = Level.FULL_TRANSITIVE
-    readers: SecretStr = _NOBODY
-    writers: SecretStr = _NOBODY
-    certificate: str | None = None
-    key: str | None = None
-    key_password: SecretStr | None = None
-    ca: str | None = None
-    address: AnyHttpUrl | None = None
+    port: Annotated[str, Means("a port of this machine, or HOST:PORT")] = "8081"
+    compatibility: Annotated[Level, Means("the level of subjects for which none was set")] = Level.FULL_TRANSITIVE
+    readers: Annotated[SecretStr | None, Means('who may read, as JSON: {"name": "password"}')] = None
+    writers: Annotated[SecretStr | None, Means("who may write as well, in the same form")] = None
+    certificate: Annotated[str | None, Means("a PEM file; with a key, it turns TLS on")] = None
+    key: Annotated[str | None, Means("a PEM file with the certificate's key")] = None
+    key_password: Annotated[SecretStr | None, Means("the password of that key")] = None
+    ca: Annotated[str | None, Means("a PEM file with whom to trust among other instances")] = None
+    address: Annotated[AnyHttpUrl | None, Means("where other instances reach this one; unset: where it listens")] = None
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -51,7 +44,9 @@ class SchemasOptions(Variables):
 
     def users(self, kind: Literal["readers", "writers"]) -> dict[str, str]:
         """Return the users of a kind and their passwords."""
-        secret: SecretStr = getattr(self, kind)
+        secret: SecretStr | None = getattr(self, kind)
+        if secret is None:
+            return {}
         try:
             found = json.loads(secret.get_secret_value())
         except ValueError:  # whose sentence may show a password

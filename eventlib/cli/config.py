@@ -1,0 +1,40 @@
+"""`eventlib config`: every setting, what it is, why, and what it means."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.text import Text
+
+from eventlib.cli import output
+from eventlib.cli.options import Place
+from eventlib.cli.project import load_choreography, nearest
+from eventlib.configured import Given, Setting, as_text, settings_now
+
+
+def print_config(place: Place, given: Given, *, as_json: bool) -> None:
+    """Print the library's settings, and those of the application if one is named. Raises: SettingsError."""
+    named = nearest(Path.cwd())[1]
+    application = load_choreography(place.app).settings if place.app or named else ()
+    found = settings_now(application, Given(given.log, given.app, named))
+    if as_json:
+        output.print_json(asdict(each) for each in found)
+        return
+    shown = output.table("setting", "value", "from", "means", whole=["setting", "from"])
+    part = None
+    for each in found:
+        if each.part != part:
+            shown.add_section()
+            shown.add_row(Text(each.part, style="bold"))
+            part = each.part
+        shown.add_row(*_row(each))
+    output.terminal().print(shown)
+
+
+def _row(each: Setting) -> tuple[Text, ...]:
+    value = Text(output.printable(as_text(each.value)))
+    if each.source == "default":
+        return Text(each.variable), value, Text(each.source, style="dim"), Text(each.meaning, style="dim")
+    value.stylize("bold")
+    if each.default not in {None, ""}:
+        value.append(f"\ndefault: {as_text(each.default)}", style="not bold dim")
+    return Text(each.variable, style="bold"), value, Text(each.source), Text(each.meaning, style="dim")
