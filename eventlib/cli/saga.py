@@ -1,6 +1,9 @@
 """`eventlib saga`: how one saga went, over all services."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +19,7 @@ from eventlib.eventlog import EventLog
 from eventlib.inspection.parked import Parking, parkings
 from eventlib.inspection.sagas import find_saga
 from eventlib.log.port import key_text
+from eventlib.replay.amendments import Amendment, amendments_of
 from eventlib.replay.moments import Standing, standings_of_saga
 from eventlib.saga import Saga, SagaEvent
 
@@ -27,16 +31,23 @@ MARKS = {"step": " ", "failure": "✗", "compensation": "↩"}
 
 def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
     """Print a saga's timeline and tree, or all of it as one JSON object; as it stood at a time if one is given."""
-    found, parked, standings = look(place, lambda log: _read(log, key, at))
+    read = look(place, lambda log: _read(log, key, at))
+    found, standings = read.saga, read.standings
     if as_json:
         then = {} if at is None else {"at": output.iso(at), "states": standings_json(standings)}
-        output.print_json([{**saga_json(found), "parked": [parking_json(each) for each in parked], **then}])
+        beside = {
+            "parked": [parking_json(each) for each in read.parked],
+            "amended": [_amendment_json(each) for each in read.amended],
+        }
+        output.print_json([{**saga_json(found), **beside, **then}])
         return
     console = output.terminal()
     if not only_tree:
         console.print(headline(found, at))
-        for each in parked:
-            console.print(_waits(each))
+        for amendment in read.amended:
+            console.print(_amended(amendment))
+        for parking in read.parked:
+            console.print(_waits(parking))
         console.print()
         _print_timeline(console, found, fold=fold)
         console.print()
@@ -48,14 +59,21 @@ def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, 
         output.warn(doubt)
 
 
-async def _read(log: EventLog, key: str, at: datetime | None) -> tuple[Saga, list[Parking], list[Standing]]:
-    """Return a saga with what is parked of it now, or with how it stood at a time."""
+class _Read(NamedTuple):
+    """A saga, with what is parked of it now and what people have changed about it; or with how it stood at a time."""
+
+    saga: Saga
+    parked: Sequence[Parking] = ()
+    amended: Sequence[Amendment] = ()
+    standings: Sequence[Standing] = ()
+
+
+async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:
     saga = await find_saga(log, key, at)
     if at is not None:
-        return saga, [], await standings_of_saga(log, saga, at)
-    if saga.ended:
-        return saga, [], []
-    return saga, await parkings(log, {key_text(event.record) for event in saga.events}), []
+        return _Read(saga, standings=await standings_of_saga(log, saga, at))
+    waiting = [] if saga.ended else await parkings(log, {key_text(event.record) for event in saga.events})
+    return _Read(saga, waiting, await amendments_of(log, saga))
 
 
 def saga_json(saga: Saga) -> dict[str, object]:
@@ -116,6 +134,22 @@ def _waits(parking: Parking) -> Text:
     what = parking.effect or parking.decider
     because = f"{what} is parked since {output.readable(parking.since)}: {parking.reason}"
     return Text.assemble(("waits  ", "bold red"), because, (f"\n       eventlib parked show {parking.key}", "dim"))
+
+
+_DONE = {"edit": "edited  ", "discard": "given up"}
+_NOT_DONE = {"asked": ", not handled yet", "refused": ", not done: it was too late"}
+
+
+def _amended(amendment: Amendment) -> Text:
+    about = f"{amendment.event_type} for {amendment.decider}"
+    why = f", by {amendment.by} at {output.readable(amendment.at)}: {amendment.reason or 'no reason given'}"
+    return Text.assemble(
+        (_DONE[amendment.kind], "bold yellow"), f"  {about}{_NOT_DONE.get(amendment.outcome, '')}", why
+    )
+
+
+def _amendment_json(amendment: Amendment) -> dict[str, object]:
+    return {**asdict(amendment), "at": output.iso(amendment.at)}
 
 
 def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:

@@ -11,6 +11,7 @@ from eventlib import Choreography, EventLog, Runtime
 from eventlib.errors import ContractError
 from eventlib.inspection.outcomes import asked_already
 from eventlib.inspection.parked import Parking, Wanted, parkings, waiting_inputs
+from eventlib.inspection.sagas import find_saga
 from eventlib.inspection.unparking import (
     event_with,
     request_discard,
@@ -19,6 +20,7 @@ from eventlib.inspection.unparking import (
     request_retry,
 )
 from eventlib.replay import history
+from eventlib.replay.amendments import amendments_of
 from eventlib.replay.moments import standing_at
 from eventlib.runtime.records import JournalEntry
 from tests.integration.rerunning import run_it_again
@@ -53,6 +55,11 @@ async def only_parking(log: EventLog) -> Parking:
 
 async def charges(log: EventLog) -> list[int]:
     return [event.cents for event in await events(log, "charges") if hasattr(event, "cents")]
+
+
+async def amended(log: EventLog, key: str) -> list[tuple[str, str, str, str, str]]:
+    found = await amendments_of(log, await find_saga(log, key))
+    return [(each.kind, each.event_type, each.by, each.reason, each.outcome) for each in found]
 
 
 async def acts(log: EventLog, service: str = "orders") -> list[tuple[str, str]]:
@@ -103,6 +110,7 @@ async def test_an_edited_input_is_handled_with_its_new_data_and_then_those_behin
         assert edited.input.event == Ordered(order_id="bad", cents=50)
         assert edited.input.record.offset == asked[0].offset
         assert edited.after == Order(count=1)
+        assert await amended(log, "bad") == [("edit", "Ordered", "ada", "a typo", "done")]
 
 
 async def test_who_repeats_an_edited_request_is_known(opened: Opened) -> None:
@@ -176,7 +184,9 @@ async def test_a_discarded_input_is_never_handled_and_those_behind_it_are(opened
         await ordered(log, "bad", 1, 2, 3)
     async with opened(make_shop(set())) as log:
         await request_discard(log, await only_parking(log), "ada", "a test order")
+        assert await amended(log, "bad") == [("discard", "Ordered", "ada", "a test order", "asked")]
         await settle(log)
+        assert await amended(log, "bad") == [("discard", "Ordered", "ada", "a test order", "done")]
         assert await parkings(log) == []
         assert await charges(log) == [2, 3]
         assert await acts(log) == [("discard", "ada: a test order"), ("release", ""), ("release", "")]
@@ -200,6 +210,11 @@ async def test_two_who_mean_the_same_input_change_it_once(opened: Opened) -> Non
         await request_retry(log, parking, "dan")
         await settle(log)
         assert await charges(log) == [2]
+        assert [(by, outcome) for _, _, by, _, outcome in await amended(log, "bad")] == [
+            ("ada", "done"),
+            ("bob", "refused"),
+            ("cleo", "refused"),
+        ]
     async with opened(make_shop({"worse"})) as log:
         await ordered(log, "worse", 4, 5)
         parking = await only_parking(log)
@@ -265,6 +280,7 @@ async def test_a_discarded_effect_has_no_answer(opened: Opened) -> None:
         assert sorted(outside.calls) == ["1", "2", "2"]
         found_steps = [step async for step in history(log, log.choreography.decider("order"), "1")]
         assert [(step.kind, step.reason) for step in found_steps][-1] == ("discarded", "ada: the customer is gone")
+        assert (await amended(log, "1"))[0][2:] == ("ada", "the customer is gone", "done")
 
 
 async def test_those_that_are_meant_and_those_that_are_asked_for_already(opened: Opened) -> None:

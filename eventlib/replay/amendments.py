@@ -1,0 +1,99 @@
+"""What people have changed about a saga: which of its inputs were handled with other data, or given up, by whom and why."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from eventlib.eventlog import EventLog
+from eventlib.inspection.parked import Wanted, parkings, waiting_inputs
+from eventlib.log.port import Record, TopicPartition
+from eventlib.replay.journal import TaskJournal
+from eventlib.runtime.control import ParkedInputDiscarded, ParkedInputEdited, request_in
+from eventlib.runtime.records import Step
+from eventlib.saga import Saga
+from eventlib.service import Service
+from eventlib.times import from_ms
+
+_CHUNK = 2_000
+_ENDS = {"edit", "discard", "refuse"}
+
+Outcome = Literal["done", "refused", "asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Amendment:
+    """Somebody's wish about a parked input of a saga, or a parked effect, and what came of it.
+
+    `at` is when it was asked for (UTC); `event_id` and `event_type` are the input's, or the effect's request's.
+    `outcome`: `done`; `refused`, since it stood no longer first, or waited no more; `asked`, and not handled yet.
+    """
+
+    at: datetime
+    service: str
+    decider: str
+    kind: Literal["edit", "discard"]
+    event_id: str
+    event_type: str
+    by: str
+    reason: str
+    outcome: Outcome
+
+
+async def amendments_of(log: EventLog, saga: Saga) -> list[Amendment]:
+    """Return what people have changed about a saga, in the order in which they asked for it.
+
+    Cost: reads what was asked of services since the saga began and, where that was about it, their journals from then on.
+    Raises: UndecodableRecord when a newer version has asked; ContractError when a journal cannot be read.
+    """
+    there = await log.port.topics()
+    types = {event.record.event_id: event.type for event in saga.events}
+    since_ms = saga.events[0].record.timestamp_ms
+    found = list[Amendment]()
+    for service in log.choreography.services:
+        for partition in range(service.partitions if service.control.name in there else 0):
+            for record in await _since(log, (service.control.name, partition), since_ms):
+                if record.causation_id in types:
+                    found += await _read(log, service, record, types[record.causation_id])
+    return sorted(found, key=lambda amendment: amendment.at)
+
+
+async def _since(log: EventLog, place: TopicPartition, since_ms: int) -> list[Record]:
+    offset, found = await log.port.offset_at(*place, since_ms), list[Record]()
+    while records := await log.port.read(*place, offset, _CHUNK):
+        offset = records[-1].offset + 1
+        found += records
+    return found
+
+
+async def _read(log: EventLog, service: Service, record: Record, event_type: str) -> list[Amendment]:
+    asked = await request_in(record, log.codec)
+    if not isinstance(asked, ParkedInputEdited | ParkedInputDiscarded):
+        return []  # asked for a retry, which changes nothing
+    kind: Literal["edit", "discard"] = "edit" if isinstance(asked, ParkedInputEdited) else "discard"
+    outcome = await _outcome(log, service, record, asked.event_id)
+    about = kind, asked.event_id, event_type
+    return [
+        Amendment(from_ms(record.timestamp_ms), service.name, asked.decider, *about, asked.by, asked.reason, outcome)
+    ]
+
+
+async def _outcome(log: EventLog, service: Service, asked: Record, event_id: str) -> Outcome:
+    """Return what the task has made of a wish, by its journal: it was heard after it was asked for."""
+    since = await log.port.offset_at(service.journal.name, asked.partition, asked.timestamp_ms)
+    async for _, entry in TaskJournal(log, service, asked.partition).entries(since):
+        for step in entry.steps:
+            if step.request == event_id and step.kind in _ENDS and _is_of(step, asked.offset):
+                return "refused" if step.kind == "refuse" else "done"
+    # Nothing came of it: either it was not heard yet, or what it is about waits no more, and then nothing ever will.
+    waiting = await parkings(log, wanted=Wanted([service.name]))
+    first = [
+        parking.id or each.record.event_id
+        for parking in waiting
+        for each in await waiting_inputs(log, parking, limit=1)
+    ]
+    return "asked" if event_id in first else "refused"
+
+
+def _is_of(step: Step, offset: int) -> bool:
+    """Tell whether a step is what came of what stands there on the control topic; a given up effect's names nothing."""
+    return not step.topic or offset == (step.first if step.kind == "refuse" else step.last)
