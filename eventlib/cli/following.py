@@ -36,7 +36,7 @@ async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:
                 break
     if not as_json:
         console.print()
-        console.print(headline(saga))
+        console.print(headline(saga), soft_wrap=not console.is_terminal)
 
 
 def _print(console: Console, saga: Saga, new: list[int]) -> None:

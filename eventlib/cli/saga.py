@@ -43,7 +43,7 @@ def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, 
         return
     console = output.terminal()
     if not only_tree:
-        console.print(headline(found, at))
+        console.print(headline(found, at), soft_wrap=not console.is_terminal)
         for amendment in read.amended:
             console.print(_amended(amendment))
         for parking in read.parked:
