@@ -48,7 +48,7 @@ async def _own_all(member: Membership, service: str, partitions: int, url: str) 
     try:
         async with asyncio.timeout(_PATIENCE_S):
             while len(claims) < partitions:
-                claims = await member.changed(claims)
+                claims = await member.moved(claims)
     except TimeoutError as error:
         raise WiringError(
             f"service {service} runs on {url}: stop it, copy, and start it on the copy (`eventlib doctor` shows who runs it)"

@@ -172,6 +172,27 @@ class Membership(ABC):
         await asyncio.Event().wait()
         return ()
 
+    async def retire(self) -> None:  # noqa: B027  where the first free claim is anybody's, nobody has to be told
+        """Take no claims any more, and let the others know what they get once it is given back.
+
+        Guarantee: until then this member's claims count. It returns within seconds, also when nobody can be told.
+        """
+
+    async def moved(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
+        """Do as `changed` does, for who has no append under way: what it had to give up is given back at once."""
+        claims = await self.changed(held)
+        for partition, claim in held.items():
+            if claims.get(partition) != claim:
+                await self.give_back(claim)
+        return claims
+
+    async def give_back(self, claim: Claim) -> None:
+        """Give one claim back that this member had to give up, or has retired from: its last append is made.
+
+        Where a claim ends with the next owner's, there is nothing to do.
+        """
+        del claim
+
     @abstractmethod
     async def leave(self) -> None:
         """Give every claim back, so that another member can have them at once."""

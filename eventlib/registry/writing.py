@@ -49,7 +49,7 @@ class Writer:
         try:
             held: dict[int, Claim] = {}
             while True:
-                held = dict(await member.changed(held))
+                held = dict(await member.moved(held))
                 await self._take(held.get(_PARTITION))
         finally:
             self._claim = None

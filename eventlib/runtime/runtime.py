@@ -4,16 +4,14 @@ import asyncio
 import gc
 import hashlib
 import inspect
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from eventlib.choreography import Choreography
-from eventlib.errors import OwnershipLost, Retryable, WiringError
+from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Claim, TopicPartition
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.control import REQUESTS
 from eventlib.runtime.effects import missing_ports
@@ -22,13 +20,11 @@ from eventlib.runtime.loop import TaskLoop
 from eventlib.runtime.observing import Observer
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
 from eventlib.runtime.relay import Relay
+from eventlib.runtime.serving import Serving
 from eventlib.runtime.skipping import SkippedInput
-from eventlib.runtime.standby import Standbys
 from eventlib.service import Service
 from eventlib.store.open import open_stores
 from eventlib.store.port import Stores
-
-_log = logging.getLogger(__name__)
 
 
 class Runtime:
@@ -67,7 +63,6 @@ class Runtime:
         )
         self._relay = Relay(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
-        self._works = set[tuple[str, int]]()
         self._serving: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
         for port, needed_by in missing_ports(self._services, self._host.ports).items():
@@ -79,7 +74,7 @@ class Runtime:
         """Register what the services write, and begin to serve."""
         await prepare_own(self._log, self._services)
         self._failure = asyncio.get_running_loop().create_future()
-        self._serving = [asyncio.create_task(self._serve(service)) for service in self._services]
+        self._serving = [asyncio.create_task(self._serving_of(service).run()) for service in self._services]
         return self
 
     async def __aexit__(
@@ -137,67 +132,8 @@ class Runtime:
                 return False
         return self.transactions == before
 
-    async def _serve(self, service: Service) -> None:
-        membership = await self._log.port.join(service.name, service.partitions, self._host.config.standbys)
-        membership.progress = lambda: self._progress(service)
-        slots = asyncio.Semaphore(self._host.config.concurrent_effects)
-        running: dict[int, tuple[Claim, asyncio.Task[None]]] = {}
-        standbys = Standbys(service, self._host, membership, lambda partition: (service.name, partition) in self._works)
-        copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
-        try:
-            while True:
-                wanted = await membership.changed({partition: claim for partition, (claim, _) in running.items()})
-                ended = [partition for partition, (claim, _) in running.items() if wanted.get(partition) != claim]
-                await asyncio.gather(*(self._end(service, p, running.pop(p)[1]) for p in ended))
-                for partition in sorted(wanted.keys() - running.keys()):
-                    running[partition] = self._begin(service, wanted[partition], slots)
-        except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to hear of it
-            self._fail(error)
-        finally:
-            copying.cancel()
-            await asyncio.gather(copying, return_exceptions=True)
-            await asyncio.gather(*(self._end(service, p, task) for p, (_, task) in running.items()))
-            await membership.leave()
-
-    def _progress(self, service: Service) -> Mapping[TopicPartition, int]:
-        loops = [loop for (name, _), loop in self._loops.items() if name == service.name]
-        return {place: offset for loop in loops for place, offset in loop.positions.items()}
-
-    def _begin(self, service: Service, claim: Claim, slots: asyncio.Semaphore) -> tuple[Claim, asyncio.Task[None]]:
-        loop = TaskLoop(service, claim, self._host, slots, self._relay)
-        self._loops[service.name, claim.partition] = loop
-        self._works.add((service.name, claim.partition))
-        return claim, asyncio.create_task(self._run(loop, slots))
-
-    async def _run(self, loop: TaskLoop, slots: asyncio.Semaphore) -> None:
-        """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
-        place = loop.service.name, loop.claim.partition
-        while True:
-            try:
-                await loop.run()
-            except OwnershipLost as error:
-                handed_over = self._loops.get(place) is not loop
-                _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *place, error)
-                return
-            except Retryable as error:
-                _log.warning("%s/%s cannot go on, and starts over: %s", *place, error)
-            except Exception as error:  # noqa: BLE001  as above
-                _log.debug("%s/%s failed", *place, exc_info=True)
-                self._fail(error)
-                return
-            else:
-                return
-            await asyncio.sleep(self._host.config.retry_pause_s)
-            if self._loops.get(place) is not loop:
-                return  # it was stopped
-            loop = TaskLoop(loop.service, loop.claim, self._host, slots, self._relay)
-            self._loops[place] = loop
-
-    async def _end(self, service: Service, partition: int, running: asyncio.Task[None]) -> None:
-        loop = self._loops.pop((service.name, partition))
-        loop.stop()
-        await running
-        self._works.discard((service.name, partition))
+    def _serving_of(self, service: Service) -> Serving:
+        return Serving(service, self._host, self._relay, self._loops, self._fail)
 
     def _fail(self, error: Exception) -> None:
         if self._failure is not None and not self._failure.done():

@@ -13,14 +13,14 @@ from eventlib.testing.log_fixture import PATIENCE_S, LogFixture, record, values
 
 async def changed(member: Membership, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
     """Wait for a change, for as long as a slow machine may take."""
-    return await asyncio.wait_for(member.changed(held), PATIENCE_S)
+    return await asyncio.wait_for(member.moved(held), PATIENCE_S)
 
 
 async def until_owns(member: Membership, held: Mapping[int, Claim], partitions: set[int]) -> Mapping[int, Claim]:
     """Wait until a member owns just these partitions."""
     async with asyncio.timeout(PATIENCE_S):
         while held.keys() != partitions:
-            held = await member.changed(held)
+            held = await member.moved(held)
     return held
 
 
@@ -100,7 +100,7 @@ class OwnershipContract(LogFixture):
         held: Mapping[int, Claim] = {}
         async with asyncio.timeout(PATIENCE_S):
             while len(held) != 2:
-                held = await member.changed(held)
+                held = await member.moved(held)
         return held
 
     async def test_what_a_member_gives_back_is_taken_over(self, log: Log) -> None:

@@ -35,7 +35,7 @@ def record(topic: str, value: bytes, partition: int = 0) -> Record:
 async def until_owns(member: Membership, held: Mapping[int, Claim], partitions: set[int]) -> Mapping[int, Claim]:
     async with asyncio.timeout(PATIENCE_S):
         while held.keys() != partitions:
-            held = await member.changed(held)
+            held = await member.moved(held)
     return held
 
 
@@ -87,6 +87,26 @@ async def test_an_owner_elsewhere_lets_go_when_it_is_asked_and_keeps_the_rest(lo
     await log.append([record("a", b"back")], after[0])
     assert [r.value for r in await log.read("a", 0, 0, 10)] == [b"seized", b"back"]
     await member.leave()
+
+
+async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_the_rest(log: Log, other: Log) -> None:
+    member = await log.join("s", 2)
+    before = await until_owns(member, {}, {0, 1})
+    await member.retire()
+    second = await other.join("s", 2)
+    for partition, claim in before.items():
+        await log.append([record("a", b"mine", partition)], claim)
+
+    await member.give_back(before[1])
+
+    await log.append([record("a", b"still mine")], before[0])
+    with pytest.raises(OwnershipLost):
+        await log.append([record("a", b"no", partition=1)], before[1])
+    taken = await until_owns(second, {}, {1})
+    await other.append([record("a", b"theirs", partition=1)], taken[1])
+    await member.leave()
+    assert (await until_owns(second, taken, {0, 1})).keys() == {0, 1}
+    await second.leave()
 
 
 async def test_who_seized_a_task_for_a_short_act_is_not_waited_for(log: Log, other: Log) -> None:

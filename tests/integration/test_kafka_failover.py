@@ -46,6 +46,7 @@ class Numbers:
                 held = await member.changed(held)
                 for claim in counting.keys() - {*held.values()}:
                     await counting.pop(claim)  # it has lost its claim
+                    await member.give_back(claim)
                 for claim in {*held.values()} - counting.keys():
                     counting[claim] = asyncio.create_task(self._count(claim))
         finally:

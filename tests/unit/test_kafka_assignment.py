@@ -32,6 +32,11 @@ def test_of_two_who_say_that_they_run_a_task_the_newer_generation_does() -> None
     assert assign(4, [zombie, rightful]) == {"rightful": [0, 1], "zombie": [2, 3]}
 
 
+def test_when_all_retire_nobody_gets_anything() -> None:
+    assert assign(4, []) == {}
+    assert stand_by({}, [], 1) == {}
+
+
 def test_tasks_that_there_are_not_are_nobodys() -> None:
     assert assign(2, _members({"a": [0, 7, -1], "b": [1]})) == {"a": [0], "b": [1]}
 

@@ -21,6 +21,8 @@ def assign(tasks: int, members: Sequence[Member]) -> dict[str, list[int]]:
     that takes. Of two who say that they run a task, the one with the newer generation does. A task that moves goes to
     who has a copy of it, if that one still takes tasks.
     """
+    if not members:
+        return {}
     runs = _undisputed(tasks, members)
     least, more = divmod(tasks, len(members))
     # Who runs the most gets the odd ones, so that fewer move.
@@ -45,6 +47,8 @@ def stand_by(runs: Mapping[str, Collection[int]], members: Sequence[Member], cop
     """
     there = {member.name: {*member.copies, *member.runs} for member in members}
     found: dict[str, list[int]] = {name: [] for name in there}
+    if not found:
+        return found
     copies = min(copies, len(found) - 1)
     share = -(-sum(map(len, runs.values())) * copies // len(found))
     of_whom = Counter[tuple[str, str]]()

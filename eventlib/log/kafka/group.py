@@ -75,6 +75,9 @@ class GroupMember:
         self._member_id = _NOBODY
         self._generation = -1
         self._reported = dict[TopicPartition, int]()
+        self._retires = False
+        self._retiring = asyncio.Event()
+        self._retired = asyncio.Event()
 
     async def run(self) -> None:
         """Be a member until cancelled. Raises: LogDenied, WiringError."""
@@ -99,15 +102,24 @@ class GroupMember:
             return False
         return True
 
+    async def retire(self) -> None:
+        """Let the group share this member's tasks out to others, who wait for them; return when it has."""
+        self._retires = True
+        self._retiring.set()
+        await self._retired.wait()
+
     async def leave(self) -> None:
         """Leave the group, so that its tasks are shared out at once. Raises: Transient when it cannot be told."""
         if self._member_id:
-            await self._send(LeaveGroupRequest(self._name, self._member_id))
+            # Not behind a request to join that is not answered yet.
+            await self._send(LeaveGroupRequest(self._name, self._member_id), f"{self._lane} leaves")
             self._member_id = _NOBODY
 
     async def _join(self) -> None:
         options = self._cluster.options
         timeout_ms = int(options.session_timeout_s * 1000)
+        self._retiring.clear()
+        retires = self._retires
         asked_at = asyncio.get_running_loop().time()
         answer = await self._send(
             JoinGroupRequest(
@@ -133,6 +145,8 @@ class GroupMember:
             )
         else:
             self._assigned(frozenset())
+        if retires:
+            self._retired.set()
 
     def _metadata(self) -> bytes:
         about = {
@@ -141,6 +155,7 @@ class GroupMember:
             "process": self._process,
             "copies": sorted(self.copies()),
             "standbys": self._standbys,
+            "retires": self._retires,
         }
         encoded: bytes = ProtocolMetadata(_VERSION, [self._topic], json.dumps(about).encode()).encode()
         return encoded
@@ -149,8 +164,10 @@ class GroupMember:
         found, living, standbys = list[Member](), list[str](), 0
         for name, _, metadata in members:
             about = json.loads(ProtocolMetadata.decode(metadata).user_data or b"{}")
-            found.append(Member(name, about.get("runs", ()), about.get("generation", -1), about.get("copies", ())))
             living.append(about.get("process", ""))
+            if about.get("retires", False):
+                continue  # its tasks are free, once it lets them go
+            found.append(Member(name, about.get("runs", ()), about.get("generation", -1), about.get("copies", ())))
             standbys = max(standbys, about.get("standbys", 0))
         runs = assign(self._tasks, found)
         copies = stand_by(runs, found, standbys)
@@ -163,7 +180,10 @@ class GroupMember:
     async def _beat(self) -> None:
         pause_s = self._cluster.options.session_timeout_s / _BEATS
         while True:
-            await asyncio.sleep(pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._retiring.wait()
+                    raise _Rebalance
             await self._heartbeat()
             await self._report()
 
@@ -189,9 +209,9 @@ class GroupMember:
         if codes == {Code.NONE}:
             self._reported |= news
 
-    async def _send(self, message: Any) -> Any:
+    async def _send(self, message: Any, lane: str | None = None) -> Any:
         node = await self._cluster.coordinator(GROUP, self._name)
-        return await self._cluster.send(node, message, self._lane)
+        return await self._cluster.send(node, message, lane or self._lane)
 
     async def _look_for_coordinator(self) -> None:
         self._cluster.forget_coordinator(GROUP, self._name)

@@ -19,6 +19,7 @@ _AGAIN_S = 1.0
 _FRESH_S = 0.5
 """How old the group's word may be on which a task is taken over."""
 
+_RETIRE_S = 3.0
 _LEAVE_S = 2.0
 
 
@@ -32,6 +33,7 @@ class KafkaMembership(Membership):
         self._ending = dict[int, Owner]()
         self._taking = dict[int, asyncio.Task[None]]()
         self._not_before = dict[int, float]()
+        self._retires = False
         self._change = asyncio.Event()
         self._due = asyncio.Event()
         self._copies: frozenset[int] = frozenset()
@@ -52,7 +54,6 @@ class KafkaMembership(Membership):
         """See `Membership.changed`."""
         while True:
             self._change.clear()
-            await self._give_back_all_but(held)
             claims = {partition: owner.claim for partition, owner in self._owned.items()}
             if claims != held:
                 return claims
@@ -60,10 +61,12 @@ class KafkaMembership(Membership):
                 raise self._error
             await self._change.wait()
 
-    async def _give_back_all_but(self, held: Mapping[int, Claim]) -> None:
-        for partition, owner in [*self._ending.items()]:
-            if held.get(partition) != owner.claim:  # its last commit is made
-                del self._ending[partition]
+    async def give_back(self, claim: Claim) -> None:
+        """See `Membership.give_back`."""
+        for owners in (self._ending, self._owned):
+            owner = owners.get(claim.partition)
+            if owner is not None and owner.claim == claim:
+                del owners[claim.partition]
                 await self._owners.give_back(owner)
 
     async def stands_by(self, held: Collection[int]) -> Collection[int]:
@@ -73,6 +76,13 @@ class KafkaMembership(Membership):
             self._copies_changed.clear()
             await self._copies_changed.wait()
         return self._group.stands_by
+
+    async def retire(self) -> None:
+        """See `Membership.retire`."""
+        self._retires = True
+        with suppress(TimeoutError):  # then the group finds out when this member leaves
+            async with asyncio.timeout(_RETIRE_S):
+                await self._group.retire()
 
     async def leave(self) -> None:
         """See `Membership.leave`."""
@@ -141,7 +151,8 @@ class KafkaMembership(Membership):
                     await self._due.wait()
 
     def _is_missing(self, partition: int) -> bool:
-        return partition in self._group.assigned and partition not in self._owned and partition not in self._taking
+        wanted = partition in self._group.assigned and not self._retires
+        return wanted and partition not in self._owned and partition not in self._taking
 
     def _missing(self, now: float) -> list[int]:
         return [p for p in sorted(self._group.assigned) if self._is_missing(p) and self._not_before.get(p, 0) <= now]

@@ -42,7 +42,8 @@ class Register:
         self._looks = looks
         self._entries = dict[Task, Entry]()
         self._position = 0
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
 
     def owner(self, task: Task) -> Entry | None:
         """Return a task's newest owner; None when it never had one."""
@@ -54,24 +55,35 @@ class Register:
         return {partition: writer for partition, writer in found.items() if writer is not None}
 
     async def refresh(self) -> None:
-        """Read all that was decided before. Raises: LogUnavailable when something undecided is in the way for long."""
+        """Read all that was decided before. Raises: LogUnavailable when something undecided is in the way for long.
+
+        Who asks while it is read is served by the next reading, together with all others who have asked meanwhile.
+        """
+        if self._next is None:
+            self._next = asyncio.create_task(self._read_after(self._reading), name="register of owners")
+        await asyncio.shield(self._next)
+
+    async def _read_after(self, reading: "asyncio.Task[None] | None") -> None:
+        if reading is not None:
+            await asyncio.wait([reading])
+        self._reading, self._next = self._next, None
+        await self._read_all()
+
+    async def _read_all(self) -> None:
         within_s = self._cluster.options.append_timeout_s
         end = (await offsets_at(self._cluster, [PLACE], LATEST, committed=False))[PLACE]
         deadline = asyncio.get_running_loop().time() + within_s
-        async with self._reading:
-            while True:
-                decided = (await offsets_at(self._cluster, [PLACE], LATEST))[PLACE]
-                while records := await self._looks.read(PLACE, self._position, _READ_AT_ONCE):
-                    for record in records:
-                        self._learn(record)
-                    self._position = records[-1].offset + 1
-                if decided >= end:
-                    return
-                if asyncio.get_running_loop().time() > deadline:
-                    raise LogUnavailable(
-                        f"the register of owners cannot be read to its end within {within_s:g} seconds"
-                    )
-                await asyncio.sleep(_PAUSE_S)
+        while True:
+            decided = (await offsets_at(self._cluster, [PLACE], LATEST))[PLACE]
+            while records := await self._looks.read(PLACE, self._position, _READ_AT_ONCE):
+                for record in records:
+                    self._learn(record)
+                self._position = records[-1].offset + 1
+            if decided >= end:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise LogUnavailable(f"the register of owners cannot be read to its end within {within_s:g} seconds")
+            await asyncio.sleep(_PAUSE_S)
 
     def _learn(self, record: Record) -> None:
         key, content = (record.key or b"").decode(), json.loads(record.value or b"{}")
