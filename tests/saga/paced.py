@@ -1,6 +1,7 @@
 """Places the orders of a file on a log little by little, so that there are always some in flight."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,17 +17,20 @@ from services.importing.source import Source
 from services.importing.survey import survey
 
 _BATCH = 20
+_LOOK_S = 0.05
 
 
 class PacedImport:
     """An import of so many orders a second; at the end of the context all that is left is placed at once.
 
     What the log does not take is placed again, under the same idempotency keys, as an import that was broken off does.
+    No more than `limit` are placed before that end.
     """
 
     def __init__(self, file: Path, url: str, stock_units: int, orders_per_s: float) -> None:
         self.placed = 0
         self.repeated = 0
+        self.limit = math.inf
         self._file = file
         self._url = url
         self._stock_units = stock_units
@@ -39,7 +43,7 @@ class PacedImport:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pause_s = 0
+        self._pause_s, self.limit = 0, math.inf
         self._thread.join()
         if self._failure is not None:
             raise self._failure
@@ -64,6 +68,8 @@ class PacedImport:
             await self._place(log, batch)
 
     async def _place(self, log: EventLog, batch: list[Publication]) -> None:
+        while self.placed >= self.limit:
+            await asyncio.sleep(_LOOK_S)
         await self._insist(lambda: log.publish_many(batch))
         self.placed += len(batch)
         await asyncio.sleep(self._pause_s)
