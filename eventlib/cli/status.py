@@ -19,6 +19,7 @@ from eventlib.inspection.status import Limits, SagaCount, Status, StatusReader, 
 
 _REASONS = 5
 _NARROW = 100
+_RATE_WIDTH = 16
 
 
 def print_status(place: Place, limits: Limits, *, sagas: bool, as_json: bool) -> int:
@@ -83,7 +84,7 @@ def _screen(console: Console, status: Status, found: Sequence[str], rates: Mappi
     state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
     head = Text.assemble(output.iso(status.at).replace("T", " ")[:19], " UTC  ", state)
     parts: list[RenderableType] = [head, *(Text(f"  {each}", style="red") for each in found), ""]
-    parts.append(_services(status, rates, narrow=console.width < _NARROW))
+    parts.append(_services(status, rates, narrow=console.width < _NARROW + (_RATE_WIDTH if rates else 0)))
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]
     if status.parked:
