@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Mapping
 from time import monotonic
 
@@ -58,11 +59,18 @@ class TaskLoop:
         return len(self._effects)
 
     async def lags(self) -> Mapping[TopicPartition, int]:
-        """Return how many records of each input were not handled yet. Raises: LogUnavailable."""
-        if self._reader is None:
+        """Return how many records of each input were not handled yet, gaps that were not read yet among them.
+
+        Raises: LogUnavailable.
+        """
+        worker, reader = self._worker, self._reader
+        if worker is None or reader is None:
             return {}
-        ends, at = await self._reader.ends(), self.positions
-        return {place: max(0, end - at.get(place, 0)) for place, end in ends.items()}
+        ends, at = await reader.ends(), self.positions
+        waiting = Counter(record[:2] for record in worker.inbox if record.offset >= at.get(record[:2], 0))
+        # What a log has between records is nothing to handle: who has read to its end and waits is not behind.
+        read = {place: max(reader.position(place), at.get(place, 0)) for place in ends}
+        return {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 import httpx
 import pytest
@@ -52,9 +53,9 @@ def told_to(receiver: Receiver, share: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @asynccontextmanager
-async def traced_shop(directory: Path) -> AsyncIterator[tuple[Telemetry, Runtime, World, httpx.AsyncClient]]:
+async def traced_shop(url: str, directory: Path) -> AsyncIterator[tuple[Telemetry, Runtime, World, httpx.AsyncClient]]:
     """Run the services and the API on a log, with the telemetry that the environment asks for."""
-    url = f"sqlite:///{directory}/shop.db"
+    config = RuntimeConfig(state_dir=str(directory / "state"))
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(open_log(url, shop))
         await stock_up(log)
@@ -62,8 +63,8 @@ async def traced_shop(directory: Path) -> AsyncIterator[tuple[Telemetry, Runtime
         assert telemetry is not None
         world = FirstChargeFails()
         ports = {"gateway": world, "carrier": world}
-        runtime = await stack.enter_async_context(Runtime(log, ports=ports, observer=telemetry.recorder))
-        telemetry.observe(log, runtime, RuntimeConfig())
+        runtime = await stack.enter_async_context(Runtime(log, ports=ports, config=config, observer=telemetry.recorder))
+        telemetry.observe(log, runtime, config)
         await runtime.idle()
         client = await stack.enter_async_context(serving(telemetry.traced(create_app(log))))
         yield telemetry, runtime, world, client
@@ -85,9 +86,9 @@ def _caller(number: str) -> str:
     return f"{CALLER[:34]}{number}{CALLER[35:]}"
 
 
-async def orders_of(directory: Path, receiver: Receiver) -> Told:
+async def orders_of(url: str, directory: Path, receiver: Receiver) -> Told:
     order_ids = dict[str, str]()
-    async with traced_shop(directory) as (telemetry, runtime, world, client):
+    async with traced_shop(url, directory) as (telemetry, runtime, world, client):
         for number, country in ((NOWHERE, "Nowhere"), (FRANCE, "France"), (CANCELLED, "France")):
             if number == CANCELLED:
                 world.charged.clear()
@@ -100,14 +101,19 @@ async def orders_of(directory: Path, receiver: Receiver) -> Told:
                 world.charged.set()
             await runtime.idle()
         telemetry.flush()
-    return Told(f"sqlite:///{directory}/shop.db", spans_of(receiver), order_ids)
+    return Told(url, spans_of(receiver), order_ids)
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+@pytest.fixture(scope="module", params=["sqlite", "kafka"])
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    directory = tmp_path_factory.mktemp("traced")
+    if request.param == "sqlite":
+        url = f"sqlite:///{directory}/shop.db"
+    else:
+        url = f"{request.getfixturevalue('broker').url}/?prefix={token_hex(4)}."
     with receiving(keeps=True) as receiver, pytest.MonkeyPatch.context() as monkeypatch:
         told_to(receiver, "1", monkeypatch)
-        return asyncio.run(orders_of(tmp_path_factory.mktemp("traced"), receiver))
+        return asyncio.run(orders_of(url, directory, receiver))
 
 
 async def test_a_saga_with_its_compensation_is_one_trace_with_every_hop(told: Told) -> None:
