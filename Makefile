@@ -43,9 +43,17 @@ bench-kafka: setup  ## the same on Kafka, against Kafka Streams and Faust (a JDK
 bench-analytics: setup  ## measure the Spark jobs from every source, beside a bare scan; writes build/bench-analytics.json
 	$(RUN)python -m tests.performance.analytics_bench
 
-lock: setup      ## renew requirements.lock
-	$(RUN)uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --custom-compile-command "make lock" --all-extras --group dev --group bench pyproject.toml -o requirements.lock
+COMPILE := $(RUN)uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --custom-compile-command "make lock"
+PART := $(COMPILE) --no-annotate --constraint requirements.lock
+
+lock: setup      ## renew requirements.lock, and the parts of it that images are made of
+	$(COMPILE) --upgrade --all-extras --group dev --group bench pyproject.toml -o requirements.lock
+	rm -f deploy/locks/*.lock
+	printf 'hatchling\nsetuptools\n' | $(PART) - -o deploy/locks/build.lock
+	$(PART) --extra kafka --extra live --extra schemas --extra telemetry pyproject.toml -o deploy/locks/services.lock
+	$(PART) --extra analytics --extra archive --extra kafka --extra schemas --extra telemetry pyproject.toml \
+	  -o deploy/locks/spark.lock
 
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -117,9 +117,13 @@ def java_home() -> Path:
 
     Raises: BrokerFailed when there is no Java.
     """
-    home = scratch()
+    return java_home_in(scratch())
+
+
+def java_home_in(home: Path) -> Path:
+    """Make a directory such a JAVA_HOME, and return it. Raises: BrokerFailed when there is no Java."""
     wrapper = home / "bin" / "java"
-    wrapper.parent.mkdir(exist_ok=True)
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
     wrapper.write_text(_WRAPPER.format(java=find_java().executable.resolve()))
-    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return home

@@ -143,6 +143,18 @@ def law(*sources: AnySource, at_rest: bool = False) -> Callable[[Callable[..., b
     return declared
 
 
+def judged_by_events(laws: Iterable[Law]) -> list[Law]:
+    """Return the laws that a log alone can be judged by: those that need nothing from outside.
+
+    A state that its decider forgets is no longer there to be compared.
+    """
+    return [each for each in laws if not any(map(_is_elsewhere, each.sources))]
+
+
+def _is_elsewhere(source: object) -> bool:
+    return isinstance(source, Outside) or (isinstance(source, Decider) and source.forgotten_at is not None)
+
+
 class Watch:
     """Checks laws as events come and states change; it keeps each fold's state of each key that it was told of.
 

@@ -1,9 +1,10 @@
-"""The shop's own commands: `python -m services import FILE`, `demo`, `simulators`."""
+"""The shop's own commands: `python -m services import FILE`, `demo`, `smoke`, `simulators`."""
 
 import asyncio
 import json
 import logging
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
 from services.importing.summary import show_summary
 from services.settings import demo_settings, refuse_vain_faults, shop_settings
+from services.smoke import PATIENCE_S, SmokeConfig, smoke
 
 app = typer.Typer(
     name="services",
@@ -166,6 +168,38 @@ def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the co
         hang_s=hang,
     )
     serve(host, settings)
+
+
+@app.command("smoke", cls=Command)
+def smoke_test(
+    api: Annotated[str, typer.Option(metavar="URL", help="Where the order API answers.")] = "http://127.0.0.1:8000",
+    log: LogOption = None,
+    orders: Annotated[int, typer.Option(metavar="N", min=2, max=100_000, help="How many to place.")] = 20,
+    patience: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="How long each step may take.")
+    ] = PATIENCE_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Try a shop that runs: place orders over HTTP, see all of them end, and hold the log against the laws.
+
+    The orders are for products of their own, which are listed and delivered
+    first, so that nobody else's stock is touched. Exit code 1 when something
+    is wrong.
+
+    [dim]Example:[/dim]
+      python -m services smoke --api http://localhost:8000 --log kafka://localhost:29091/?application=shop
+    """
+    url = eventlib_settings(log=log).log
+    found = asyncio.run(smoke(SmokeConfig(api, url, orders, patience)))
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+    else:
+        ends = ", ".join(f"{count} {end}" for end, count in sorted(found.ends.items()))
+        console = Console(highlight=False)
+        console.print(f"{found.orders} orders in {found.seconds:.1f} s: {ends}; {found.events:,} events on the log.")
+        console.print("\n".join(found.wrong) or "Every law holds.", markup=False)
+    if found.wrong:
+        raise typer.Exit(1)
 
 
 def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:

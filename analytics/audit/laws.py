@@ -20,7 +20,7 @@ from eventlib.decider import Decider
 from eventlib.errors import UndecodableRecord
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
-from eventlib.laws import Breach, Fold, Law, Outside, Watch
+from eventlib.laws import Breach, Fold, Watch, judged_by_events
 from eventlib.log.port import Record
 from eventlib.runtime.records import STATE, state_name
 
@@ -37,21 +37,9 @@ _NOT_READ = "unreadable"
 _STATE_FIELD = "state"
 
 
-def laws_of(choreography: Choreography) -> list[Law]:
-    """Return the laws that a log alone can be judged by: those that need nothing from outside.
-
-    A state that its decider forgets is no longer there to be compared.
-    """
-    return [each for each in choreography.laws if not any(map(_is_elsewhere, each.sources))]
-
-
-def _is_elsewhere(source: object) -> bool:
-    return isinstance(source, Outside) or (isinstance(source, Decider) and source.forgotten_at is not None)
-
-
 def law_rules(choreography: Choreography) -> list[Rule]:
     """Return the laws as rules."""
-    return [Rule(each.name, "error", each.sentence) for each in laws_of(choreography)]
+    return [Rule(each.name, "error", each.sentence) for each in judged_by_events(choreography.laws)]
 
 
 def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> DataFrame:
@@ -93,7 +81,7 @@ def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa
 
 def _folds(choreography: Choreography) -> dict[str, list[Fold[Any]]]:
     found = dict[str, list[Fold[Any]]]()
-    for each in laws_of(choreography):
+    for each in judged_by_events(choreography.laws):
         for source in each.sources:
             if isinstance(source, Fold) and source not in found.setdefault(source.key, []):
                 found[source.key].append(source)
@@ -147,7 +135,7 @@ _UNKNOWN_CAUSE = 1 << 20
 
 def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
     """Yield the states of deciders that some law is about, last of all that is known of their keys."""
-    judged = {s.name: s for each in laws_of(check.application.choreography) for s in each.sources}
+    judged = {s.name: s for each in judged_by_events(check.application.choreography.laws) for s in each.sources}
 
     def told() -> Iterator[tuple[Any, ...]]:
         for row in rows_of(batches):
@@ -176,7 +164,7 @@ class _Judge:
     def __init__(self, check: LawCheck, log: EventLog) -> None:
         choreography = check.application.choreography
         self._log = log
-        laws = laws_of(choreography)
+        laws = judged_by_events(choreography.laws)
         self._watches = {name: Watch(each for each in laws if each.key == name) for name in {each.key for each in laws}}
         self._flight = Flight(check.application, check.standing)
         self._deciders = {decider.name: decider for decider in choreography.deciders}
