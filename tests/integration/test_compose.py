@@ -1,0 +1,65 @@
+"""The compose file's containers without Docker: brokers, registry, simulators and services, and the smoke test on them."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.composing import Stack
+from tests.integration.images import Image, build_image, build_wheel
+from tests.integration.otlp import Receiver, receiving, spans_of
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere loopback has one address only")
+
+SHOP = ("schemas", "contracts", "simulators", "order", "stock", "payment", "dispatch")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def services_image(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Image:
+    return build_image("services", wheel, tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Receiver]:
+    """What stands in for the collector, which cannot be had here: it takes what a collector takes."""
+    with receiving(keeps=True) as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def stack(services_image: Image, collector: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    elsewhere = {"http://collector:4318": collector.url}
+    with Stack(tmp_path_factory.mktemp("stack"), {"services": services_image}, elsewhere) as stack:
+        stack.up(*SHOP)
+        yield stack
+
+
+def test_the_smoke_test_passes_on_what_the_file_starts(
+    stack: Stack, collector: Receiver, services_image: Image
+) -> None:
+    before = services_image.own_files()
+    said = stack.run("smoke")
+    assert "Every law holds." in said, said
+    # Both of payment share its tasks, and everybody tells Prometheus of its own.
+    tasks = {
+        (name, replica): sum(map(float, re.findall(r"^eventlib_tasks\{.*\} (\S+)$", told, re.MULTILINE)))
+        for name in ("order", "stock", "payment", "dispatch")
+        for replica in range(len(stack.containers(name)))
+        if (told := stack.get(name, "9464/metrics", replica))
+    }
+    assert sum(tasks.values()) == 4 * 8
+    assert tasks["payment", 0] == tasks["payment", 1] == 4
+    # The contracts stand in the registry, and the topics on three brokers.
+    assert "orders-OrderPlaced" in json.loads(stack.get("schemas", "8081/subjects"))
+    codes = stack.stop("order", "stock", "payment", "dispatch", "schemas")
+    assert codes == {name: [0] * len(each) for name, each in codes.items()}
+    assert {span.service for span in spans_of(collector)} >= {"order", "stock", "payment", "dispatch"}
+    assert services_image.own_files() == before, "an image's files stay as they are"
