@@ -161,8 +161,8 @@ class Stack:
 
     def translated(self, text: str, container: Container) -> str:
         """Return a text of the file with this machine's addresses and directories."""
-        for there, here in self._elsewhere.items():
-            text = text.replace(there, here)
+        for place in self._elsewhere:
+            text = text.replace(place, f"elsewhere({place.replace(':', ' ')})")
         names = "|".join(sorted(self._addresses, key=len, reverse=True))
         text = re.sub(rf"(?<![\w-])(?:{names})(?=:\d)", lambda found: self._addresses[found[0]], text)
         if text == container.service.content.get("hostname"):
@@ -175,6 +175,8 @@ class Stack:
             ("/opt", str(self.images[container.service.target or ""].opt)),
         ):
             text = text.replace(there, here)
+        for place, here in self._elsewhere.items():
+            text = text.replace(f"elsewhere({place.replace(':', ' ')})", here)
         return text
 
     def _volume(self, container: Container) -> Path:
