@@ -166,6 +166,19 @@ kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add -
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-analytics --operation Read --operation Describe --operation DescribeConfigs --topic stock.parked
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-analytics --operation Read --operation Describe --operation DescribeConfigs --topic stock.requests
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-analytics --operation Read --operation Describe --group spark-kafka- --resource-pattern-type prefixed
+# shop-scaler: scales services: sees how far they lag, and reads nothing
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic dispatches
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic order.requests
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic orders
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic payments
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic stock
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic stock.deliveries
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic stock.lines
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --topic stock.requests
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --group shop.order
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --group shop.stock
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --group shop.payment
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-scaler --operation Describe --group shop.dispatch
 # shop-installer: prepares a release: makes topics, registers schemas
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-installer --operation Create --operation AlterConfigs --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic _eventlib.owners
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-installer --operation Create --operation AlterConfigs --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic _eventlib.topics

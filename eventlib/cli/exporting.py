@@ -9,7 +9,7 @@ from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.configured import reference as settings_reference
 from eventlib.contracts.exporting import exported
-from eventlib.deploying.forms import for_strimzi, for_tools
+from eventlib.deploying.forms import for_kubernetes, for_strimzi, for_tools
 from eventlib.errors import WiringError
 from eventlib.telemetry.alerts import alert_rules
 from eventlib.telemetry.catalogue import reference
@@ -42,6 +42,7 @@ def _files(choreography: Choreography, form: str) -> dict[str, str]:
         "metrics": lambda: {"metrics.md": reference()},
         "settings": lambda: {"settings.md": settings_reference(choreography.settings)},
         "strimzi": lambda: for_strimzi(choreography),
+        "kubernetes": lambda: for_kubernetes(choreography),
         "kafka": lambda: for_tools(choreography),
     }
     return makers[form]() if form in makers else exported(choreography, form)

@@ -19,6 +19,7 @@ Form = Literal[
     "metrics",
     "settings",
     "strimzi",
+    "kubernetes",
     "kafka",
 ]
 _ENDINGS = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
@@ -57,7 +58,8 @@ def export(
         Form,
         typer.Argument(
             metavar="FORM",
-            help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, settings, strimzi or kafka.",
+            help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, settings, strimzi, "
+            "kubernetes or kafka.",
         ),
     ],
     name: Annotated[
@@ -76,8 +78,10 @@ def export(
     All of it follows from the classes. dashboards (Grafana), alerts
     (Prometheus) and metrics (what each means, as Markdown) follow from the
     list of metrics and the services; so does settings, from what reads them.
-    strimzi (resources for Kubernetes) and kafka (scripts) are what a cluster has to be given: topics, and a user for
-    each service with the rights that it needs and no others.
+    strimzi (resources for Kubernetes) and kafka (scripts) are what a cluster
+    has to be given: topics, and a user for each service with the rights that
+    it needs and no others. kubernetes is what runs each service there, scales
+    it on its lag, and says whom it may speak to.
 
     [dim]Examples:[/dim]
       eventlib export asyncapi > shop.json
@@ -85,6 +89,7 @@ def export(
       eventlib export spark OrderPlaced
       eventlib export alerts --out deploy/prometheus
       eventlib export strimzi --out deploy/kubernetes/kafka
+      eventlib export kubernetes --out deploy/kubernetes/services
     """
     from eventlib.cli.exporting import print_export
 

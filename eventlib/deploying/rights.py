@@ -69,6 +69,7 @@ def users_of(choreography: Choreography, options: KafkaOptions) -> list[User]:
         _outside(choreography, options),
         _operator(choreography, options),
         _analyst(choreography, options),
+        _scaler(choreography, options),
         _installer(choreography, options),
         _registry(options),
     ]
@@ -138,6 +139,14 @@ def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
             Right(Kind.GROUP, f"{options.prefix}spark-kafka-", (Operation.READ, Operation.DESCRIBE), is_prefix=True),
         ),
     )
+
+
+def _scaler(choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who sees how far services lag; to see a group's positions is to see them for topics that one may see."""
+    topics = _names(topic for service in choreography.services for topic in service.inputs)
+    groups = (Right(Kind.GROUP, options.group(each.name), (Operation.DESCRIBE,)) for each in choreography.services)
+    about = "scales services: sees how far they lag, and reads nothing"
+    return User(user_name(options, "scaler"), about, (*_topics(topics, (Operation.DESCRIBE,), options), *groups))
 
 
 def _installer(choreography: Choreography, options: KafkaOptions) -> User:

@@ -22,7 +22,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_SERVER_ERROR = 500
+_OK, _NOT_FOUND, _SERVER_ERROR, _UNAVAILABLE = 200, 404, 500, 503
+_TEXT = "text/plain; charset=utf-8"
 
 
 class Traced:
@@ -75,22 +76,36 @@ class Traced:
 
 
 class Measured:
-    """An ASGI app that has a process's metrics at /metrics, in Prometheus's text format."""
+    """An ASGI app that has a process's metrics at /metrics, in Prometheus's text format, and tells whether it is well.
 
-    def __init__(self, exposition: Callable[[], Awaitable[bytes]]) -> None:
+    /healthz is answered as long as it lives; /readyz is 503 while `lacks` says what it still waits for.
+    """
+
+    def __init__(self, exposition: Callable[[], Awaitable[bytes]], lacks: Callable[[], str]) -> None:
         self._exposition = exposition
+        self._lacks = lacks
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "lifespan":
             await _live(receive, send)
             return
-        found = scope["path"] == "/metrics"
-        text = await self._exposition() if found else b"the metrics are at /metrics\n"
-        kind = CONTENT_TYPE_LATEST if found else "text/plain; charset=utf-8"
+        status, kind, text = await self._answer(scope["path"])
         headers = [(b"content-type", kind.encode()), (b"content-length", str(len(text)).encode())]
-        await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": text})
+
+    async def _answer(self, path: str) -> tuple[int, str, bytes]:
+        match path:
+            case "/metrics":
+                return _OK, CONTENT_TYPE_LATEST, await self._exposition()
+            case "/healthz":
+                return _OK, _TEXT, b"well\n"
+            case "/readyz":
+                lacks = self._lacks()
+                return (_UNAVAILABLE, _TEXT, f"{lacks}\n".encode()) if lacks else (_OK, _TEXT, b"ready\n")
+            case _:
+                return _NOT_FOUND, _TEXT, b"the metrics are at /metrics\n"
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -32,6 +32,7 @@ class Telemetry:
         self._registry = CollectorRegistry()
         self._tracer = None if exporter is None else Tracer(exporter)
         self._instruments: Instruments | None = None
+        self._runtime: Runtime | None = None
         figures = None
         if metrics:
             figures = Figures(choreography.services)
@@ -44,7 +45,7 @@ class Telemetry:
     @property
     def metrics(self) -> App:
         """An ASGI app that has the metrics at /metrics."""
-        return Measured(self.exposition)
+        return Measured(self.exposition, self._lacks)
 
     def start(self) -> None:
         """Begin to export."""
@@ -66,8 +67,14 @@ class Telemetry:
     def observe(self, log: EventLog, runtime: Runtime | None, config: RuntimeConfig) -> None:
         """Tell of a log, and of a runtime on it, which has `recorder` as its observer."""
         log.observer = self.recorder
+        self._runtime = runtime
         if self._instruments is not None and runtime is not None:
             self._instruments.run(runtime, places_of(log.port.url, config.state_dir))
+
+    def _lacks(self) -> str:
+        """Return what this process is not ready for yet: until its tasks' states are there, others should not stop."""
+        restoring = 0 if self._runtime is None else len(self._runtime.restoring)
+        return f"{restoring} tasks are being restored" if restoring else ""
 
     def traced(self, app: Any) -> App:
         """Return an application's ASGI app with spans for its requests, if anybody wants them."""

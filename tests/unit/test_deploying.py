@@ -16,12 +16,13 @@ from services import shop
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = KafkaOptions(application="shop")
+PLACES = {"strimzi": "kubernetes/kafka", "kubernetes": "kubernetes/services", "kafka": "kafka"}
 USERS = {user.name: user for user in users_of(shop, OPTIONS)}
 
 
 def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENTLIB_KAFKA_APPLICATION", "shop")
-    for form, place in {"strimzi": "kubernetes/kafka", "kafka": "kafka"}.items():
+    for form, place in PLACES.items():
         assert cli.run(["export", form, "--app", "services:shop", "--out", str(tmp_path / form)]) == 0
         made = {path.name: path.read_text() for path in (tmp_path / form).iterdir()}
         kept = {path.name: path.read_text() for path in (ROOT / "deploy" / place).iterdir()}

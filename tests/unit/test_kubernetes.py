@@ -1,0 +1,145 @@
+"""deploy/kubernetes: every file is what its schema says, overlays come together, and what services need is there.
+
+Kubernetes' own schemas are those of the package kubernetes-validate; KEDA's and those of Prometheus's operator are the
+models that cloudcoil makes of their CRDs, which would drop what they do not know: that nothing is dropped is checked.
+Strimzi's are checked by its own classes, in tests/integration/test_strimzi.py.
+"""
+
+import importlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from eventlib.deploying.rights import users_of
+from eventlib.deploying.topics import wanted_topics
+from eventlib.log.kafka.options import KafkaOptions
+from services import shop
+from tests.unit.kustomized import Resource, built, documents
+
+ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
+OPTIONS = KafkaOptions(application="shop")
+OLDEST, NEWEST = "1.34", "1.37"
+"""Of Kubernetes: files are held against one's schemas, overlays against the other's."""
+
+MODELS = {"keda.sh": "cloudcoil.models.keda", "monitoring.coreos.com": "cloudcoil.models.prometheus_operator"}
+STRIMZI = "kafka.strimzi.io"
+OVERLAYS = ("development", "production")
+POD_KINDS = {"StatefulSet", "Deployment", "Job", "CronJob"}
+
+
+def files() -> Iterator[Path]:
+    for file in sorted(ROOT.rglob("*.yaml")):
+        if file.name != "kustomization.yaml":
+            yield file
+
+
+def validate(resource: Resource, version: str) -> None:
+    group, _, of_group = resource["apiVersion"].rpartition("/")
+    if group in MODELS:
+        module = importlib.import_module(f"{MODELS[group]}.{of_group}")
+        model = getattr(module, resource["kind"]).model_validate(resource)
+        known = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        assert known == resource, "nothing is dropped"
+    elif group != STRIMZI:
+        kubernetes_validate.validate(resource, version, strict=True)
+
+
+@pytest.mark.parametrize("file", [*files()], ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_file_is_what_its_schemas_say(file: Path) -> None:
+    for resource in documents(file):
+        validate(resource, OLDEST)
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "NetworkPolicy", "ScaledObject", "PrometheusRule"])
+def test_what_a_schema_does_not_know_is_refused(kind: str) -> None:
+    every = [each for file in files() for each in documents(file)]
+    resource = next(each for each in every if each["kind"] == kind)
+    resource["spec"]["podSelectr"] = {}
+    with pytest.raises((AssertionError, kubernetes_validate.ValidationError)):
+        validate(resource, OLDEST)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_comes_together(overlay: str) -> None:
+    resources = built(ROOT / "overlays" / overlay)
+    for resource in resources:
+        validate(resource, NEWEST)
+    names = [(resource["kind"], resource["metadata"]["name"]) for resource in resources]
+    assert len({*names}) == len(names)
+    wanted = {("KafkaTopic", len(wanted_topics(shop, OPTIONS))), ("KafkaUser", len(users_of(shop, OPTIONS)))}
+    assert {(kind, [each for each, _ in names].count(kind)) for kind, _ in wanted} == wanted
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_kustomize_makes_the_same_of_it(overlay: str) -> None:
+    place = ROOT / "overlays" / overlay
+    done = subprocess.run(["kubectl", "kustomize", str(place)], capture_output=True, text=True, check=True)
+    theirs, settings = [*yaml.safe_load_all(done.stdout)], "shop-settings"
+    (hashed,) = (e["metadata"]["name"] for e in theirs if e["metadata"]["name"].startswith(settings))
+    renamed = [*yaml.safe_load_all(done.stdout.replace(hashed, settings))]
+    assert _sorted(renamed) == _sorted(built(place))
+
+
+def _sorted(resources: list[Resource]) -> list[Resource]:
+    return sorted(resources, key=lambda each: (each["kind"], each["metadata"]["name"]))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_have_no_rights_and_what_they_refer_to_is_there(overlay: str) -> None:
+    resources = built(ROOT / "overlays" / overlay)
+    users = {user.name for user in users_of(shop, OPTIONS)}
+    settings = {each["metadata"]["name"] for each in resources if each["kind"] == "ConfigMap"}
+    pods = [*_pods(resources)]
+    assert len(pods) >= len(shop.services) + 6
+    for name, pod in pods:
+        secure = pod["securityContext"]
+        assert secure["runAsNonRoot"], name
+        assert secure["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert pod["automountServiceAccountToken"] is False, name
+        volumes = {volume["name"] for volume in pod["volumes"]} | {"state"}
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            assert container["securityContext"]["readOnlyRootFilesystem"], name
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False, name
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}, name
+            assert container["resources"]["limits"]["memory"], name
+            assert ":" in container["image"], f"{name}: an image without a tag"
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes, name
+            assert {each["configMapRef"]["name"] for each in container.get("envFrom", ())} <= settings, name
+            secrets = {
+                each["valueFrom"]["secretKeyRef"]["name"]
+                for each in container.get("env", ())
+                if "secretKeyRef" in each.get("valueFrom", {})
+            }
+            assert secrets <= users, f"{name}: nobody makes the secret"
+
+
+def _pods(resources: list[Resource]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for each in resources:
+        if each["kind"] in POD_KINDS:
+            spec = each["spec"].get("jobTemplate", each)["spec"]
+            yield each["metadata"]["name"], spec["template"]["spec"]
+
+
+@pytest.mark.parametrize("service", shop.services, ids=lambda service: service.name)
+def test_a_service_scales_on_the_lag_of_its_group_and_speaks_to_no_other_service(service: Any) -> None:
+    of_kind = {each["kind"]: each["spec"] for each in documents(ROOT / "services" / f"{service.name}.yaml")}
+    triggers = [trigger["metadata"] for trigger in of_kind["ScaledObject"]["triggers"]]
+    assert {trigger["topic"] for trigger in triggers} == {topic.name for topic in service.inputs}
+    assert {trigger["consumerGroup"] for trigger in triggers} == {f"shop.{service.name}"}
+    assert of_kind["ScaledObject"]["maxReplicaCount"] == service.partitions
+    egress = of_kind["NetworkPolicy"]["egress"]
+    peers = {
+        peer["podSelector"]["matchLabels"].get("app.kubernetes.io/name", "kafka")
+        for rule in egress
+        for peer in rule["to"]
+        if "podSelector" in peer
+    }
+    assert peers == {"kafka", "registry"}
+    assert any("ipBlock" in peer for rule in egress for peer in rule["to"]) == bool(service.ports)
