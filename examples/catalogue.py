@@ -1,0 +1,64 @@
+"""A catalogue that others keep: rows that Kafka Connect brings from a table, as products of the shop."""
+
+from dataclasses import dataclass
+from typing import Never
+
+from eventlib import Decider, Event, Service, Topic
+from eventlib.foreign import Json
+from services import shop
+from services.order.events import PRODUCTS, ProductListed
+
+ROWS = Topic("catalogue.rows", partitions=PRODUCTS.partitions)
+
+
+class ProductRow(Event, topic=ROWS, key=None, foreign=Json()):  # whatever the connector took for a key
+    sku: str
+    description: str
+    unit_price_cents: int
+    currency: str
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A row says all that there is to know."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    unit_price_cents: int = 0
+
+
+rows = Decider("row", state=Nothing, key=None)
+
+
+@rows.evolve
+def evolve(nothing: Nothing, _event: Event) -> Nothing:
+    return nothing
+
+
+@rows.on(ProductRow)
+def list_product(_nothing: Nothing, row: ProductRow) -> list[ProductListed]:
+    return [
+        ProductListed(
+            sku=row.sku,
+            description=row.description,
+            unit_price_cents=row.unit_price_cents,
+            currency=row.currency,
+        )
+    ]
+
+
+listings = Decider("listing", state=Listing, key="sku")
+
+
+@listings.evolve
+def price(listing: Listing, event: Event) -> Listing:
+    return Listing(event.unit_price_cents) if isinstance(event, ProductListed) else listing
+
+
+@listings.on(ProductListed)
+def note(_listing: Listing, _product: ProductListed) -> list[Never]:
+    return []
+
+
+app = shop.extended("shop-with-catalogue", Service("catalogue", deciders=[rows, listings]))
