@@ -1,9 +1,10 @@
-"""What the shop's events say, in one wide row each: every record is read and decoded once, whatever tables need it."""
+"""What the shop's events say: their records with those fields as columns that somebody wants, and no others decoded."""
 
 import json
-from collections.abc import Mapping
-from functools import reduce
-from typing import Any, Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -33,65 +34,73 @@ TOPICS = tuple(sorted({contract_of(event).topic.name for event in EVENTS}))
 
 META = ("topic", "partition", "offset", "recorded_at", "type", "id", "source", "correlation_id", "causation_id")
 
-_FIELDS = (
-    *("order_id", "sku", "line_no", "quantity", "customer_id", "country", "amount_cents", "refunded_cents"),
-    *("currency", "reason", "tracking", "placed_at", "lines"),
-)
 _ID = "schema id"
 
 
-def facts(spark: SparkSession, url: str, **only: Unpack[Only]) -> DataFrame:
-    """Return one row for each record of `EVENTS`: `META`, and the fields of any of them, NULL where it has none such.
+@dataclass(frozen=True)
+class Facts:
+    """What the shop's events on a log say, as far as `only` says; `staged` are its records, where they stand once more."""
 
-    Of `topics`, if any are named, else of `TOPICS`.
-    A record that cannot be decoded, which the services have parked, has NULL in `order_id` and `sku`.
-    """
-    texts = schemas(url)
-    return reduce(
-        DataFrame.unionAll, [_of_topic(spark, url, topic, texts, only) for topic in only.get("topics") or TOPICS]
-    )
+    spark: SparkSession
+    url: str
+    only: Only = field(default_factory=Only)
+    staged: DataFrame | None = None
 
+    def records(self, events: Sequence[type[Event]]) -> DataFrame:
+        """Return the records of some events, as they stand on the log."""
+        contracts = [contract_of(event) for event in events]
+        topics, types = sorted({each.topic.name for each in contracts}), [each.type for each in contracts]
+        if self.staged is None:
+            asked: Only = {**self.only, "topics": topics, "types": types}
+            return log(self.spark, self.url, **asked)
+        return self.staged.filter(f.col("topic").isin(*topics) & f.col("type").isin(*types))
 
-def _of_topic(spark: SparkSession, url: str, topic: str, texts: Mapping[int, str], only: Only) -> DataFrame:
-    here = [event for event in EVENTS if contract_of(event).topic.name == topic]
-    written = {event: writers_of(record_of(event), texts) for event in here}
-    asked: Only = {**only, "topics": [topic], "types": [contract_of(event).type for event in here]}
-    if all(contract_of(event).request for event in here):  # who asked for what: the facts that follow say it again
-        found = log(spark, url, **asked)
-        return _row(found, {"order_id": f.col("key")})
-    if has_avro() and all(_alike(event, writers) for event, writers in written.items()):
-        fields = [name for name in _FIELDS if any(name in event.model_fields for event in here)]
-        event = _decoded(
-            [json.loads(text) | {_ID: number} for each in written.values() for number, text in each.items()], fields
-        )
-        found = log(spark, url, **asked).select(
-            *META, f.inline(f.array(event))
-        )  # decoded once, whatever is asked of it
-        return _row(found, {name: f.col(name) for name in fields})
-    return reduce(DataFrame.unionAll, [_in_python(spark, url, event, only) for event in here])
+    def of(self, events: Sequence[type[Event]], fields: Sequence[str]) -> DataFrame:
+        """Return one row for each record of some events: `META`, and these fields, NULL where an event has none such.
+
+        A record that cannot be decoded, which the services have parked, has NULL in all of them.
+        """
+        by_topic = dict[str, list[type[Event]]]()
+        for event in events:
+            by_topic.setdefault(contract_of(event).topic.name, []).append(event)
+        return reduce(DataFrame.unionAll, [self._of_topic(here, fields) for here in by_topic.values()])
+
+    @cached_property
+    def _texts(self) -> Mapping[int, str]:
+        return schemas(self.url)
+
+    def _of_topic(self, here: Sequence[type[Event]], fields: Sequence[str]) -> DataFrame:
+        if all(contract_of(event).request for event in here):  # who asked for what: the facts that follow say it again
+            return _row(self.records(here), {"order_id": f.col("key")}, fields)
+        written = {event: writers_of(record_of(event), self._texts) for event in here}
+        if not has_avro() or not all(_alike(event, writers) for event, writers in written.items()):
+            return reduce(DataFrame.unionAll, [self._in_python(event, fields) for event in here])
+        there = [name for name in fields if any(name in event.model_fields for event in here)]
+        writers = [json.loads(text) | {_ID: number} for each in written.values() for number, text in each.items()]
+        # In an array, it is decoded once, whatever is asked of it.
+        found = self.records(here).select(*META, f.inline(f.array(_decoded(writers, there))))
+        return _row(found, {name: f.col(name) for name in there}, fields)
+
+    def _in_python(self, event: type[Event], fields: Sequence[str]) -> DataFrame:
+        found = events(self.spark, self.url, event, strict=False, **self.only)
+        return _row(found, {name: f.col(name) for name in fields if name in event.model_fields}, fields)
 
 
 def _alike(event: type[Event], writers: Mapping[int, str]) -> bool:
     return all(resolves_alike(record_of(event), json.loads(text)) for text in writers.values())
 
 
-def _in_python(spark: SparkSession, url: str, event: type[Event], only: Only) -> DataFrame:
-    found = events(spark, url, event, strict=False, **only)
-    return _row(found, {name: f.col(name) for name in _FIELDS if name in event.model_fields})
-
-
-def _row(found: DataFrame, fields: Mapping[str, Column]) -> DataFrame:
-    kinds = {field.name: field.dataType for field in _STRUCT.fields}
-    columns = [fields.get(name, f.lit(None)).cast(kinds[name]).alias(name) for name in _FIELDS]
+def _row(found: DataFrame, there: Mapping[str, Column], fields: Sequence[str]) -> DataFrame:
+    columns = [there.get(name, f.lit(None)).cast(_COLUMNS[name]).alias(name) for name in fields]
     return found.select(*META, *columns)
 
 
-def _decoded(writers: list[dict[str, Json]], fields: list[str]) -> Column:
+def _decoded(writers: Sequence[dict[str, Json]], fields: Sequence[str]) -> Column:
     """Return a struct of fields, whichever event it is; what was written alike is read by one decoder."""
     reader = json.dumps(_record([{"name": name, "type": _or_null(_AVRO[name]), "default": None} for name in fields]))
     alike = dict[str, list[int]]()
     for writer in writers:
-        plain = [{"name": field["name"], "type": field["type"]} for field in writer["fields"]]
+        plain = [{"name": each["name"], "type": each["type"]} for each in writer["fields"]]
         alike.setdefault(json.dumps(_record(plain)), []).append(writer[_ID])
     rest = f.substring(f.col("value"), HEADER_BYTES + 1, 0x7FFFFFFF - HEADER_BYTES)
     options = {"avroSchema": reader, "mode": "PERMISSIVE"}
@@ -111,15 +120,15 @@ def _or_null(kind: Json) -> Json:
     return kind if isinstance(kind, list) else ["null", kind]
 
 
-def _columns() -> tuple[dict[str, Json], t.StructType]:
+def _columns() -> tuple[dict[str, Json], dict[str, t.DataType]]:
     """Return what the fields are in Avro and in Spark: the same in every event that has them."""
-    avro, columns = dict[str, Json](), dict[str, t.StructField]()
+    avro, columns = dict[str, Json](), dict[str, t.DataType]()
     sources: tuple[type[Event], ...] = (OrderPlaced, *EVENTS)
     for event in sources:
         whole: Any = schema_json(record_of(event))
-        avro |= {field["name"]: field["type"] for field in whole["fields"] if field["name"] not in avro}
-        columns |= {field.name: field for field in struct_of(record_of(event)).fields if field.name not in columns}
-    return avro, t.StructType([columns[name] for name in _FIELDS])
+        avro |= {each["name"]: each["type"] for each in whole["fields"] if each["name"] not in avro}
+        columns |= {each.name: each.dataType for each in struct_of(record_of(event)).fields if each.name not in columns}
+    return avro, columns
 
 
-_AVRO, _STRUCT = _columns()
+_AVRO, _COLUMNS = _columns()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from analytics.rebuilding.facts import EVENTS
 from eventlib.event import Event, contract_of
 from services import shop
 from services.dispatch import events as dispatch
@@ -28,6 +29,13 @@ _AGAINST = (
     payment.PaymentWaived,
 )
 _LINE_TOPICS = ("stock.lines", "stock.requests")
+
+ABOUT_ORDERS = tuple(
+    event for event in EVENTS if contract_of(event).topic.name not in _LINE_TOPICS and not contract_of(event).request
+)
+"""The events whose fields are looked at: not those about single lines, of which there are most."""
+
+FIELDS = ("order_id", "customer_id", "country", "amount_cents", "currency", "reason", "tracking", "placed_at")
 
 
 def is_one(*events: type[Event]) -> Column:
@@ -54,7 +62,7 @@ class Kept(NamedTuple):
 
 
 def _numbers() -> dict[str, Kept]:
-    """Return what is kept of all facts, those about lines too: numbers, which Spark merges without sorting."""
+    """Return what is kept of all steps, those about lines too: numbers, which Spark merges without sorting."""
     undone = [event for event in shop.events if contract_of(event).reverses]
     failed = [event for event in shop.events if contract_of(event).failure]
     return {
@@ -93,13 +101,14 @@ def _texts() -> dict[str, Kept]:
     }
 
 
-def by_order(facts: DataFrame, before: DataFrame | None) -> DataFrame:
-    """Return what is kept of each order: of new facts, and of those `before`."""
+def by_order(steps: DataFrame, facts: DataFrame, before: DataFrame | None) -> DataFrame:
+    """Return what is kept of each order: of all its new steps, of the new `facts` about it, and of those `before`.
+
+    Guarantee: whatever `steps` has beyond its columns `order_id`, `type` and `recorded_at` is not looked at.
+    """
     numbers, texts = _numbers(), _texts()
     found = facts.filter(f.col("order_id").isNotNull())
-    of_lines = _kept(found.filter(f.col("topic").isin(*_LINE_TOPICS)), numbers)
-    of_orders = _kept(found.filter(~f.col("topic").isin(*_LINE_TOPICS)), {**numbers, **texts})
-    both = of_orders.unionByName(of_lines, allowMissingColumns=True)
+    both = _kept(steps, numbers).unionByName(_kept(found, texts), allowMissingColumns=True)
     if before is not None:
         both = before.unionByName(both)
     merged = [getattr(f, kept.merged)(name).alias(name) for name, kept in {**numbers, **texts}.items()]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import perf_counter
@@ -13,12 +13,15 @@ from pyspark.sql import functions as f
 from analytics.archiving import alone
 from analytics.asking import ask, spans_of
 from analytics.log import log
+from analytics.rebuilding import kept
 from analytics.rebuilding.dropped import dropped_of, incomplete
-from analytics.rebuilding.facts import EVENTS, TOPICS, facts
-from analytics.rebuilding.kept import by_order
+from analytics.rebuilding.facts import EVENTS, META, TOPICS, Facts
 from analytics.rebuilding.tables import (
     DEFINITION,
+    OF_LINES,
     OF_ORDERS,
+    OF_RECEIPTS,
+    OF_STEPS,
     order_lines,
     saga_steps,
     stock_levels,
@@ -28,6 +31,7 @@ from analytics.rebuilding.versions import KEPT, Manifest, Version, current, read
 from analytics.selection import Only
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.event import contract_of
+from eventlib.log.archive_files import SCHEME
 from eventlib.log.port import Log, TopicPartition
 from eventlib.times import to_ms
 
@@ -39,9 +43,9 @@ Progress = Callable[[str, int, int], None]
 
 _STEPS = (
     "reading the log",
+    "saga_steps",
     "order_lines",
     "stock_movements",
-    "saga_steps",
     KEPT,
     *OF_ORDERS,
     "stock_levels",
@@ -196,28 +200,36 @@ class _Run:
         """Write all tables; return how many records were read, and how many of them nobody can decode."""
         self._tell("reading the log")
         until = None if at is None else at + timedelta(milliseconds=1)
-        only: Only = {"begin": begin, "end": ends, "until": until}
+        facts = self._facts({"begin": begin, "end": ends, "until": until})
         read = Observation("read")
         unread = f.count_if(f.col("order_id").isNull() & f.col("sku").isNull())
-        found = facts(self.spark, self.url, **only).observe(read, f.count("*").alias("all"), unread.alias("unread"))
-        new = self.version.stage("facts", found)
-        self._add("order_lines", order_lines(new))
-        moved = self._add("stock_movements", stock_movements(new))
-        self._add("saga_steps", saga_steps(new, self._causes(new, ends)))
+        found = facts.of(EVENTS, OF_STEPS).observe(read, f.count("*").alias("all"), unread.alias("unread"))
+        steps = self._add("saga_steps", saga_steps(found, self._causes(facts, ends)))
+        self._add("order_lines", order_lines(facts.of(*OF_LINES)))
+        received = stock_movements(facts.of(*OF_RECEIPTS))
+        moved = self._add("stock_movements", stock_movements(steps).unionAll(received))
         self._tell(KEPT)
-        kept = self.version.write(KEPT, by_order(new, self._had(KEPT)))
+        about = facts.of(kept.ABOUT_ORDERS, kept.FIELDS)
+        orders = self.version.write(KEPT, kept.by_order(steps, about, self._had(KEPT)))
         for table, made_of in OF_ORDERS.items():
             self._tell(table)
-            self.version.write(table, made_of(kept))
+            self.version.write(table, made_of(orders))
         self._tell("stock_levels")
         self.version.write("stock_levels", stock_levels(moved, self._had("stock_levels")))
         return int(read.get["all"]), int(read.get["unread"])
+
+    def _facts(self, only: Only) -> Facts:
+        """Return the facts of what is new: of an archive where they stand, of another log once it is in files."""
+        facts = Facts(self.spark, self.url, only)
+        if self.url.startswith(SCHEME):
+            return facts
+        return replace(facts, staged=self.version.stage("log", facts.records(EVENTS).select(*META, "key", "value")))
 
     def _add(self, table: str, rows: DataFrame) -> DataFrame:
         self._tell(table)
         return self.version.write(table, rows, self.before / table if self.before else None)
 
-    def _causes(self, new: DataFrame, ends: Mapping[TopicPartition, int]) -> DataFrame:
+    def _causes(self, facts: Facts, ends: Mapping[TopicPartition, int]) -> DataFrame:
         """Return all events that may be causes: the new ones, those before, and those after the end of a partition.
 
         What was said stands behind what it was said for, but not when the partitions' ends were asked for in another
@@ -225,7 +237,7 @@ class _Run:
         """
         columns = ("id", "recorded_at", "type")
         later = log(self.spark, self.url, topics=TOPICS, types=_TYPES, begin=ends).select(*columns)
-        causes = new.select(*columns).unionAll(later)
+        causes = facts.records(EVENTS).select(*columns).unionAll(later)
         steps = self._had("saga_steps")
         return causes if steps is None else causes.unionAll(steps.select(*columns))
 

@@ -1,6 +1,6 @@
 """The tables, as what they are of the facts, and of what is kept of each order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -12,6 +12,9 @@ from services.dispatch import events as dispatch
 from services.order import events as order
 from services.payment import events as payment
 from services.stock import events as stock
+
+Wanted = tuple[Sequence[type[Event]], Sequence[str]]
+"""Events, and their fields."""
 
 DEFINITION = 1
 """Which version of these tables it is: those of another one are rebuilt from the beginning."""
@@ -101,6 +104,10 @@ OF_ORDERS = {"orders": orders, "payments": payments, "dispatches": dispatches, "
 """The tables that follow from what is kept of each order."""
 
 
+OF_LINES: Wanted = (order.OrderPlaced,), ("order_id", "lines", "currency", "placed_at")
+"""What `order_lines` is made of."""
+
+
 def order_lines(facts: DataFrame) -> DataFrame:
     """Return one row for each line of an order that was placed."""
     lines = facts.filter(is_one(order.OrderPlaced)).select(
@@ -109,6 +116,10 @@ def order_lines(facts: DataFrame) -> DataFrame:
     amount = (f.col("line.quantity") * f.col("line.unit_price_cents")).alias("amount_cents")
     fields = [f.col(f"line.{name}") for name in ("line_no", "sku", "quantity", "unit_price_cents")]
     return lines.select("order_id", *fields, amount, "currency", "placed_at")
+
+
+OF_RECEIPTS: Wanted = (stock.StockReceived,), ("sku", "quantity", "order_id", "line_no")
+"""What `stock_movements` is made of, beside the steps of sagas."""
 
 
 def stock_movements(facts: DataFrame) -> DataFrame:
@@ -144,6 +155,10 @@ def stock_levels(movements: DataFrame, before: DataFrame | None) -> DataFrame:
     rows = movements.select("sku", *(column.alias(name) for name, column in added.items()))
     both = rows if before is None else before.unionByName(rows)
     return both.groupBy("sku").agg(*(f.sum(name).alias(name) for name in added))
+
+
+OF_STEPS = ("order_id", "sku", "line_no", "quantity", "amount_cents", "reason")
+"""The fields of all events that `saga_steps` is made of."""
 
 
 def saga_steps(facts: DataFrame, causes: DataFrame) -> DataFrame:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from analytics.rebuilding.facts import facts
-from analytics.rebuilding.kept import by_order, is_one
+from analytics.rebuilding import kept
+from analytics.rebuilding.facts import Facts
 from analytics.rebuilding.tables import dispatches, orders, payments
 from eventlib.event import contract_of
 from services.order.events import OrderPlaced
@@ -34,14 +34,14 @@ def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None
 
     As of the log's end; with `cuts`, only of these orders, and where there is one as of what order had handled by then.
     """
-    found = facts(spark, url, topics=(ORDERS, *HEARD))  # most of the log is about lines
+    found = Facts(spark, url).of(kept.ABOUT_ORDERS, (*kept.FIELDS, "lines"))
     if cuts is not None:
         found = _as_of(spark, found, cuts)
-    kept = by_order(found, None)
-    lines = found.filter(is_one(OrderPlaced)).groupBy("order_id").agg(f.max(f.size("lines")).alias("line_count"))
-    money = payments(kept).select("order_id", "taken_cents", "refunded_cents")
-    parcels = dispatches(kept).select("order_id", "tracking")
-    whole = orders(kept).join(money, "order_id", "left").join(parcels, "order_id", "left")
+    told = kept.by_order(found, found, None)
+    lines = found.filter(kept.is_one(OrderPlaced)).groupBy("order_id").agg(f.max(f.size("lines")).alias("line_count"))
+    money = payments(told).select("order_id", "taken_cents", "refunded_cents")
+    parcels = dispatches(told).select("order_id", "tracking")
+    whole = orders(told).join(money, "order_id", "left").join(parcels, "order_id", "left")
     fields = {
         "amount_cents": f.col("total_cents"),
         "taken_cents": f.coalesce("taken_cents", f.lit(0)),
