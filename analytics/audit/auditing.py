@@ -19,8 +19,12 @@ def audit(spark: SparkSession, url: str, application: Application | None = None)
     Raises: WiringError when there is no such application; as `analytics.log` does.
     """
     whose, url = application or Application(), from_anywhere(url)
+    return rule_findings(spark, url, whose).unionAll(decision_findings(spark, url, whose))
+
+
+def rule_findings(spark: SparkSession, url: str, whose: Application) -> DataFrame:
+    """Return what the rules about events find, without deciding anything again."""
     events = log(spark, url, topics=whose.topics)
     newest = changelogs(spark, url, whose)
     check = LawCheck(whose, url, standing_of(newest, url, whose))
-    found = header_findings(events, whose).unionAll(law_findings(events, newest, check))
-    return found.unionAll(decision_findings(spark, url, whose))
+    return header_findings(events, whose).unionAll(law_findings(events, newest, check))

@@ -1,10 +1,11 @@
 """How fast the analytics are, from every source, as the log grows: prints tables and writes build/bench-analytics.json.
 
-`python -m tests.performance.analytics_bench [--events N,N…] [--sources NAME,NAME…] [--rounds N] [--logs DIR]`. The logs
-are the shop's own: its services run the demo's orders until they have said so many events, so ids, causes, journals and
-changelogs are what they are anywhere. They take longer to make than to measure (a minute of CPU for a million events);
-`--logs` keeps them for the next run. The archive is made of that log, and so is the copy on a broker of its own. Each
-source is measured on all cores in a process of its own, in which the jobs take turns, and the archive on one core too.
+`python -m tests.performance.analytics_bench [--events N,N…] [--sources NAME,NAME…] [--rounds N] [--minutes N] [--logs DIR]`.
+The logs are the shop's own: its services run the demo's orders until they have said so many events, so ids, causes,
+journals and changelogs are what they are anywhere. `--logs` keeps them for the next run. The archive is made of that
+log, and so is the copy on a broker of its own. Each source is measured on all cores in a process of its own, in which the
+jobs take turns, and the archive on one core too: each in so many rounds as there is time for, in one at least. Figures
+are medians, and the tables say of how many.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -86,10 +88,10 @@ def source(name: str, url: str, place: Path) -> Iterator[str]:
             yield url
 
 
-def measured(name: str, url: str, cores: int, rounds: int) -> Measured:
-    """Measure all jobs on a log."""
+def measured(name: str, url: str, cores: int, rounds: int, seconds: float) -> Measured:
+    """Measure all jobs on a log, in no further round when there is no time."""
     say(f"measuring: {name}, local[{cores}]")
-    lines = run("tests.performance.analytics_measuring", url, f"local[{cores}]", rounds).splitlines()
+    lines = run("tests.performance.analytics_measuring", url, f"local[{cores}]", rounds, round(seconds)).splitlines()
     runs = [json.loads(line) for line in lines if line.startswith("{")]
     found = list[dict[str, Any]]()
     for job in dict.fromkeys(each["job"] for each in runs):
@@ -99,19 +101,29 @@ def measured(name: str, url: str, cores: int, rounds: int) -> Measured:
             "events_per_s": medians["events"] / medians["seconds"],
             "cpu_us_per_event": medians["cpu_s"] / medians["events"] * 1e6,
         }
-        found.append({"source": name, "cores": cores, "job": job, **medians, **rates})
+        found.append({"source": name, "cores": cores, "job": job, "times": len(of_job), **medians, **rates})
     return found
 
 
 def table_of(found: Measured, size: int) -> Table:
     """Return what was measured on a log of some size as a table."""
     table = Table(title=f"about {size:,} events", title_justify="left")
-    for heading in ("source", "cores", "job", "events/s", "of the scan", "CPU µs an event", "JVM MB", "workers MB"):
+    for heading in (
+        "source",
+        "cores",
+        "job",
+        "times",
+        "events/s",
+        "of the scan",
+        "CPU µs an event",
+        "JVM MB",
+        "workers MB",
+    ):
         table.add_column(heading, justify="left" if heading in {"source", "job"} else "right")
     for each in found:
         scan = next(it for it in found if (it["source"], it["cores"]) == (each["source"], each["cores"]))
         table.add_row(
-            *(each["source"], str(each["cores"]), each["job"], f"{each['events_per_s']:,.0f}"),
+            *(each["source"], str(each["cores"]), each["job"], str(each["times"]), f"{each['events_per_s']:,.0f}"),
             f"{each['events_per_s'] / scan['events_per_s']:.2f}",
             f"{each['cpu_us_per_event']:.1f}",
             *(f"{each[key]:,.0f}" for key in ("java_mb", "workers_mb")),
@@ -138,20 +150,30 @@ def _mb(each: Mapping[str, Any]) -> float:
     return float(each["java_mb"] + each["workers_mb"])
 
 
-def main(sizes: Sequence[int], sources: Sequence[str], rounds: int, logs: Path) -> None:
+def of_size(size: int, sources: Sequence[str], rounds: int, minutes: float, logs: Path) -> Measured:
+    """Measure all jobs from every source, in about so many minutes."""
+    found, until = Measured(), time.monotonic() + 60 * minutes
+    url = shop_log(logs, size)
+    kinds = {name: [CORES, 1] if name == "archive" and CORES > 1 else [CORES] for name in sources}
+    left = sum(map(len, kinds.values()))
+    for name in sources:
+        with source(name, url, logs) as there:
+            for cores in kinds[name]:
+                # One share more than there are measurements: for the copies that are still to be made.
+                found += measured(name, there, cores, rounds, max(0.0, until - time.monotonic()) / (left + 1))
+                left -= 1
+    return found
+
+
+def main(chosen: argparse.Namespace, logs: Path) -> None:
     """Measure, and tell."""
     report, console = dict[int, Measured](), Console()
-    for size in sizes:
-        found = report[size] = []
-        url = shop_log(logs, size)
-        for name in sources:
-            with source(name, url, logs) as there:
-                for cores in [CORES, 1] if name == "archive" and CORES > 1 else [CORES]:
-                    found += measured(name, there, cores, rounds)
-        console.print(table_of(found, size))
+    for size in map(int, chosen.events.split(",")):
+        report[size] = of_size(size, chosen.sources.split(","), chosen.rounds, chosen.minutes, logs)
+        console.print(table_of(report[size], size))
     console.print(growth_of(report))
     REPORT.parent.mkdir(exist_ok=True)
-    machine = {"python": platform.python_version(), "cores": CORES, "rounds": rounds}
+    machine = {"python": platform.python_version(), "cores": CORES}
     REPORT.write_text(json.dumps({**machine, "logs": report}, indent=2) + "\n")
 
 
@@ -160,7 +182,10 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", default="1000000", help="sizes of logs; 1000000,3000000,10000000 take hours")
     parser.add_argument("--sources", default=",".join(SOURCES), help="of sqlite, archive, kafka")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3, help="at most")
+    parser.add_argument(
+        "--minutes", type=float, default=14, help="about so long for each size; one round there is always"
+    )
     parser.add_argument("--logs", type=Path, help="where logs are kept for the next run; else they are removed")
     return parser.parse_args()
 
@@ -170,4 +195,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_here:
         kept = chosen.logs or Path(made_here)
         kept.mkdir(parents=True, exist_ok=True)
-        main([int(size) for size in chosen.events.split(",")], chosen.sources.split(","), chosen.rounds, kept)
+        main(chosen, kept)
