@@ -56,12 +56,13 @@ def aggregate(records: DataFrame) -> None:
 
 
 class Jobs:
-    """The jobs on one log, by name, each returning how many events it was about."""
+    """The jobs on one log, by name, each returning how many events it was about; `findings` are the last audit's."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         self._spark = spark
         self._url = url
         self._application = Application()
+        self.findings = 0
         ends = {place: len(span) for place, span in spans(url).items()}
         self._audited = sum(n for (topic, _), n in ends.items() if topic in self._application.topics)
         self._rebuilt = sum(n for (topic, _), n in ends.items() if topic in TOPICS)
@@ -93,15 +94,12 @@ class Jobs:
 
     def rules(self) -> int:
         """Audit by the rules about events: all but the differential audit."""
-        assert not rule_findings(self._spark, self._url, self._application).collect(), (
-            "the log is right, and has findings"
-        )
+        self.findings = rule_findings(self._spark, self._url, self._application).count()
         return self._audited
 
     def decisions(self) -> int:
         """Decide everything again."""
-        found = decision_findings(self._spark, self._url, self._application).collect()
-        assert not found, "the log is right, and has findings"
+        self.findings = decision_findings(self._spark, self._url, self._application).count()
         return self._audited
 
 
@@ -175,7 +173,9 @@ def main(url: str, master: str, rounds: int, seconds: float) -> None:
         if n and 2 * ended - last - began > seconds:
             break
         for name, job in jobs.round:
-            print(json.dumps({"job": name, **measured(job, family)}), flush=True)
+            jobs.findings = 0
+            took = measured(job, family)
+            print(json.dumps({"job": name, "findings": jobs.findings, **took}), flush=True)
     spark.stop()
 
 
