@@ -35,6 +35,8 @@ CORES = os.cpu_count() or 1
 _EVENTS_OF_AN_ORDER = 34  # fewer than the demo's orders have, so that a log may be a little larger than asked for
 _BROKER = ClusterConfig(java_options=("-Xmx1g", "-XX:+UseSerialGC"))
 
+_WIDTH = 120  # of the tables in a file
+
 Measured = list[dict[str, Any]]
 
 
@@ -167,7 +169,7 @@ def of_size(size: int, sources: Sequence[str], rounds: int, minutes: float, logs
 
 def main(chosen: argparse.Namespace, logs: Path) -> None:
     """Measure, and tell."""
-    report, console = dict[int, Measured](), Console()
+    report, console = dict[int, Measured](), Console(width=None if sys.stdout.isatty() else _WIDTH)
     for size in map(int, chosen.events.split(",")):
         report[size] = of_size(size, chosen.sources.split(","), chosen.rounds, chosen.minutes, logs)
         console.print(table_of(report[size], size))
