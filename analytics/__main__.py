@@ -1,5 +1,35 @@
 """Runs `python -m analytics`."""
 
-from analytics.cli import main
+import logging
+import signal
+import sys
 
-main()
+from analytics.cli import run
+
+_ENDED = 128
+"""From here on, exit codes are those of signals that have ended a command."""
+
+
+def main() -> None:
+    """Run a command, and exit; what it has begun ends with it, also when it is told to."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGINT, _interrupt)
+    # What the bridge to Spark says of a question that was cut short is a traceback, and raised as well.
+    logging.getLogger().addHandler(logging.NullHandler())
+    code = _ENDED
+    try:
+        code = run(sys.argv[1:])
+    finally:
+        if "pyspark" in sys.modules:
+            from analytics.session import end_session
+
+            end_session(well=code < _ENDED)
+    sys.exit(code)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,12 @@
 """The analytics' commands: `python -m analytics COMMAND`."""
 
 import asyncio
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eventlib.cli.ending import INTERRUPTED, run_command
+from eventlib.cli.ending import run_command
 from eventlib.cli.typed import Command, Group
 from eventlib.settings import eventlib_settings
 from eventlib.telemetry.jobs import job_span
@@ -85,6 +83,12 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
             show_default=False,
         ),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", metavar="", help="Go on, and keep the tables current, until Ctrl-C or SIGTERM.")
+    ] = False,
+    every: Annotated[
+        str, typer.Option("--every", metavar="DURATION", help="How often --follow looks for what is new.")
+    ] = "10s",
     keep: Annotated[
         int, typer.Option("--keep", metavar="N", min=1, help="How many versions stay for who is still reading them.")
     ] = 2,
@@ -94,12 +98,20 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
     as_json: JsonOption = False,
 ) -> None:
     """Rebuild tables of orders, payments, stock and sagas from the log, as Parquet: what is new, or all of it."""
+    from analytics.commands.following import follow_command
     from analytics.commands.rebuild import rebuild_command
     from analytics.rebuilding import How
 
+    if follow and as_of is not None:
+        raise typer.BadParameter(
+            "tables of then are not kept current: leave out --as-of or --follow", param_hint="--as-of"
+        )
     url, how = log_url(log), How(full, incomplete, keep)
-    with job_span("analytics rebuild", {"eventlib.log": url}):
-        lacking = rebuild_command(url, out, as_of=as_of, how=how, as_json=as_json)
+    if follow:
+        lacking = follow_command(url, out, every=every, how=how, as_json=as_json)
+    else:
+        with job_span("analytics rebuild", {"eventlib.log": url}):
+            lacking = rebuild_command(url, out, as_of=as_of, how=how, as_json=as_json)
     if lacking:
         raise typer.Exit(1)
 
@@ -231,17 +243,6 @@ def reconcile_states(
         told["eventlib.errors"] = int(differs)
     if differs:
         raise typer.Exit(1)
-
-
-def main() -> None:
-    """Run a command, and exit; what it has begun ends with it, also when it is told to."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    code = run(sys.argv[1:])
-    if "pyspark" in sys.modules and code != INTERRUPTED:  # a question to the JVM was cut short: it takes no other one
-        from analytics.session import end_session
-
-        end_session()
-    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -2,11 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from analytics.asking import ask, spans_of
 from analytics.kafka_options import client_options
@@ -51,13 +54,43 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
         "includeHeaders": "true",
         "minPartitions": str(spark.sparkContext.defaultParallelism * _TASKS_PER_CORE),
     }
+    return narrowed(_canonical(_loaded(spark.read, source), prefix), selection)
+
+
+def stream(spark: SparkSession, url: str, topics: Sequence[str]) -> DataFrame:
+    """Return what is committed on these topics, now and later, as Spark's connector streams it.
+
+    Topics that are made later are in it from then on. What the brokers have dropped is passed over: where that matters, who
+    reads the records has to ask. Raises: WiringError without Spark's connector.
+    """
+    hosts, options = parse_url(url)
+    source = {
+        **client_options(hosts, options),
+        "subscribePattern": "|".join(re.escape(f"{options.prefix}{topic}") for topic in topics),
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "false",
+    }
+    return _loaded(spark.readStream, source)
+
+
+def ends_in_checkpoint(checkpoint: Path, batch: int, url: str) -> dict[TopicPartition, int]:
+    """Return up to where a batch of a stream from one log goes, which Spark writes down before it runs the batch."""
+    _, options = parse_url(url)
+    *_, offsets = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    return {
+        (topic.removeprefix(options.prefix), int(partition)): end
+        for topic, ends in json.loads(offsets).items()
+        for partition, end in ends.items()
+    }
+
+
+def _loaded(reader: DataFrameReader | DataStreamReader, source: Mapping[str, str]) -> DataFrame:
     try:
-        records = spark.read.format("kafka").options(**source).load()
+        return reader.format("kafka").options(**source).load()
     except AnalysisException as error:
         raise WiringError(
             "this Spark session has no connector for Kafka: `python -m analytics connectors` gets it once, and names it for spark-submit --jars"
         ) from error
-    return narrowed(_canonical(records, prefix), selection)
 
 
 async def _spans(log: Log, selection: Selection) -> Mapping[TopicPartition, range]:

@@ -1,12 +1,17 @@
 """The Spark session: the one that spark-submit has begun, or one of this machine's own."""
 
 import os
+import signal
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from threading import current_thread, main_thread
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it brings no types
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from analytics.connectors import connectors
@@ -16,6 +21,12 @@ from eventlib.broker.java import find_java
 _LOG4J = """
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
+# Else the launcher says that it has lowered the level.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+# What a stream fails with is raised here.
+logger.stream.name = org.apache.spark.sql.execution.streaming.MicroBatchExecution
+logger.stream.level = off
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
@@ -32,6 +43,9 @@ done
 exec "{java}" "$@"
 """
 
+
+_ENDS_S = 20
+"""How long a JVM has to end by itself."""
 
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -72,6 +86,7 @@ def session(
         "spark.driver.memory": "2g",
         "spark.jars": ",".join(map(str, connectors(find_java(), fetch=fetch))),
         "spark.local.dir": str(home),
+        "spark.python.authenticate.socketTimeout": "2min",  # on a busy machine, a worker starts late
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -80,7 +95,7 @@ def session(
     for key, value in {**settings, **(config or {})}.items():
         if value:  # Spark would take it for a jar without a name
             builder = builder.config(key, value)
-    with _java_for_spark(home):
+    with _java_for_spark(home), _own_handler_of_sigint():
         return builder.getOrCreate()
 
 
@@ -94,11 +109,34 @@ def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def end_session() -> None:
-    """Stop this process's session, if there is one, so that nothing of it stays."""
-    spark = SparkSession.getActiveSession()
-    if spark is not None:
-        spark.stop()
+def end_session(*, well: bool) -> None:
+    """End this process's session and its JVM, if there are such, so that nothing of them stays.
+
+    `well` is whether it can be told to: the JVM takes no more questions from a process that was interrupted in one.
+    """
+    if well:
+        with suppress(Py4JError):  # it has ended already
+            spark = SparkSession.getActiveSession()
+            if spark is not None:
+                spark.stop()
+    jvm: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  the only way to it
+    if jvm is None or jvm.stdin is None:
+        return
+    jvm.stdin.close()  # which it takes for a sign to end
+    try:
+        jvm.wait(_ENDS_S)
+    except TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+@contextmanager
+def _own_handler_of_sigint() -> Iterator[None]:
+    """Keep the handler of whoever has one: Spark's asks the JVM something, perhaps in the middle of another question."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if before is not signal.default_int_handler and current_thread() is main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -6,6 +6,6 @@ from pathlib import Path
 # Python looks first where this file is: there, our modules would be taken for others of the same names.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from analytics.cli import main  # noqa: E402  only now is it the right one
+from analytics.__main__ import main  # noqa: E402  only now is it the right one
 
 main()

@@ -30,7 +30,7 @@ def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json
 
         done = rebuild(session("rebuild"), url, out, as_of=when, how=how, progress=progress)
     if as_json:
-        output.print_json([{"log": url, "out": str(out), **_as_json(done)}])
+        output.print_json([{"log": url, "out": str(out), **rebuilt_json(done)}])
     else:
         _print(url, out, done)
         warn_of_dropped(done.manifest)
@@ -69,7 +69,8 @@ def _offsets(content: Any) -> Mapping[TopicPartition, int]:
     }
 
 
-def _as_json(done: Rebuilt) -> dict[str, object]:
+def rebuilt_json(done: Rebuilt) -> dict[str, object]:
+    """Return what a rebuild did, for scripts."""
     return {
         "version": done.manifest.number,
         "full": done.full,

@@ -115,7 +115,7 @@ def rebuild(
             return Rebuilt(before, False, {}, 0, 0, perf_counter() - began)
         number = 1 + (0 if version is None else int(version.name))
         run = _Run(spark, url, Version(place, number), version if before else None, progress)
-        with _settings(spark, sum(map(len, new.values()))):
+        with run.version, _settings(spark, sum(map(len, new.values()))):
             records, undecodable = run.make(begin, ends, as_of if isinstance(as_of, datetime) else None)
         manifest = Manifest(
             number=number,

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
+from typing import Self
 
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
@@ -66,11 +67,22 @@ class Version:
         self.place = place.absolute()
         self.number = number
         self.path = self.place / "versions" / f"{number:010}"
-        for left in (self.path, self.place / _SCRATCH):  # by a run that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        self._delete()  # what a run has left that was killed
         # Not where a killed run's Spark, which ends a moment after it, may still be writing.
         self.scratch = self.place / _SCRATCH / token_hex(4)
         self.path.mkdir(parents=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Leave nothing of a version that is not to be."""
+        if kind is not None:
+            self._delete()
+
+    def _delete(self) -> None:
+        for made in (self.path, self.place / _SCRATCH):
+            shutil.rmtree(made, ignore_errors=True)
 
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows to be read again before the version counts, and return them as they stand there."""

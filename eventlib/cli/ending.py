@@ -12,6 +12,9 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
 
 
+_EXPECTED = (EventlibError, OSError)
+
+
 def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, interrupted: str = "") -> int:
     """Run one command of `program`, and return its exit code: 0 fine, 1 an error, 2 a wrong option, 130 interrupted.
 
@@ -29,18 +32,36 @@ def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, int
     except (BrokenPipeError, ReaderGone):
         let_go_of_stdout()
         return 0
-    except (EventlibError, OSError) as error:
-        return _complain(program, str(error) or type(error).__name__, 1)
     except Exception as error:  # whatever it is, a person at a terminal gets a sentence
         from eventlib.settings import wants_traceback
 
-        if wants_traceback():
+        code = _code_before(error)
+        if code is None and not isinstance(error, _EXPECTED) and wants_traceback():
             raise
-        what = f"{type(error).__name__}: {error}"
-        return _complain(program, f"something unforeseen: {what} (EVENTLIB_TRACEBACK=1 shows where)", 1)
+        if code is None:
+            return _complain(program, _sentence_of(error), 1)
     if code == INTERRUPTED:
         return _complain(program, interrupted, INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _code_before(error: BaseException) -> int | None:
+    """Return the exit code of the signal that a command was cleaning up after when this went wrong, if there was one."""
+    before = error.__context__
+    while before is not None:
+        if isinstance(before, KeyboardInterrupt):
+            return INTERRUPTED
+        if isinstance(before, SystemExit):
+            return before.code if isinstance(before.code, int) else 1
+        before = before.__context__
+    return None
+
+
+def _sentence_of(error: Exception) -> str:
+    name = type(error).__name__
+    if isinstance(error, _EXPECTED):
+        return str(error) or name
+    return f"something unforeseen: {name}: {error} (EVENTLIB_TRACEBACK=1 shows where)"
 
 
 def _complain(program: str, sentence: str, code: int) -> int:

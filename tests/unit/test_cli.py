@@ -336,6 +336,21 @@ def test_ctrl_c_ends_quietly_with_130(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(("sent", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_what_goes_wrong_while_it_cleans_up_after_a_signal_is_not_what_ended_it(
+    sent: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: object) -> None:
+        try:
+            raise sent
+        finally:
+            raise ConnectionError("the other side takes no questions any more")
+
+    monkeypatch.setattr("eventlib.cli.checking.load_choreography", interrupt)
+    assert run(["check"]) == code
+    assert capsys.readouterr() == ("", "")
+
+
 def test_help_does_not_load_what_only_commands_need() -> None:
     heavy = ("pydantic", "asyncio", "sqlite3", "eventlib.event", "eventlib.saga")
     helped = "import sys, eventlib.cli; eventlib.cli.run(['--help'])"
