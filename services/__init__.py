@@ -8,9 +8,11 @@ from eventlib.sagastates import SagaStates
 from services import dispatch, order, payment, stock
 from services.laws import LAWS
 from services.order.decider import orders, standing
-from services.order.events import ProductDelisted, ProductListed
+from services.order.events import LargeOrderSeen, ProductDelisted, ProductListed
 from services.outside import open_outside
+from services.payment.events import PaymentsDegraded
 from services.settings import ShopSettings, shop_settings
+from services.stock.events import ShelfRunningLow
 
 
 def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
@@ -25,7 +27,7 @@ def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
 shop = Choreography(
     "shop",
     [order.service, stock.service, payment.service, dispatch.service],
-    facts=[ProductListed, ProductDelisted],
+    facts=[ProductListed, ProductDelisted, LargeOrderSeen, PaymentsDegraded, ShelfRunningLow],
     ports=open_outside,
     http=make_api,
     laws=LAWS,

@@ -110,3 +110,15 @@ class OrderCancelled(Event, topic="orders", key="order_id", final=True, reverses
     reason: Reason
     refunded_cents: AmountCents
     currency: Currency
+
+
+class LargeOrderSeen(Event, topic="orders.large", key="order_id"):
+    """A live view has seen a large order; who it is from is not said, only a hash that is the same for a customer."""
+
+    order_id: OrderId
+    customer_hash: str | None
+    country: Country
+    currency: Currency
+    amount_cents: AmountCents
+    line_count: int
+    placed_at: UtcTime

@@ -1,7 +1,7 @@
 """What payment tells: what the gateway is asked, what it answers, and how each order's money stands."""
 
 from eventlib.event import Event
-from services.fields import AmountCents, Country, Currency, GatewayKey, OrderId, Reason
+from services.fields import AmountCents, Country, Currency, GatewayKey, OrderId, Reason, UtcTime
 
 
 class ChargeRequested(Event, topic="payments", key="order_id"):
@@ -81,3 +81,13 @@ class PaymentWaived(Event, topic="payments", key="order_id"):
 
     order_id: OrderId
     reason: Reason
+
+
+class PaymentsDegraded(Event, topic="payments.alerts", key="country"):
+    """A live view has seen too many payments of a country fail within five minutes: so many, when it was noticed."""
+
+    country: Country
+    since: UtcTime
+    until: UtcTime
+    taken: int
+    failed: int

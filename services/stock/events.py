@@ -124,3 +124,11 @@ class StockShipped(Event, topic="stock", key="order_id"):
     """Every line of an order has left the house."""
 
     order_id: OrderId
+
+
+class ShelfRunningLow(Event, topic="stock.alerts", key="sku"):
+    """A live view has seen a shelf become nearly empty: so many units were free then, as far as it knew."""
+
+    sku: Sku
+    description: str | None
+    free: int

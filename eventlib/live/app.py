@@ -1,0 +1,212 @@
+"""A service's live views as a Faust application: `app = LiveApp(shop, "order")`."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import faust
+import mode
+from faust.types import StreamT, TopicT
+
+from eventlib.choreography import Choreography
+from eventlib.errors import WiringError
+from eventlib.event import Event, contract_of
+from eventlib.eventlog import EventLog
+from eventlib.globaltable import GlobalTable
+from eventlib.live.carrying import Carry
+from eventlib.live.connection import connection_to
+from eventlib.live.events import CarriedSchema, EventSchema, Recorded
+from eventlib.live.publishing import Publisher
+from eventlib.live.queries import Queries
+from eventlib.live.rows import Row, Rows
+from eventlib.live.store import LiveTable
+from eventlib.live.timed import Joined, Keeping, Sessions, Sums, Windows
+from eventlib.live.transport import Sent, Transport
+from eventlib.opening import open_log
+from eventlib.settings import eventlib_settings, runtime_config
+from eventlib.topic import DEFAULT_PARTITIONS, Topic
+
+E = TypeVar("E", bound=Event)
+R = TypeVar("R", bound=Rows)
+Agent = Callable[[StreamT[Recorded]], Awaitable[None]]
+
+_COMMIT_S = 1.0
+_LINGER_S = 0.005
+
+
+class LiveApp(faust.App):
+    """What a service shows of its streams: its own consumer group, tables on RocksDB, topics of its own beside the log's.
+
+    It is made when `views.py` is imported, for the log of EVENTLIB_LOG, and reaches for that log only when it starts.
+    Guarantee: at least once; a table's rows take each event once (see `Rows`), so that they are right again after a
+    crash. What views tell others (alerts, derived topics) may come again, under the same id.
+    """
+
+    def __init__(self, choreography: Choreography, service: str, partitions: int = DEFAULT_PARTITIONS) -> None:
+        self.choreography = choreography
+        self.of = choreography.service(service).name
+        self.connection = connection_to(eventlib_settings().log)
+        self.sent = Sent()
+        self.views: dict[str, Rows] = {}
+        self.carries: dict[str, Carry] = {}
+        self._partitions = partitions
+        self._globals = list[type[Event]]()
+        self._opened: dict[type[Event], GlobalTable[Any]] = {}
+        self._stack = AsyncExitStack()
+        self._event_log: EventLog | None = None
+        self._wanted = set[str]()
+        self._schema = EventSchema(self.connection, self._wanted, lambda: self.log_here)
+        super().__init__(self.connection.group(service), **_settings(self.connection.settings()))
+        Queries(self).serve()
+
+    @property
+    def log_here(self) -> EventLog:
+        """The log, while the app runs."""
+        if self._event_log is None:
+            raise WiringError(f"the live views of {self.of} do not run: start them with `eventlib live`")
+        return self._event_log
+
+    def watch(self, *events: type[Event]) -> Callable[[Agent], Any]:
+        """Decorate what gets these events, of all partitions that this worker has, each partition's in order."""
+        kinds = {contract_of(event).type: contract_of(event).topic.name for event in events}
+        self._wanted.update(kinds)
+        topics = [self.connection.physical(name) for name in dict.fromkeys(kinds.values())]
+
+        def wanted(each: object) -> bool:
+            return isinstance(each, Recorded) and isinstance(each.event, events)
+
+        return self._decorator(self.topic(*topics, schema=self._schema), wanted)
+
+    def carry(self, name: str) -> Carry:
+        """Return a way to pass values on under another key (a repartition topic): `send` them, and `watch` it."""
+        topic = self._own(name, retention=timedelta(days=7))
+        channel = self.topic(self.connection.physical(topic.name), schema=CarriedSchema())
+        self.carries[name] = Carry(topic, channel, self.sent, self._decorator(channel, lambda _: True))
+        return self.carries[name]
+
+    def rows(self, name: str) -> Rows:
+        """Return a table of rows that stay."""
+        return self._kept(Rows(name, self._table(name)))
+
+    def windows(self, name: str, keeping: Keeping, size: timedelta, step: timedelta | None = None) -> Windows:
+        """Return a table of windows: tumbling, or hopping by `step`."""
+        return self._kept(Windows(name, self._table(name), keeping, size, step or size))
+
+    def sessions(self, name: str, keeping: Keeping, gap: timedelta) -> Sessions:
+        """Return a table of sessions."""
+        return self._kept(Sessions(name, self._table(name), keeping, gap))
+
+    def joined(
+        self,
+        name: str,
+        keeping: Keeping,
+        ends: Callable[[Row], int | None],
+        complete: Callable[[Row], tuple[str, Row] | None] = lambda _: None,
+        sums: str | None = None,
+    ) -> Joined:
+        """Return a table of rows that wait for their other half; `sums` names the view of those that have it."""
+        joined = self._kept(Joined(name, self._table(name), keeping, ends, complete))
+        if sums is not None:
+            self._kept(Sums(sums, joined.table))
+        return joined
+
+    def global_table(self, event: type[E]) -> "Callable[[], GlobalTable[E]]":
+        """Return what gives, while the app runs, a full copy of a compacted topic, the same on every worker."""
+        self._globals.append(event)
+        return lambda: self._opened[event]
+
+    def publisher(self, name: str) -> Publisher:
+        """Return what puts events of views' own on their topics, in the trace and the saga of what they follow from."""
+        return Publisher(self, f"live.{self.of}/{name}")
+
+    async def settled(self) -> None:
+        """Wait until all that was sent so far is on the brokers. Raises: what kept something from it."""
+        await self.sent.settled()
+
+    async def failed(self) -> None:
+        """Wait until the app fails. Raises: what it failed with."""
+        await self._crashed.wait()
+        if self.crash_reason is not None:
+            raise self.crash_reason
+
+    async def on_first_start(self) -> None:
+        """Open the log, and create the topics of the views; Faust's own creation would miss their settings."""
+        if self.connection.refusal is not None:
+            raise WiringError(self.connection.refusal)
+        log = await self._stack.enter_async_context(open_log(self.connection.url, self.choreography))
+        directory = self.directory(log.port.log_id)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        self.conf.datadir = directory
+        await super().on_first_start()
+        await log.port.create_topics(self.own_topics())
+        for event in self._globals:
+            self._opened[event] = await self._stack.enter_async_context(GlobalTable(log, event))
+        self._event_log = log
+
+    async def on_stop(self) -> None:
+        """Close the log."""
+        await super().on_stop()
+        self._event_log = None
+        await self._stack.aclose()
+
+    def directory(self, log_id: str) -> Path:
+        """Return where this worker's tables are, beside those of other logs, services and ports."""
+        place = log_id.replace("/", "~")
+        return Path(runtime_config().state_dir) / "live" / place / f"{self.of}-{self.conf.web_port}"
+
+    def own_topics(self) -> list[Topic]:
+        """Return the topics that only these views write: between views, and their tables' changelogs."""
+        topics = [*(carry.topic for carry in self.carries.values()), *map(self.topic_of, self.views.values())]
+        return [*{topic.name: topic for topic in topics}.values()]
+
+    def topic_of(self, rows: Rows) -> Topic:
+        """Return a table's changelog: its rows are in the partition that their key, as a whole, belongs to."""
+        return self._own(f"{rows.table.name}.changelog", compacted=True)
+
+    def changelog_of(self, table: str) -> str:
+        """Return what a table's changelog is called on the cluster."""
+        return self.connection.physical(f"live.{self.of}.{table}.changelog")
+
+    def _own(self, name: str, **kept: Any) -> Topic:
+        return Topic(f"live.{self.of}.{name}", partitions=self._partitions, **kept)
+
+    def _table(self, name: str) -> LiveTable:
+        return self.Table(name, key_type=bytes, value_type=bytes, partitions=self._partitions)
+
+    def _kept(self, rows: R) -> R:
+        self.views[rows.name] = rows
+        return rows
+
+    def _decorator(self, channel: TopicT, wanted: Callable[[object], bool]) -> Callable[[Agent], Any]:
+        def decorate(function: Agent) -> Any:
+            async def watch(stream: StreamT[Any]) -> None:
+                await function(stream.filter(wanted))
+
+            return self.agent(channel, name=f"{self.of}.{function.__name__}")(watch)
+
+        return decorate
+
+    def _new_transport(self) -> Transport:
+        return Transport(self.conf.broker_consumer, self)
+
+    def _new_producer_transport(self) -> Transport:
+        return Transport(self.conf.broker_producer, self)
+
+
+def _settings(connection: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **connection,
+        "store": "rocksdb://",
+        "processing_guarantee": "at_least_once",
+        "Table": LiveTable,
+        "topic_disable_leader": True,
+        "table_standby_replicas": 0,
+        "consumer_auto_offset_reset": "earliest",
+        "broker_commit_interval": _COMMIT_S,
+        "producer_linger": _LINGER_S,
+        "agent_supervisor": mode.CrashingSupervisor,
+        "autodiscover": False,
+        "worker_redirect_stdouts": False,
+    }

@@ -1,0 +1,116 @@
+"""Questions to live views over HTTP, at any worker: who has the rows answers.
+
+`GET /views` lists them. `GET /views/NAME?key=KEY` has the rows of one key (a country, a SKU, a customer),
+`GET /views/NAME` all rows; with `late`, how many events came too late to count.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from faust.web import Request, Response, View
+
+from eventlib.live.rows import SEPARATOR, Row, Rows
+from eventlib.live.timed import Timed, added
+
+if TYPE_CHECKING:
+    from eventlib.live.app import LiveApp
+
+_PATIENCE_S = 10.0
+
+
+class Elsewhere(Exception):
+    """Rows are with nobody just now, or with somebody who does not answer."""
+
+
+class Queries:
+    """The pages of an app's views."""
+
+    def __init__(self, app: "LiveApp") -> None:
+        self._app = app
+
+    def serve(self) -> None:
+        """Add the pages to the app."""
+
+        @self._app.page("/views", name="views")
+        async def views(view: View, request: Request) -> Response:
+            del request
+            return view.json({"service": self._app.of, "views": sorted(self._app.views)})
+
+        @self._app.page("/views/{name}", name="rows")
+        async def rows(view: View, request: Request, name: str) -> Response:
+            found = self._app.views.get(name)
+            if found is None:
+                known = ", ".join(sorted(self._app.views))
+                return view.json({"title": f"there is no view {name!r}: there are {known}"}, status=404)
+            key, here = request.query.get("key"), request.query.get("partition")
+            if here is not None:
+                return view.json(self._of(found, key, [int(each) for each in here.split(",")]))
+            try:
+                return view.json(await self._everywhere(found, key))
+            except Elsewhere as error:
+                return view.json({"title": str(error)}, status=503, headers={"Retry-After": "2"})
+
+    def _of(self, rows: Rows, key: str | None, partitions: Sequence[int]) -> Row:
+        """Return what this worker has of these partitions."""
+        prefix = "" if key is None else key
+        found = [
+            rows.shown(name, row)
+            for partition in partitions
+            for name, row in rows.here(partition, prefix)
+            if key is None or name == key or name.startswith(key + SEPARATOR)
+        ]
+        late = sum(rows.late(partition) for partition in partitions) if isinstance(rows, Timed) else 0
+        return {"rows": found, "late": late}
+
+    async def _everywhere(self, rows: Rows, key: str | None) -> Row:
+        """Return what all workers have of a view, or of one key of it. Raises: Elsewhere."""
+        owners = self._owners(rows)
+        topic = self._app.topic_of(rows)
+        wanted = range(topic.partitions) if key is None or rows.in_parts else [topic.partition_of(key.encode())]
+        if missing := [each for each in wanted if each not in owners]:
+            raise Elsewhere(f"nobody has partition {missing[0]} of {rows.name} just now: workers are starting")
+        asked = dict[str, list[int]]()
+        for partition in wanted:
+            asked.setdefault(owners[partition], []).append(partition)
+        answers = await asyncio.gather(*(self._ask(rows, key, *each) for each in asked.items()))
+        found = [row for each in answers for row in each["rows"]]
+        return {
+            "view": rows.name,
+            "rows": sorted(_whole(found) if rows.in_parts else found, key=_place),
+            "late": sum(each["late"] for each in answers),
+        }
+
+    async def _ask(self, rows: Rows, key: str | None, owner: str, partitions: list[int]) -> Row:
+        if owner == str(self._app.conf.canonical_url):
+            return self._of(rows, key, partitions)
+        query = {"partition": ",".join(map(str, partitions)), **({} if key is None else {"key": key})}
+        try:
+            async with (
+                asyncio.timeout(_PATIENCE_S),
+                self._app.http_client.get(f"{owner.rstrip('/')}/views/{rows.name}", params=query) as answer,
+            ):
+                answer.raise_for_status()
+                found: Row = await answer.json()
+                return found
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise Elsewhere(f"{owner}, which has the rows, does not answer: {error}") from error
+
+    def _owners(self, rows: Rows) -> dict[int, str]:
+        """Return the URL of the worker that has each partition."""
+        hosts = self._app.router.table_metadata(rows.table.name)
+        changelog = self._app.changelog_of(rows.table.name)
+        return {partition: host for host, topics in hosts.items() for partition in topics.get(changelog, ())}
+
+
+def _whole(parts: list[Row]) -> list[Row]:
+    found = dict[tuple[str, ...], Row]()
+    for part in parts:
+        amounts = {name: value for name, value in part.items() if name != "key"}
+        found[tuple(part["key"])] = added(found.get(tuple(part["key"]), {}), amounts)
+    return [{"key": [*key], **row} for key, row in found.items()]
+
+
+def _place(row: Row) -> Any:
+    return row["key"], row.get("from", "")

@@ -1,0 +1,73 @@
+"""Runs live views in this process, until they are stopped or fail."""
+
+import asyncio
+import importlib
+from collections.abc import Sequence
+
+from eventlib.choreography import Choreography
+from eventlib.errors import WiringError
+from eventlib.live.app import LiveApp
+from eventlib.service import Service
+
+
+def load_views(choreography: Choreography, services: Sequence[Service]) -> list[LiveApp]:
+    """Import the live views of services: `app` in the module `views` beside the service's own.
+
+    Raises: WiringError when a service that is named has none.
+    """
+    found = list[LiveApp]()
+    for service in services:
+        module = _module_of(choreography, service)
+        try:
+            views = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            raise WiringError(f"service {service.name} has no live views: write them into {module}") from error
+        app = getattr(views, "app", None)
+        if not isinstance(app, LiveApp):
+            raise WiringError(f'{module} has no live views: write app = LiveApp({choreography.name}, "{service.name}")')
+        found.append(app)
+    return found
+
+
+def _module_of(choreography: Choreography, service: Service) -> str:
+    """Return where a service's views are: in the package of its deciders."""
+    del choreography
+    package = service.deciders[0].state.__module__.rpartition(".")[0]
+    return f"{package}.views"
+
+
+async def run_views(apps: Sequence[LiveApp], http: tuple[str, int] | None, stop: "asyncio.Future[None]") -> None:
+    """Start views, wait until they are to stop, and stop them.
+
+    With `http` their pages are at ports in a row, the first of which is given. Raises: what any of them failed with.
+    """
+    started = list[LiveApp]()
+    try:
+        for number, app in enumerate(apps):
+            _configure(app, http, number)
+            started.append(app)
+            await app.start()
+        failed = [asyncio.ensure_future(app.failed()) for app in apps]
+        try:
+            await asyncio.wait([stop, *failed], return_when=asyncio.FIRST_COMPLETED)
+            for each in failed:
+                if each.done():
+                    each.result()
+        finally:
+            for each in failed:
+                each.cancel()
+    finally:
+        for app in reversed(started):
+            await app.stop()
+
+
+def _configure(app: LiveApp, http: tuple[str, int] | None, number: int) -> None:
+    app.finalize()
+    if http is None:
+        app.conf.web_enabled = False
+        return
+    host, port = http
+    app.conf.web_host, app.conf.web_port = host, port + number
+    app.conf.canonical_url = f"http://{host}:{port + number}"

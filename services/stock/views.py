@@ -1,0 +1,80 @@
+"""Stock's live views: what is on each shelf, and which are about to be empty.
+
+`faust -A services.stock.views worker`, or `eventlib live --service stock`.
+"""
+
+from functools import partial
+from typing import Any
+
+from faust.types import StreamT
+
+from eventlib.live.app import LiveApp
+from eventlib.live.events import Carried, Origin, Recorded
+from eventlib.live.rows import Row
+from eventlib.live.timed import added
+from eventlib.times import from_ms
+from services import shop
+from services.order.events import ProductDelisted, ProductListed
+from services.stock.events import LineReleased, LineReserved, ShelfRunningLow, StockReceived
+
+LOW = 20
+"""A shelf is about to be empty when so few units are free on it, or fewer."""
+
+app = LiveApp(shop, "stock")
+by_sku = app.carry("by-sku")
+alerts = app.publisher("running-low")
+shelves = app.rows("shelves")
+
+
+@app.watch(ProductListed, ProductDelisted, StockReceived)
+async def fill(stream: StreamT[Recorded]) -> None:
+    """Keep what each product is called, and what was delivered of it."""
+    async for recorded in stream:
+        origin = recorded.origin
+        match recorded.event:
+            case ProductListed(sku=sku, description=description):
+                await _shelve(sku, origin, partial(_named, description=description))
+            case ProductDelisted(sku=sku):
+                await _shelve(sku, origin, partial(_named, description=None))
+            case StockReceived(sku=sku, quantity=units):
+                await _shelve(sku, origin, partial(added, amounts={"received": units}))
+
+
+@app.watch(LineReserved, LineReleased)
+async def pass_on(stream: StreamT[Recorded]) -> None:
+    """Group what was answered to orders by product (a repartition)."""
+    async for recorded in stream:
+        match recorded.event:
+            case LineReserved(sku=sku, quantity=units):
+                await by_sku.send(sku, {"reserved": units}, recorded.origin)
+            case LineReleased(sku=sku, quantity=units):
+                await by_sku.send(sku, {"released": units}, recorded.origin)
+
+
+@by_sku.watch
+async def take(stream: StreamT[Carried]) -> None:
+    """Join the lines with their products and deliveries (stream to table), and sum up."""
+    async for carried in stream:
+        await _shelve(carried.key, carried.origin, partial(added, amounts=dict(carried.value)))
+
+
+async def _shelve(sku: str, origin: Origin, change: Any) -> None:
+    """Take an event into its shelf's row, and tell when that has run low with it (table to stream)."""
+    row = shelves.fold(sku, origin, lambda row: _judged(change(row), origin)).row
+    if row.get("low_by") == [origin.partition, origin.offset]:
+        running_low = ShelfRunningLow(sku=sku, description=row.get("description"), free=row["low_at"])
+        about = f"{sku}/{origin.partition}/{origin.offset}"
+        await alerts.tell(running_low, about=about, at=from_ms(origin.at_ms))
+
+
+def _named(row: Row, description: str | None) -> Row:
+    return {**row, "description": description}
+
+
+def _judged(row: Row, origin: Origin) -> Row:
+    """Work out what is free; the event with which that has become little is noted, so that it is told of again."""
+    received = row.get("received", 0)
+    free = received - row.get("reserved", 0) + row.get("released", 0)
+    low = received > 0 and free <= LOW
+    told = {"low_by": [origin.partition, origin.offset], "low_at": free} if low and not row.get("low") else {}
+    return {**row, "free": free, "low": low, **told}
