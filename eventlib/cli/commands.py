@@ -6,6 +6,7 @@ import typer
 
 from eventlib.cli.acting_commands import rerun, reset
 from eventlib.cli.broker_commands import broker
+from eventlib.cli.live_commands import live
 from eventlib.cli.operating_commands import admin, config, copy, doctor, status
 from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
@@ -117,6 +118,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     run_services(place, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
 
 
+app.add_typer(live, name="live", rich_help_panel="Run")
 app.command(cls=Command, rich_help_panel="Run")(publish)
 app.command(cls=Command, rich_help_panel="Run")(admin)
 app.command(cls=Command, rich_help_panel="Run")(doctor)

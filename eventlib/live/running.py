@@ -2,7 +2,8 @@
 
 import asyncio
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from eventlib.choreography import Choreography
 from eventlib.errors import WiringError
@@ -38,29 +39,38 @@ def _module_of(choreography: Choreography, service: Service) -> str:
     return f"{package}.views"
 
 
-async def run_views(apps: Sequence[LiveApp], http: tuple[str, int] | None, stop: "asyncio.Future[None]") -> None:
+async def run_views(
+    apps: Sequence[LiveApp],
+    http: tuple[str, int] | None,
+    stop: "asyncio.Future[None]",
+    when_started: Callable[[], None],
+) -> None:
     """Start views, wait until they are to stop, and stop them.
 
     With `http` their pages are at ports in a row, the first of which is given. Raises: what any of them failed with.
     """
-    started = list[LiveApp]()
+    for number, app in enumerate(apps):
+        _configure(app, http, number)
+    starting = [asyncio.ensure_future(app.start()) for app in apps]
+    failing = [asyncio.ensure_future(app.failed()) for app in apps]
     try:
-        for number, app in enumerate(apps):
-            _configure(app, http, number)
-            started.append(app)
-            await app.start()
-        failed = [asyncio.ensure_future(app.failed()) for app in apps]
-        try:
-            await asyncio.wait([stop, *failed], return_when=asyncio.FIRST_COMPLETED)
-            for each in failed:
-                if each.done():
-                    each.result()
-        finally:
-            for each in failed:
-                each.cancel()
+        await _first(stop, *failing, asyncio.gather(*starting))
+        if not stop.done():
+            when_started()
+            await _first(stop, *failing)
     finally:
-        for app in reversed(started):
+        for each in (*starting, *failing):
+            each.cancel()
+        await asyncio.gather(*starting, *failing, return_exceptions=True)
+        for app in apps:
             await app.stop()
+
+
+async def _first(*futures: "asyncio.Future[Any]") -> None:
+    """Wait until one is done. Raises: what it failed with."""
+    done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    for each in done:
+        each.result()
 
 
 def _configure(app: LiveApp, http: tuple[str, int] | None, number: int) -> None:

@@ -1,0 +1,76 @@
+"""`eventlib live`: the views of services, until they are stopped; and how they begin anew."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from eventlib.cli import output
+from eventlib.cli.options import LOG_VARIABLE, Place
+from eventlib.cli.output import counted
+from eventlib.cli.person import agree
+from eventlib.cli.project import load_choreography
+from eventlib.cli.stopping import stop_signal
+from eventlib.errors import WiringError
+from eventlib.settings import eventlib_settings
+from eventlib.telemetry.logs import set_up_logging, tell
+
+if TYPE_CHECKING:
+    from eventlib.live.app import LiveApp
+
+_HOST = "127.0.0.1"
+_LARGEST_PORT = 65_535
+
+
+def run_live(place: Place, only: list[str], http: str | None) -> None:
+    """Run views until SIGINT or SIGTERM, or until something fails for good."""
+    at = None if http is None else _address(http)
+    apps = _apps(place, only)
+    settings = eventlib_settings()
+    set_up_logging(settings.log_format, settings.log_level)
+    asyncio.run(_run(apps, at, place.url))
+
+
+async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str) -> None:
+    from eventlib.live.running import run_views
+
+    def started() -> None:
+        pages = ", ".join(f"{app.of} at {app.conf.canonical_url}/views" if at else app.of for app in apps)
+        tell(f"Running live views of {pages} on {url}; Ctrl-C stops.")
+
+    await run_views(apps, at, stop_signal(), started)
+    tell("Stopped.")
+
+
+def reset_live(place: Place, only: list[str], *, yes: bool, as_json: bool) -> None:
+    """Forget what views have computed. Raises: ContractError while they run."""
+    from eventlib.live.resetting import reset_views
+
+    apps = _apps(place, only)
+    names = ", ".join(app.of for app in apps)
+    agree(f"Compute the live views of {names} anew, from the beginning of {place.url}?", yes=yes)
+    for app in apps:
+        topics = asyncio.run(reset_views(app))
+        if as_json:
+            output.print_json([{"service": app.of, "topics": list(topics)}])
+        else:
+            print(f"{app.of}: {counted(len(topics), 'topic')} and the tables are gone; the next start computes them.")
+
+
+def _apps(place: Place, only: list[str]) -> "list[LiveApp]":
+    choreography = load_choreography(place.app)
+    services = [choreography.service(name) for name in only] or list(choreography.services)
+    os.environ[LOG_VARIABLE] = place.url  # where views look when they are imported, also by Faust's own command
+    try:
+        from eventlib.live.connection import refuse_elsewhere
+        from eventlib.live.running import load_views
+    except ModuleNotFoundError as error:
+        raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live,kafka]") from error
+    refuse_elsewhere(place.url)
+    return load_views(choreography, services)
+
+
+def _address(http: str) -> tuple[str, int]:
+    host, _, port = http.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) <= _LARGEST_PORT:
+        raise WiringError(f"--http {http}: expected a port or HOST:PORT, for example 6066 or 0.0.0.0:6066")
+    return host.removeprefix("[").removesuffix("]") or _HOST, int(port)
