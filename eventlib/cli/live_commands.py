@@ -54,7 +54,7 @@ def run(
 
 
 @live.command(cls=Command)
-def reset(  # noqa: PLR0913, PLR0917  one argument for each option
+def reset(
     context: typer.Context,
     service: _Services = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")] = False,

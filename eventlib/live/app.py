@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import faust
 import mode
@@ -30,7 +30,7 @@ from eventlib.topic import DEFAULT_PARTITIONS, Topic
 
 E = TypeVar("E", bound=Event)
 R = TypeVar("R", bound=Rows)
-Agent = Callable[[StreamT[Recorded]], Awaitable[None]]
+Agent = Callable[[Any], Awaitable[None]]
 
 _COMMIT_S = 1.0
 _LINGER_S = 0.005
@@ -173,7 +173,8 @@ class LiveApp(faust.App):
         return Topic(f"live.{self.of}.{name}", partitions=self._partitions, **kept)
 
     def _table(self, name: str) -> LiveTable:
-        return self.Table(name, key_type=bytes, value_type=bytes, partitions=self._partitions)
+        table = self.Table(name, key_type=bytes, value_type=bytes, partitions=self._partitions)
+        return cast("LiveTable", table)
 
     def _kept(self, rows: R) -> R:
         self.views[rows.name] = rows
@@ -182,7 +183,7 @@ class LiveApp(faust.App):
     def _decorator(self, channel: TopicT, wanted: Callable[[object], bool]) -> Callable[[Agent], Any]:
         def decorate(function: Agent) -> Any:
             async def watch(stream: StreamT[Any]) -> None:
-                await function(stream.filter(wanted))
+                await function(cast("faust.Stream[Any]", stream).filter(wanted))
 
             return self.agent(channel, name=f"{self.of}.{function.__name__}")(watch)
 

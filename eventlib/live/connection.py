@@ -11,8 +11,9 @@ from eventlib.errors import WiringError
 from eventlib.log.kafka.options import KafkaOptions, parse_url
 from eventlib.log.kafka.security import connection_arguments
 
-
-_NOBODY = ("localhost:9092",)  # Faust wants a broker's name as soon as views are imported, and asks nobody until they start
+_NOBODY = (
+    "localhost:9092",
+)  # Faust wants a broker's name as soon as views are imported, and asks nobody until they start
 
 
 @dataclass(frozen=True, slots=True)

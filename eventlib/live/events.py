@@ -1,12 +1,12 @@
 """What a view gets: events of the choreography as everywhere, and what views pass on under another key."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import faust
-from faust.types import AppT, EventT, Message
+from faust.types import AppT, EventT, Message, StreamT
 from pydantic_core import from_json, to_json
 
 from eventlib.errors import UndecodableRecord
@@ -18,7 +18,7 @@ from eventlib.times import to_ms
 
 _log = logging.getLogger(__name__)
 
-Decode = Callable[..., Awaitable[EventT]]
+Decode = Callable[..., Awaitable[EventT[Any]]]
 
 
 class Origin(NamedTuple):
@@ -64,6 +64,11 @@ class Unwanted:
 UNWANTED = Unwanted()
 
 
+RecordedStream: TypeAlias = StreamT[Recorded]
+CarriedStream: TypeAlias = StreamT[Carried]
+"""What a view iterates over."""
+
+
 class _Raw(NamedTuple):
     offset: int
     timestamp: int
@@ -72,7 +77,7 @@ class _Raw(NamedTuple):
     headers: Any
 
 
-class EventSchema(faust.Schema):
+class EventSchema(faust.Schema[Any, Any]):
     """Decodes events as everything else does: any writer's schema, brought up to date, with their headers as Meta.
 
     Events that no view of this app wants come as UNWANTED, undecoded. So does what cannot be read, with a warning: a view
@@ -88,17 +93,18 @@ class EventSchema(faust.Schema):
     def compile(self, app: AppT, **_: Any) -> Decode:
         """Return what makes an event of a record."""
 
-        async def decode(message: Message, *, propagate: bool = False) -> EventT:
+        async def decode(message: Message, *, propagate: bool = False) -> EventT[Any]:
             del propagate  # nothing is raised: a record that was skipped would be committed before those ahead of it
             return app.create_event(message.key, await self._decoded(message), message.headers, message)
 
         return decode
 
     async def _decoded(self, message: Message) -> "Recorded | Unwanted":
-        if not any(name == "ce_type" and value.decode() in self._wanted for name, value in message.headers or ()):
+        headers = cast("Sequence[tuple[str, bytes]]", message.headers or ())
+        if not any(name == "ce_type" and value.decode() in self._wanted for name, value in headers):
             return UNWANTED
         place = self._connection.logical(message.topic), message.partition
-        raw = _Raw(message.offset, round(message.timestamp * 1000), message.key, message.value, message.headers)
+        raw = _Raw(message.offset, round(message.timestamp * 1000), message.key, message.value, headers)
         record = record_of(place, raw)
         try:
             event = await self._log().decode_now(record)
@@ -108,7 +114,7 @@ class EventSchema(faust.Schema):
         return UNWANTED if event is None else Recorded(event, record.meta())
 
 
-class CarriedSchema(faust.Schema):
+class CarriedSchema(faust.Schema[Any, Any]):
     """Decodes what views pass on to each other."""
 
     def __init__(self) -> None:
@@ -117,10 +123,11 @@ class CarriedSchema(faust.Schema):
     def compile(self, app: AppT, **_: Any) -> Decode:
         """Return what makes an event of a record."""
 
-        async def decode(message: Message, *, propagate: bool = False) -> EventT:
+        async def decode(message: Message, *, propagate: bool = False) -> EventT[Any]:
             del propagate
-            found = from_json(message.value)
-            carried = Carried(message.key.decode(), found["value"], Origin(*found["from"]))
+            key, value = cast("tuple[bytes, bytes]", (message.key, message.value))
+            found = from_json(value)
+            carried = Carried(key.decode(), found["value"], Origin(*found["from"]))
             return app.create_event(message.key, carried, message.headers, message)
 
         return decode

@@ -53,7 +53,7 @@ class Rows:
 
     def here(self, partition: int, prefix: str = "") -> Iterator[tuple[str, Row]]:
         """Yield the rows of a partition that this worker has, by key; for who asks from outside."""
-        for key, value in self.table.data.items_of(partition, prefix.encode()):
+        for key, value in self.table.store.items_of(partition, prefix.encode()):
             if not key.startswith(OWN.encode()):
                 yield key.decode(), from_json(value)["row"]
 

@@ -5,6 +5,8 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from yarl import URL
+
 from eventlib.choreography import Choreography
 from eventlib.errors import WiringError
 from eventlib.live.app import LiveApp
@@ -80,4 +82,4 @@ def _configure(app: LiveApp, http: tuple[str, int] | None, number: int) -> None:
         return
     host, port = http
     app.conf.web_host, app.conf.web_port = host, port + number
-    app.conf.canonical_url = f"http://{host}:{port + number}"
+    app.conf.canonical_url = URL(f"http://{host}:{port + number}")

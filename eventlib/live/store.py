@@ -2,16 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import rocksdict
-from faust.events import Event as FaustEvent
 from faust.stores import rocksdb
 from faust.streams import current_event
 from faust.tables.table import Table
 from faust.types import TP, FutureMessage
 
-_NOT_WRITTEN = object()
+if TYPE_CHECKING:
+    from eventlib.live.app import LiveApp
+
+_NOTHING = object()
 
 
 class Store(rocksdb.Store):
@@ -50,7 +52,7 @@ class Store(rocksdb.Store):
         batch.put(self.offset_key, str(offset).encode())
         self._dbs[at.partition].write(batch)
         fresh = self._fresh[at.partition]
-        if fresh.get(key, _NOT_WRITTEN) == value:
+        if fresh.get(key, _NOTHING) == value:
             del fresh[key]
 
     def value(self, partition: int, key: bytes) -> bytes | None:
@@ -97,9 +99,17 @@ class LiveTable(Table[bytes, bytes]):
         self._epochs = dict[FutureMessage, int]()
         super().__init__(*arguments, **options)
 
+    @property
+    def store(self) -> Store:
+        """Where its values are."""
+        return cast("Store", self.data)
+
+    @property
+    def _live(self) -> "LiveApp":
+        return cast("LiveApp", self.app)
+
     def _changelog_topic_name(self) -> str:
-        name: str = self.app.changelog_of(self.name)
-        return name
+        return self._live.changelog_of(self.name)
 
     def _new_store_by_url(self, url: Any) -> Store:
         return Store(
@@ -118,20 +128,20 @@ class LiveTable(Table[bytes, bytes]):
     def send_changelog(self, *arguments: Any, **options: Any) -> FutureMessage:
         """See Faust's; a commit waits for it."""
         sent = super().send_changelog(*arguments, **options)
-        self.app.sent.add(sent)
-        self._epochs[sent] = self.data.epoch
+        self._live.sent.add(sent)
+        self._epochs[sent] = self.store.epoch
         return sent
 
     def _on_changelog_sent(self, fut: FutureMessage) -> None:
         result, message = fut.result(), fut.message
-        if self._epochs.pop(fut) != self.data.epoch:
+        if self._epochs.pop(fut) != self.store.epoch:
             return  # sent before partitions changed hands: the file would have a hole, and recovery reads it anyway
         at = TP(result.topic_partition.topic, result.topic_partition.partition)
-        self.data.acknowledged(at, result.offset, message.key, message.value)
+        self.store.acknowledged(at, result.offset, cast("bytes", message.key), message.value)
 
 
 def _partition() -> int:
-    event: FaustEvent | None = current_event()
+    event = current_event()
     if event is None:
         raise RuntimeError("a table is written, and read by key, by the agent that owns the partition")
     partition: int = event.message.partition

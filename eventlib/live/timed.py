@@ -83,7 +83,7 @@ class Timed(Rows):
 
     def late(self, partition: int) -> int:
         """Return how many events came too late for a partition that this worker has."""
-        for key, value in self.table.data.items_of(partition, _CLOCK.encode()):
+        for key, value in self.table.store.items_of(partition, _CLOCK.encode()):
             if key == _CLOCK.encode():
                 return _late_in(value)
         return 0
@@ -114,7 +114,7 @@ class Timed(Rows):
 
     def _index(self) -> list[tuple[int, str]]:
         """Return a heap of when the rows of the partition end, made from them when it was just given to us."""
-        partition, epoch = partition_now(), self.table.data.epoch
+        partition, epoch = partition_now(), self.table.store.epoch
         found = self._ends.get((partition, epoch))
         if found is None:
             self._ends = {each: ends for each, ends in self._ends.items() if each[1] == epoch}
@@ -261,7 +261,7 @@ class Sums(Rows):
 
     def here(self, partition: int, prefix: str = "") -> Iterator[tuple[str, Row]]:
         """See `Rows`."""
-        for key, value in self.table.data.items_of(partition, f"{SUMS}{prefix}".encode()):
+        for key, value in self.table.store.items_of(partition, f"{SUMS}{prefix}".encode()):
             row = from_json(value)["row"]
             del row["last"]
             yield key.decode().removeprefix(SUMS), row

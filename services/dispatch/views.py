@@ -6,10 +6,8 @@
 from datetime import timedelta
 from functools import partial
 
-from faust.types import StreamT
-
 from eventlib.live.app import LiveApp
-from eventlib.live.events import Recorded
+from eventlib.live.events import RecordedStream
 from eventlib.live.rows import Row
 from eventlib.live.timed import Keeping
 from services import shop
@@ -39,7 +37,7 @@ shipping = app.joined(
 
 
 @app.watch(OrderPlaced, OrderDispatched)
-async def ship(stream: StreamT[Recorded]) -> None:
+async def ship(stream: RecordedStream) -> None:
     """Join when an order was placed with when it was dispatched (stream to stream)."""
     async for recorded in stream:
         at = recorded.origin.at_ms

@@ -7,10 +7,8 @@ from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 
-from faust.types import StreamT
-
 from eventlib.live.app import LiveApp
-from eventlib.live.events import Carried, Recorded
+from eventlib.live.events import CarriedStream, Recorded, RecordedStream
 from eventlib.live.rows import SEPARATOR
 from eventlib.live.timed import Keeping, added
 from services import shop
@@ -32,7 +30,7 @@ visits = app.sessions("visits", Keeping(5 * minute, 7 * day, sources=8), gap=30 
 
 
 @app.watch(OrderPlaced, OrderCompleted, OrderCancelled)
-async def follow(stream: StreamT[Recorded]) -> None:
+async def follow(stream: RecordedStream) -> None:
     """Keep each order as it was placed (stream to table), and join its end with that (stream to stream)."""
     async for recorded in stream:
         match recorded.event:
@@ -48,15 +46,15 @@ async def _placed(recorded: Recorded, placed: OrderPlaced) -> None:
     kept = {"country": placed.country, "customer": placed.customer_id, "currency": placed.currency}
     orders.add(placed.order_id, recorded.origin, lambda row: {**row, **kept})
     if placed.amount_cents >= LARGE_CENTS:
-        await seen.tell(_without_person(placed), about=recorded.meta.id, at=recorded.meta.recorded_at, cause=recorded.meta)
+        await seen.tell(
+            _without_person(placed), about=recorded.meta.id, at=recorded.meta.recorded_at, cause=recorded.meta
+        )
     if placed.customer_id is not None:
         value = {"placed": 1, "placed_cents": placed.amount_cents, "list_cents": list_price(placed)}
         await by_customer.send(placed.customer_id, {"currency": placed.currency, **value}, recorded.origin)
 
 
-async def _ended(
-    recorded: Recorded, ended: OrderCompleted | OrderCancelled, outcome: str, revenue_cents: int
-) -> None:
+async def _ended(recorded: Recorded, ended: OrderCompleted | OrderCancelled, outcome: str, revenue_cents: int) -> None:
     origin = recorded.origin
     order = orders.add(ended.order_id, origin, lambda row: {**row, "ended_ms": origin.at_ms})
     if order is None or "country" not in order:
@@ -69,7 +67,7 @@ async def _ended(
 
 
 @by_country.watch
-async def count_outcomes(stream: StreamT[Carried]) -> None:
+async def count_outcomes(stream: CarriedStream) -> None:
     """Count orders and revenue by minute (tumbling windows), outcome, country and currency."""
     async for carried in stream:
         value = carried.value
@@ -79,7 +77,7 @@ async def count_outcomes(stream: StreamT[Carried]) -> None:
 
 
 @by_customer.watch
-async def total_customers(stream: StreamT[Carried]) -> None:
+async def total_customers(stream: CarriedStream) -> None:
     """Keep a customer's running totals in each currency, and their visits (sessions)."""
     async for carried in stream:
         currency, amounts = carried.value["currency"], {**carried.value}

@@ -6,10 +6,8 @@
 from datetime import timedelta
 from functools import partial
 
-from faust.types import StreamT
-
 from eventlib.live.app import LiveApp
-from eventlib.live.events import Carried, Recorded
+from eventlib.live.events import Carried, CarriedStream, RecordedStream
 from eventlib.live.rows import Row
 from eventlib.live.timed import Keeping, added
 from eventlib.times import from_ms
@@ -50,7 +48,7 @@ failures = app.windows("failures", Keeping(5 * minute, day, sources=8), size=5 *
 
 
 @app.watch(StockReserved, ChargeRequested, PaymentTaken, PaymentFailed)
-async def decide(stream: StreamT[Recorded]) -> None:
+async def decide(stream: RecordedStream) -> None:
     """Join what is reserved with its payment (stream to stream), and pass on how payments were decided."""
     async for recorded in stream:
         origin = recorded.origin
@@ -69,7 +67,7 @@ async def decide(stream: StreamT[Recorded]) -> None:
 
 
 @by_country.watch
-async def rate_failures(stream: StreamT[Carried]) -> None:
+async def rate_failures(stream: CarriedStream) -> None:
     """Count decided payments in hopping windows, and say so when too many fail in one of them."""
     async for carried in stream:
         for start, row in failures.add(carried.key, carried.origin, partial(_rated, carried=carried)):
@@ -89,7 +87,11 @@ def _rated(row: Row, carried: Carried) -> Row:
 
 async def _alert(carried: Carried, start: int, at: Row) -> None:
     degraded = PaymentsDegraded(
-        country=carried.key, since=from_ms(start), until=from_ms(start) + 5 * minute, taken=at["taken"], failed=at["failed"]
+        country=carried.key,
+        since=from_ms(start),
+        until=from_ms(start) + 5 * minute,
+        taken=at["taken"],
+        failed=at["failed"],
     )
     await alerts.tell(degraded, about=f"{carried.key}/{start}", at=from_ms(carried.origin.at_ms))
 

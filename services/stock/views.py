@@ -6,10 +6,8 @@
 from functools import partial
 from typing import Any
 
-from faust.types import StreamT
-
 from eventlib.live.app import LiveApp
-from eventlib.live.events import Carried, Origin, Recorded
+from eventlib.live.events import CarriedStream, Origin, RecordedStream
 from eventlib.live.rows import Row
 from eventlib.live.timed import added
 from eventlib.times import from_ms
@@ -27,7 +25,7 @@ shelves = app.rows("shelves")
 
 
 @app.watch(ProductListed, ProductDelisted, StockReceived)
-async def fill(stream: StreamT[Recorded]) -> None:
+async def fill(stream: RecordedStream) -> None:
     """Keep what each product is called, and what was delivered of it."""
     async for recorded in stream:
         origin = recorded.origin
@@ -41,7 +39,7 @@ async def fill(stream: StreamT[Recorded]) -> None:
 
 
 @app.watch(LineReserved, LineReleased)
-async def pass_on(stream: StreamT[Recorded]) -> None:
+async def pass_on(stream: RecordedStream) -> None:
     """Group what was answered to orders by product (a repartition)."""
     async for recorded in stream:
         match recorded.event:
@@ -52,7 +50,7 @@ async def pass_on(stream: StreamT[Recorded]) -> None:
 
 
 @by_sku.watch
-async def take(stream: StreamT[Carried]) -> None:
+async def take(stream: CarriedStream) -> None:
     """Join the lines with their products and deliveries (stream to table), and sum up."""
     async for carried in stream:
         await _shelve(carried.key, carried.origin, partial(added, amounts=dict(carried.value)))

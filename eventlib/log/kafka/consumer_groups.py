@@ -26,6 +26,8 @@ async def forget_group(url: str, group: str) -> None:
         code = await cluster.persist(attempt, cluster.options.request_timeout_s)
         await cluster.close()
     if code == Code.NON_EMPTY_GROUP:
-        raise ContractError(f"members of the group {group} are running: stop them first; one that died counts for a while")
+        raise ContractError(
+            f"members of the group {group} are running: stop them first; one that died counts for a while"
+        )
     if code not in {Code.NONE, Code.GROUP_ID_NOT_FOUND}:
         raise failure(code, f"deleting the group {group}")

@@ -1,0 +1,134 @@
+"""`eventlib live` as a process that is asked over HTTP, and may be killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from tests.integration.live_answers import ANSWERS, Answer, History, as_answer
+from tests.saga.fleet import free_port
+from tests.saga.shop_runs import EVENTLIB, ROOT
+
+SERVICES = ("order", "stock", "payment", "dispatch")
+PATIENCE_S = 240.0
+_LOOK_S = 0.2
+
+
+class LiveWorker:
+    """A worker with the views of some services, at ports in a row."""
+
+    def __init__(self, url: str, directory: Path, *services: str, longest_s: float = PATIENCE_S) -> None:
+        self._services = services or SERVICES
+        self._port = _free_ports(len(self._services))
+        self._longest_s = longest_s
+        self._environment = {**os.environ, "EVENTLIB_LOG": url, "EVENTLIB_STATE_DIR": str(directory)}
+        self._diary = directory / f"live-{self._port}.stderr"
+        self._process: subprocess.Popen[str] | None = None
+        self._client = httpx.Client(timeout=20, trust_env=False)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave nothing behind."""
+        self._client.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def start(self, *command: str) -> None:
+        """Start it, or start it again."""
+        only = [option for name in self._services for option in ("--service", name)]
+        own = command or (EVENTLIB, "live", "--http", str(self._port), *only)
+        with self._diary.open("a") as diary:
+            self._process = subprocess.Popen(
+                own, cwd=ROOT, env=self._environment, stdout=diary, stderr=diary, text=True
+            )
+
+    def start_by_faust(self, service: str) -> None:
+        """Start one service's views as Faust's own command does."""
+        faust = str(Path(sys.executable).with_name("faust"))
+        web = ("--web-port", str(self._port), "--web-host", "127.0.0.1")
+        self.start(faust, "-A", f"services.{service}.views", "worker", "-l", "warn", *web)
+
+    def kill(self) -> None:
+        """End it as an accident does."""
+        assert self._process is not None
+        assert self._process.poll() is None, self.diary
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it as a person does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.wait(timeout=60) in {0, -signal.SIGTERM}, self.diary
+        self._process = None
+
+    @property
+    def diary(self) -> str:
+        """What it has written."""
+        return self._diary.read_text(encoding="utf-8")
+
+    def ask(self, service: str, view: str, **query: str) -> dict[str, Any] | None:
+        """Return what it answers; None while it cannot."""
+        port = self._port + self._services.index(service)
+        try:
+            answer = self._client.get(f"http://127.0.0.1:{port}/views/{view}", params=query)
+        except httpx.HTTPError:
+            return None
+        if answer.status_code in {503, 500}:
+            return None
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def rows(self, service: str, view: str) -> Answer | None:
+        """Return all rows of a view; None while it cannot tell them all."""
+        found = self.ask(service, view)
+        return None if found is None else as_answer(found["rows"])
+
+    def wait(self, until: Callable[[], bool], what: str) -> None:
+        """Wait for something."""
+        deadline = time.monotonic() + self._longest_s
+        while not until():
+            assert self._process is None or self._process.poll() is None, self.diary
+            assert time.monotonic() < deadline, f"{what} does not come; it wrote: {self.diary}"
+            time.sleep(_LOOK_S)
+
+    def check(self, history: History) -> None:
+        """Hold every view of this worker against its independent computation."""
+        for (service, view), compute in ANSWERS.items():
+            if service not in self._services:
+                continue
+            found, wanted = self.ask(service, view), compute(history)
+            assert found is not None
+            rows, late = wanted if isinstance(wanted, tuple) else (wanted, 0)
+            assert as_answer(found["rows"]) == rows, view
+            assert found["late"] == late, view
+
+
+def _free_ports(count: int) -> int:
+    """Return the first of so many ports in a row that nobody has just now."""
+    while True:
+        first = free_port()
+        try:
+            sockets = [_bound(first + number) for number in range(count)]
+        except OSError:
+            continue
+        for each in sockets:
+            each.close()
+        return first
+
+
+def _bound(port: int) -> Any:
+    import socket
+
+    return socket.create_server(("127.0.0.1", port))
