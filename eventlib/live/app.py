@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
+from socket import gethostname
 from typing import Any, TypeVar, cast
 
 import faust
@@ -139,6 +140,8 @@ class LiveApp(faust.App):
         directory = self.directory(log.port.log_id)
         directory.parent.mkdir(parents=True, exist_ok=True)
         self.conf.datadir = directory
+        if self.conf.web_enabled:  # a port is one worker's on this machine: when it comes back, nobody waits for the dead
+            self.conf.consumer_group_instance_id = f"{gethostname()}-{self.conf.web_port}"
         await super().on_first_start()
         await log.port.create_topics(self.own_topics())
         for event in self._globals:

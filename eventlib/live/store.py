@@ -80,11 +80,11 @@ class Store(rocksdb.Store):
 
     def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
         """See Faust's; what was not acknowledged goes too, since whoever has the partition now computes it."""
-        self.epoch += 1
         super().revoke_partitions(table, tps)
         for tp in tps:
             if tp.topic in table.changelog_topic.topics:
                 self._fresh.pop(tp.partition, None)
+                self.epoch += 1
 
     def reset_state(self) -> None:
         """See Faust's."""

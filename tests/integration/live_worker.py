@@ -113,6 +113,7 @@ class LiveWorker:
             rows, late = wanted if isinstance(wanted, tuple) else (wanted, 0)
             assert as_answer(found["rows"]) == rows, view
             assert found["late"] == late, view
+            print(service, view, len(rows), late)
 
 
 def _free_ports(count: int) -> int:

@@ -15,11 +15,11 @@ from tests.saga.shop_runs import ShopLog
 
 def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Path, broker: Cluster) -> None:
     shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
-    asyncio.run(told(shop.url, Story(400, seed=1)))
+    asyncio.run(told(shop.url, Story(160, seed=1)))
     with LiveWorker(shop.url, tmp_path) as worker:
         worker.wait(lambda: bool(worker.rows("stock", "shelves")), "the first row")
         worker.kill()
-        asyncio.run(told(shop.url, Story(200, seed=2, first=400)))
+        asyncio.run(told(shop.url, Story(80, seed=2, first=160)))
         worker.start()
         read_by(worker, shop)
         history = History(map(json.loads, shop.tail()))
