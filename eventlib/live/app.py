@@ -140,7 +140,9 @@ class LiveApp(faust.App):
         directory = self.directory(log.port.log_id)
         directory.parent.mkdir(parents=True, exist_ok=True)
         self.conf.datadir = directory
-        if self.conf.web_enabled:  # a port is one worker's on this machine: when it comes back, nobody waits for the dead
+        if (
+            self.conf.web_enabled
+        ):  # a port is one worker's on this machine: when it comes back, nobody waits for the dead
             self.conf.consumer_group_instance_id = f"{gethostname()}-{self.conf.web_port}"
         await super().on_first_start()
         await log.port.create_topics(self.own_topics())

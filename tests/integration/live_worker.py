@@ -17,7 +17,7 @@ from tests.saga.shop_runs import EVENTLIB, ROOT
 
 SERVICES = ("order", "stock", "payment", "dispatch")
 PATIENCE_S = 240.0
-_LOOK_S = 0.2
+_LOOK_S = 0.5
 
 
 class LiveWorker:

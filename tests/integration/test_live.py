@@ -6,11 +6,13 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
+import pytest
+
 from eventlib.broker import Cluster
 from tests.integration.live_answers import History, check_told, failures
 from tests.integration.live_log import Story, is_read, told
 from tests.integration.live_worker import SERVICES, LiveWorker
-from tests.saga.shop_runs import ShopLog
+from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
 
 def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Path, broker: Cluster) -> None:
@@ -36,3 +38,27 @@ def read_by(worker: LiveWorker, shop: ShopLog) -> None:
 
 def _has_read(url: str, service: str) -> bool:
     return asyncio.run(is_read(url, service))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL_ORDERS.exists(), reason="the real orders are not shipped with the project")
+def test_views_of_the_whole_real_file_after_three_kills(tmp_path: Path, broker: Cluster) -> None:
+    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+    shop.run_import(REAL_ORDERS, "--decline", "0.05", "--undeliverable", "0.05", longest_s=2_400)
+    with LiveWorker(shop.url, tmp_path, longest_s=3_600) as worker:
+        for share in (0.1, 0.4, 0.7):
+            worker.wait(partial(_has_counted, worker, share), f"{share:.0%} of the orders")
+            worker.kill()
+            worker.start()
+        read_by(worker, shop)
+        history = History(map(json.loads, shop.tail()))
+        worker.check(history)
+        check_told(history, failures(history)[0])
+        worker.stop()
+
+
+def _has_counted(worker: LiveWorker, share: float) -> bool:
+    """Tell whether a worker has counted so many of the real file's orders."""
+    rows = worker.rows("order", "outcomes") or {}
+    counted: int = sum(row["orders"] for row in rows.values())
+    return counted >= share * 9_000

@@ -27,6 +27,9 @@ TOPICS = {
     "RefundRequested PaymentRefunded PaymentWaived",
     "dispatches order_id": "DispatchRequested DispatchUncertain RecallRequested OrderDispatched DispatchFailed "
     "DispatchCancelled CancelRefused",
+    "orders.large order_id": "LargeOrderSeen",
+    "payments.alerts country": "PaymentsDegraded",
+    "stock.alerts sku": "ShelfRunningLow",
 }
 
 
