@@ -69,7 +69,7 @@ class Upgraded:
     def __init__(self, directory: Path, broker: Cluster, steps: int) -> None:
         self.log = ShopLog(directory, f"{broker.url}/?prefix={token_hex(4)}.")
         self._directory = directory
-        self._file = order_file(directory, PART * (steps + 1))
+        self._file = order_file(directory, PART * (steps + 1) * 5 // 4)  # some are refused
         self._wanted = read_file(self._file)
         self._ledger = directory / "simulators.db"
         self._outside = f"http://127.0.0.1:{free_port()}"
