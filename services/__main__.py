@@ -21,7 +21,8 @@ from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
 from services.importing.summary import show_summary
 from services.settings import demo_settings, refuse_vain_faults, shop_settings
-from services.smoke import PATIENCE_S, SmokeConfig, smoke
+from services.smoke.asked import PATIENCE_S, SmokeConfig
+from services.smoke.run import smoke
 
 app = typer.Typer(
     name="services",

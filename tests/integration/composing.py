@@ -4,6 +4,7 @@ It has its image's packages, the file's command and variables, and an address of
 that only names of hosts and directories differ from a container's.
 """
 
+import ctypes
 import os
 import random
 import re
@@ -17,16 +18,20 @@ from typing import Self
 
 import httpx
 
-from eventlib.broker.archive import with_class_archive
-from eventlib.broker.config import ClusterConfig, Ports
-from eventlib.broker.jars import KAFKA
-from eventlib.broker.java import find_java
-from eventlib.broker.node import Node, Program
+from eventlib.broker import Cluster, ClusterConfig, running_cluster
+from eventlib.broker.node import Node
 from tests.composed import Composed, composed, image_environment
 from tests.integration.images import Image
 
 _STARTS_S = 120.0
+_ENDS_S = 1_800.0
 _LOOK_S = 0.5
+_PR_SET_PDEATHSIG = 1
+
+
+def _ends_with_its_parent() -> None:
+    """Let this process be killed when the one that has started it is gone."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Container:
@@ -47,7 +52,7 @@ class Container:
     def done(self) -> int:
         """Wait until it has ended by itself, and return its exit code."""
         assert self._process is not None
-        return self._process.wait(_STARTS_S * 5)
+        return self._process.wait(_ENDS_S)
 
     def is_healthy(self) -> bool:
         """Run its health check."""
@@ -59,8 +64,8 @@ class Container:
 
     def end(self, number: signal.Signals) -> int | None:
         """Send it a signal, wait for its end, and return its exit code."""
-        if self._process is None:
-            return None
+        if self._process is None or self._process.poll() is not None:
+            return None if self._process is None else self._process.returncode
         self._process.send_signal(number)
         return self._process.wait(60)
 
@@ -88,6 +93,7 @@ class Container:
                 stdin=subprocess.DEVNULL,
                 stdout=diary,
                 stderr=diary,
+                preexec_fn=_ends_with_its_parent,  # noqa: PLW1509  of what runs here, nothing holds a lock for long
             )
 
     def translated(self, text: str) -> str:
@@ -105,7 +111,7 @@ class Stack:
         self._elsewhere = elsewhere
         self._network = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}"
         self._started = dict[str, list[Container]]()
-        self._nodes = dict[str, Node]()
+        self._has_brokers = False
         self._addresses = {name: f"{self._network}.{number}" for number, name in enumerate(self.services, start=1)}
         self._endings = ExitStack()
 
@@ -116,15 +122,14 @@ class Stack:
         """Leave nothing behind."""
         for container in [each for replicas in self._started.values() for each in replicas]:
             container.end(signal.SIGKILL)
-        for node in self._nodes.values():
-            node.kill()
+        self._endings.close()
 
     def up(self, *names: str) -> None:
         """Start services when what they depend on is as they want it, and wait until all are healthy."""
         self._start_brokers()
         for name in names:
             for needed, how in self.services[name].content.get("depends_on", {}).items():
-                if needed not in self._nodes:
+                if not needed.startswith("kafka-"):
                     self._wait(needed, how["condition"])
             self.start(name)
         for name in names:
@@ -142,7 +147,7 @@ class Stack:
     def run(self, name: str) -> str:
         """Run a job to its end, which has to be a good one, and return what it said."""
         self.start(name)
-        (container,) = self._started.pop(name)
+        (container,) = self._started[name]
         assert container.done() == 0, container.diary
         return container.diary
 
@@ -198,25 +203,17 @@ class Stack:
 
     def _start_brokers(self) -> None:
         """Start the brokers with the file's variables, as the image of Kafka makes settings of them."""
-        brokers = [service for name, service in self.services.items() if name.startswith("kafka-")]
-        if self._nodes or not brokers:
+        if self._has_brokers:
             return
-        java = find_java()
-        plain = Program(java, KAFKA.fetched(java, KAFKA.default_place()), ClusterConfig().java_options)
-        program = with_class_archive(plain)
-        formatting = list[subprocess.Popen[bytes]]()
-        for number, service in enumerate(brokers, start=1):
-            node = Node(number, self.directory / service.name, Ports(0, 0, 0))
-            node.directory.mkdir()
-            settings = self._kafka_settings(service, node)
-            node.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-            self._nodes[service.name] = node
-            formatting.append(node.format(program, ["-t", service.environment["CLUSTER_ID"]]))
-        for node, process in zip(self._nodes.values(), formatting, strict=True):
-            assert process.wait(_STARTS_S) == 0, node.tail()
-            node.launch(program)
-        for node in self._nodes.values():
-            node.wait_until_up(time.monotonic() + _STARTS_S)
+        brokers = [service for name, service in self.services.items() if name.startswith("kafka-")]
+
+        def configure(cluster: Cluster) -> None:
+            for service, node in zip(brokers, cluster.nodes, strict=True):
+                settings = self._kafka_settings(service, node)
+                node.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+        self._endings.enter_context(running_cluster(ClusterConfig(nodes=3), configure))
+        self._has_brokers = True
 
     def _kafka_settings(self, service: Composed, node: Node) -> dict[str, str]:
         given = {name: value for name, value in service.environment.items() if name.startswith("KAFKA_")}

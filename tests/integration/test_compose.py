@@ -72,3 +72,22 @@ def test_the_smoke_test_passes_on_what_the_file_starts(
     assert codes == {name: [0] * len(each) for name, each in codes.items()}
     assert {span.service for span in spans_of(collector)} >= {"order", "stock", "payment", "dispatch"}
     assert services_image.own_files() == before, "an image's files stay as they are"
+
+
+@pytest.mark.slow
+def test_sparks_containers_archive_rebuild_and_audit(
+    wheel: Path, services_image: Image, collector: Receiver, tmp_path: Path
+) -> None:
+    images = {"services": services_image, "spark": build_image("spark", wheel, tmp_path)}
+    with Stack(tmp_path, images, {"http://collector:4318": collector.url}) as stack:
+        stack.up(*SHOP, "spark-master", "spark-worker")
+        stack.run("smoke")
+        stack.stop("order", "stock", "payment", "dispatch", "simulators")
+        assert re.search(r"Archived [\d,]+ records in", stack.run("archive"))
+        assert "Archived nothing new" in stack.run("archive")
+        rebuilt = stack.run("rebuild")
+        assert re.search(r"Rebuilt of [\d,]+ records from the beginning", rebuilt), rebuilt
+        cluster = json.loads(stack.get("spark-master", "8080/json/"))
+        assert [worker["state"] for worker in cluster["workers"]] == ["ALIVE", "ALIVE"]
+        assert [done["state"] for done in cluster["completedapps"]] == ["FINISHED"]
+        stack.run("audit")

@@ -1,8 +1,8 @@
-"""A smoke test of a shop that runs: orders are placed over HTTP, all of them end, and the laws hold on its log."""
+"""Places orders over HTTP, sees all of them end, and holds what was said of them against the laws."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from time import monotonic
@@ -10,60 +10,23 @@ from typing import Any
 
 import httpx
 
-from eventlib.decider import Decider
-from eventlib.errors import Terminal, UndecodableRecord, UnknownKey
-from eventlib.event import Event
+from eventlib.errors import UnknownKey
 from eventlib.eventlog import EventLog, Publication
-from eventlib.inspection.decoding import event_topics
 from eventlib.inspection.state import state_of
-from eventlib.inspection.tail import tail
-from eventlib.laws import Breach, Watch, judged_by_events
-from eventlib.log.port import Record
 from eventlib.opening import open_log
 from services import shop
 from services.importing.requests import delivery_request
 from services.order.events import ProductListed
+from services.smoke.asked import UNITS_AN_ORDER, SmokeConfig, Smoked, SmokeFailed
+from services.smoke.judging import judge_ends, judge_log
 from services.stock.shelf import shelves
 
-PATIENCE_S = 120.0
-
 _SKUS = 3
-_UNITS_AN_ORDER = 5
 _PRICE_CENTS = 250
 _AT_ONCE = 8
 _LOOK_S = 0.2
 _UNKNOWN = "urn:shop:problem:unknown-product"
 _CLOCKS_DIFFER = timedelta(minutes=5)
-
-
-class SmokeFailed(Terminal):
-    """The shop does not do what it should; the sentence says what was seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class SmokeConfig:
-    """How much is asked of the shop: `patience_s` is how long it may take to answer, and to end all orders (seconds)."""
-
-    api: str
-    log_url: str
-    orders: int = 20
-    patience_s: float = PATIENCE_S
-
-    @property
-    def units(self) -> int:
-        """How many of each product are delivered: enough for all orders but the one that wants more."""
-        return self.orders * _UNITS_AN_ORDER
-
-
-@dataclass(slots=True)
-class Smoked:
-    """What became of it: how orders ended, and what was wrong."""
-
-    orders: int
-    ends: dict[str, int] = field(default_factory=dict)
-    events: int = 0
-    seconds: float = 0.0
-    wrong: list[str] = field(default_factory=list)
 
 
 async def smoke(config: SmokeConfig) -> Smoked:
@@ -80,8 +43,8 @@ async def smoke(config: SmokeConfig) -> Smoked:
         async with open_log(config.log_url, shop) as log:
             await _fill(log, run, skus, config)
             ended = await _through(client, [_Wish(run, number, skus, config) for number in range(config.orders)], found)
-            _judge_ends(ended, config, found)
-            await _judge_log(log, since, {"order_id": {each["order_id"] for each in ended}, "sku": set(skus)}, found)
+            judge_ends(ended, config, found)
+            await judge_log(log, since, {"order_id": {each["order_id"] for each in ended}, "sku": set(skus)}, found)
     found.seconds = monotonic() - began
     return found
 
@@ -106,7 +69,7 @@ class _Wish:
     @property
     def body(self) -> dict[str, Any]:
         lines = [
-            {"sku": sku, "quantity": self.number % _UNITS_AN_ORDER + 1} for sku in self.skus[: self.number % _SKUS + 1]
+            {"sku": sku, "quantity": self.number % UNITS_AN_ORDER + 1} for sku in self.skus[: self.number % _SKUS + 1]
         ]
         if self.wants_too_much:
             lines[0]["quantity"] = self.config.units + 1
@@ -201,50 +164,3 @@ async def _patiently(config: SmokeConfig, what: str, look: Callable[[], Any]) ->
 
 async def _answers(client: httpx.AsyncClient, path: str) -> bool:
     return (await client.get(path)).raise_for_status().is_success
-
-
-def _judge_ends(ended: Iterable[Mapping[str, Any]], config: SmokeConfig, found: Smoked) -> None:
-    """See whether each order ended as it says."""
-    for each in ended:
-        found.ends[each["status"]] = found.ends.get(each["status"], 0) + 1
-        kept = each["taken_cents"] - each["refunded_cents"]
-        due = each["amount_cents"] if each["status"] == "completed" else 0
-        if kept != due:
-            found.wrong.append(f"{each['order_id']}: {each['status']}, and {kept} instead of {due} cents are kept")
-        if any(line["quantity"] > config.units for line in each["lines"]) and each["status"] != "cancelled":
-            found.wrong.append(f"{each['order_id']}: more was sold than there is")
-    if "completed" not in found.ends:
-        found.wrong.append("no order was completed")
-
-
-async def _judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]], found: Smoked) -> None:
-    """Hold all events about these keys, and what is known of them, against the laws."""
-    laws = judged_by_events(shop.laws)
-    watch, breaches = Watch(laws), list[Breach]()
-    records = [each async for chunk in tail(log.port, [t.name for t in event_topics(log)], since) for each in chunk]
-    for record, event in await log.decode_many(_causes_first(records)):
-        if isinstance(event, UndecodableRecord):
-            found.wrong.append(str(event))
-        elif event is not None and _is_about(event, keys):
-            found.events += 1
-            breaches += watch.said(event, record.meta())
-    for decider in {source for law in laws for source in law.sources if isinstance(source, Decider)}:
-        for key in keys.get(decider.key or "", ()):
-            breaches += watch.changed(decider, key, (await state_of(log, decider.name, key)).state)
-    breaches += watch.rest()
-    found.wrong += {(each.law.name, each.key): str(each) for each in breaches}.values()
-
-
-def _causes_first(records: Sequence[Record]) -> list[Record]:
-    """Sort by time, and within a millisecond by how many of its causes are of the same: all that one led to comes together."""
-    by_id = {record.id: record for record in records if record.id is not None}
-
-    def depth(record: Record) -> int:
-        cause = by_id.get(record.causation_id or "")
-        return 0 if cause is None or cause.timestamp_ms != record.timestamp_ms else depth(cause) + 1
-
-    return sorted(records, key=lambda record: (record.timestamp_ms, depth(record), *record[:3]))
-
-
-def _is_about(event: Event, keys: Mapping[str, set[str]]) -> bool:
-    return any(getattr(event, name, None) in known for name, known in keys.items())

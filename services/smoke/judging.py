@@ -1,0 +1,66 @@
+"""Whether what the shop did is right: each order by what the API says of it, and all of them by the laws."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from eventlib.decider import Decider
+from eventlib.errors import UndecodableRecord, UnknownKey
+from eventlib.event import Event
+from eventlib.eventlog import EventLog
+from eventlib.inspection.decoding import event_topics
+from eventlib.inspection.state import state_of
+from eventlib.inspection.tail import tail
+from eventlib.laws import Breach, Watch, judged_by_events
+from eventlib.log.port import Record
+from services import shop
+from services.smoke.asked import SmokeConfig, Smoked
+
+
+def judge_ends(ended: Iterable[Mapping[str, Any]], config: SmokeConfig, found: Smoked) -> None:
+    """See whether each order ended as it says."""
+    for each in ended:
+        found.ends[each["status"]] = found.ends.get(each["status"], 0) + 1
+        kept = each["taken_cents"] - each["refunded_cents"]
+        due = each["amount_cents"] if each["status"] == "completed" else 0
+        if kept != due:
+            found.wrong.append(f"{each['order_id']}: {each['status']}, and {kept} instead of {due} cents are kept")
+        if any(line["quantity"] > config.units for line in each["lines"]) and each["status"] != "cancelled":
+            found.wrong.append(f"{each['order_id']}: more was sold than there is")
+    if "completed" not in found.ends:
+        found.wrong.append("no order was completed")
+
+
+async def judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]], found: Smoked) -> None:
+    """Hold all events about these keys, and what is known of them, against the laws."""
+    laws = judged_by_events(shop.laws)
+    watch, breaches = Watch(laws), list[Breach]()
+    records = [each async for chunk in tail(log.port, [t.name for t in event_topics(log)], since) for each in chunk]
+    for record, event in await log.decode_many(_causes_first(records)):
+        if isinstance(event, UndecodableRecord):
+            found.wrong.append(str(event))
+        elif event is not None and _is_about(event, keys):
+            found.events += 1
+            breaches += watch.said(event, record.meta())
+    for decider in {source for law in laws for source in law.sources if isinstance(source, Decider)}:
+        for key in keys.get(decider.key or "", ()):
+            with suppress(UnknownKey):
+                breaches += watch.changed(decider, key, (await state_of(log, decider.name, key)).state)
+    breaches += watch.rest()
+    found.wrong += {(each.law.name, each.key): str(each) for each in breaches}.values()
+
+
+def _causes_first(records: Sequence[Record]) -> list[Record]:
+    """Sort by time, and within a millisecond by how many of its causes are of the same: all that one led to comes together."""
+    by_id = {record.id: record for record in records if record.id is not None}
+
+    def depth(record: Record) -> int:
+        cause = by_id.get(record.causation_id or "")
+        return 0 if cause is None or cause.timestamp_ms != record.timestamp_ms else depth(cause) + 1
+
+    return sorted(records, key=lambda record: (record.timestamp_ms, depth(record), *record[:3]))
+
+
+def _is_about(event: Event, keys: Mapping[str, set[str]]) -> bool:
+    return any(getattr(event, name, None) in known for name, known in keys.items())
