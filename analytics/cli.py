@@ -42,6 +42,11 @@ def log_url(given: str | None) -> str:
     return eventlib_settings(log=given).log
 
 
+def app_named(given: str | None) -> str | None:
+    """Return the application that a command is about; None: as pyproject.toml says. Raises: SettingsError."""
+    return eventlib_settings(app=given).app
+
+
 @app.command("archive", cls=Command)
 def archive_log(
     to: Annotated[
@@ -165,7 +170,7 @@ def audit_log(
 
     url = log_url(log)
     with job_span("analytics audit", {"eventlib.log": url}) as told:
-        wrong = audit_command(url, choreography, out, metrics=metrics, as_json=as_json)
+        wrong = audit_command(url, app_named(choreography), out, metrics=metrics, as_json=as_json)
         told["eventlib.errors"] = int(wrong)
     if wrong:
         raise typer.Exit(1)
@@ -237,7 +242,7 @@ def reconcile_states(
     from analytics.commands.reconcile import reconcile_command
     from analytics.reconciling import Wanted
 
-    url, wanted = log_url(log), Wanted(api, ledger, Application(choreography))
+    url, wanted = log_url(log), Wanted(api, ledger, Application(app_named(choreography)))
     with job_span("analytics reconcile", {"eventlib.log": url}) as told:
         differs = reconcile_command(url, wanted, as_json=as_json)
         told["eventlib.errors"] = int(differs)
