@@ -154,6 +154,11 @@ class Membership(ABC):
 
     progress: Callable[[], Mapping[TopicPartition, int]] | None = None
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the other members know of this one: who stops before that finds nobody to hand over to."""
+        return True
+
     @abstractmethod
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """Wait until what this process should own differs from `held`, and return it.

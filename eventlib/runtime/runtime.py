@@ -63,6 +63,7 @@ class Runtime:
         )
         self._relay = Relay(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
+        self._servings = [Serving(each, self._host, self._relay, self._loops, self._fail) for each in self._services]
         self._serving: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
         for port, needed_by in missing_ports(self._services, self._host.ports).items():
@@ -74,7 +75,7 @@ class Runtime:
         """Register what the services write, and begin to serve."""
         await prepare_own(self._log, self._services)
         self._failure = asyncio.get_running_loop().create_future()
-        self._serving = [asyncio.create_task(self._serving_of(service).run()) for service in self._services]
+        self._serving = [asyncio.create_task(serving.run()) for serving in self._servings]
         return self
 
     async def __aexit__(
@@ -109,6 +110,11 @@ class Runtime:
         return sum(loop.transactions for loop in self._loops.values())
 
     @property
+    def is_counted(self) -> bool:
+        """Whether others who run these services know of this process, so that they can hand tasks over to it."""
+        return all(serving.is_counted for serving in self._servings)
+
+    @property
     def restoring(self) -> Mapping[tuple[str, int], Restoring]:
         """How far the tasks have come, by service and partition, that are being restored or copied just now."""
         return self._host.restoring
@@ -131,9 +137,6 @@ class Runtime:
             if not await loop.is_idle():
                 return False
         return self.transactions == before
-
-    def _serving_of(self, service: Service) -> Serving:
-        return Serving(service, self._host, self._relay, self._loops, self._fail)
 
     def _fail(self, error: Exception) -> None:
         if self._failure is not None and not self._failure.done():

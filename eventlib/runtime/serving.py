@@ -44,12 +44,19 @@ class Serving:
         self._slots = asyncio.Semaphore(host.config.concurrent_effects)
         self._running = dict[int, _Running]()
         self._ending = dict[int, asyncio.Task[None]]()
+        self._membership: Membership | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether those who run the same service know of this process."""
+        return self._membership is not None and self._membership.is_counted
 
     async def run(self) -> None:
         """Run tasks until cancelled; then hand them over: whoever gets them knows it before they end."""
         service, host = self._service, self._host
         membership = await host.log.port.join(service.name, service.partitions, host.config.standbys)
         membership.progress = self._progress
+        self._membership = membership
         standbys = Standbys(service, host, membership, self._works_on)
         copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
         try:

@@ -73,6 +73,8 @@ class Telemetry:
 
     def _lacks(self) -> str:
         """Return what this process is not ready for yet: until its tasks' states are there, others should not stop."""
+        if self._runtime is not None and not self._runtime.is_counted:
+            return "the others do not know of it yet"
         restoring = 0 if self._runtime is None else len(self._runtime.restoring)
         return f"{restoring} tasks are being restored" if restoring else ""
 

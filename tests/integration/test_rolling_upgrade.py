@@ -17,7 +17,7 @@ import pytest
 
 from eventlib.broker import Cluster
 from services import shop as the_shop
-from tests.saga.fleet import Fleet, free_port, outside_at
+from tests.saga.fleet import Fleet, free_port, outside_at, wait_for
 from tests.saga.following import Endings
 from tests.saga.laws import History, check_laws, read_file
 from tests.saga.paced import PacedImport
@@ -89,12 +89,16 @@ class Upgraded:
             fleet.stop(*self._live, "simulators")
 
     def start(self, *names: str) -> None:
-        """Start processes `<service> <which>`, each with a state directory of its own, and wait until they run."""
-        for name in names:
+        """Start processes `<service> <which>`, each with a state directory of its own, and wait until they are ready."""
+        ports = {name: free_port() for name in names}
+        for name, port in ports.items():
             state = f"EVENTLIB_STATE_DIR={self._directory / 'state' / name}"
-            self._fleet.start(name, "env", state, EVENTLIB, "run", "--service", name.partition(" ")[0])
-        for name in names:
+            self._fleet.start(
+                name, "env", state, EVENTLIB, "run", "--service", name.partition(" ")[0], "--metrics-port", str(port)
+            )
+        for name, port in ports.items():
             self._fleet.ready(name)
+            wait_for(f"http://127.0.0.1:{port}/readyz")
         self._live |= {*names}
 
     def stop(self, name: str) -> None:

@@ -12,7 +12,11 @@ from typing import Any
 
 import pyspark
 import pytest
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import (  # type: ignore[import-untyped]  # it has none
+    GatewayParameters,
+    JavaGateway,
+    launch_gateway,
+)
 
 from eventlib.broker.jars import JarSet
 from eventlib.broker.java import find_java

@@ -50,6 +50,11 @@ class KafkaMembership(Membership):
             for run, name in ((self._group.run, "group"), (self._take_over, "claims"))
         ]
 
+    @property
+    def is_counted(self) -> bool:
+        """See `Membership.is_counted`."""
+        return self._group.confirmed_at != float("-inf")
+
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
         """See `Membership.changed`."""
         while True:
