@@ -59,13 +59,13 @@ def reset_live(place: Place, only: list[str], *, yes: bool, as_json: bool) -> No
 def _apps(place: Place, only: list[str]) -> "list[LiveApp]":
     choreography = load_choreography(place.app)
     services = [choreography.service(name) for name in only] or list(choreography.services)
-    os.environ[LOG_VARIABLE] = place.url  # where views look when they are imported, also by Faust's own command
     try:
         from eventlib.live.connection import refuse_elsewhere
         from eventlib.live.running import load_views
     except ModuleNotFoundError as error:
         raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live,kafka]") from error
     refuse_elsewhere(place.url)
+    os.environ[LOG_VARIABLE] = place.url  # where views look when they are imported, also by Faust's own command
     return load_views(choreography, services)
 
 

@@ -54,9 +54,8 @@ class LiveWorker:
 
     def start_by_faust(self, service: str) -> None:
         """Start one service's views as Faust's own command does."""
-        faust = str(Path(sys.executable).with_name("faust"))
         web = ("--web-port", str(self._port), "--web-host", "127.0.0.1")
-        self.start(faust, "-A", f"services.{service}.views", "worker", "-l", "warn", *web)
+        self.start(sys.executable, "-m", "faust", "-A", f"services.{service}.views", "worker", "-l", "warn", *web)
 
     def kill(self) -> None:
         """End it as an accident does."""
