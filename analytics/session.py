@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from threading import current_thread, main_thread
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it brings no types
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 

@@ -8,7 +8,7 @@ from threading import Event, Lock
 from time import monotonic
 from typing import NamedTuple
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it brings no types
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
