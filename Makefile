@@ -20,7 +20,7 @@ demo: setup      ## run the shop on orders of its own, and say what to look at
 	$(RUN)python -m services demo
 
 test: setup      ## run the tests, in two processes
-	$(RUN)pytest -n 2 --dist loadgroup --durations 25
+	$(RUN)pytest -n 2 --no-loadscope-reorder --durations 25
 
 test-long: setup ## run the long tests too: the whole real file, many kills
 	$(RUN)pytest -m "slow or not slow"

@@ -1,20 +1,28 @@
 """The real brokers that tests run on: started when a test first asks, ended with the run, however that ends."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from eventlib.broker import Cluster, ClusterConfig, running_cluster
 
-SPARK = Path(__file__).with_name("analytics")
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no types
+    """A file's tests run in one process, where several share them out; and all of Spark's, which take one session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return _SPARK if file.startswith(_SPARK) else file
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a file's tests run in one process, where several share them out; and all of Spark's, which take one session."""
-    for item in items:
-        group = SPARK if item.path.is_relative_to(SPARK) else item.path
-        item.add_marker(pytest.mark.xdist_group(str(group)))
+_SPARK = "tests/analytics/"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Share tests out file by file."""
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyspark
 import pytest
-from py4j.java_gateway import (  # type: ignore[import-untyped]  # it has none
+from py4j.java_gateway import (
     GatewayParameters,
     JavaGateway,
     launch_gateway,
