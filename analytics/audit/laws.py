@@ -20,6 +20,7 @@ from eventlib.decider import Decider
 from eventlib.errors import UndecodableRecord
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
+from eventlib.inspection.ordering import causes_first
 from eventlib.laws import Breach, Fold, Watch, judged_by_events
 from eventlib.log.port import Record
 from eventlib.runtime.records import STATE, state_name
@@ -31,6 +32,7 @@ _ROW = t.StructType([
     t.StructField("depth", t.IntegerType()),
     t.StructField("field", t.StringType()),
     t.StructField("about", t.StringType()),
+    t.StructField("after", t.StringType()),
 ])  # fmt: skip
 _LAST = 5
 _NOT_READ = "unreadable"
@@ -52,7 +54,11 @@ def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> Dat
         .mapInArrow(partial(_unfolded, check=check), _ROW)
     )
     states = newest.filter(f.col("key").startswith(STATE)).select(
-        *record_columns(), f.lit(_LATEST).alias("depth"), f.lit(_STATE_FIELD).alias("field"), f.lit("").alias("about")
+        *record_columns(),
+        f.lit(_LATEST).alias("depth"),
+        f.lit(_STATE_FIELD).alias("field"),
+        f.lit("").alias("about"),
+        f.lit("").alias("after"),
     )
     known = states.mapInArrow(partial(_states, check=check), _ROW)
     by_key = told.unionAll(known).repartition("field", "about")
@@ -73,7 +79,11 @@ class LawCheck:
 
 
 def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
-    """Yield each event once for each field that some law is about, with its depth under causes of the same moment."""
+    """Yield each event once for each field that some law is about.
+
+    With what tells its place among those of its millisecond: how many causes it has there, and the nearest of them that is
+    about the same key.
+    """
     folds = _folds(check.application.choreography)
     with check.application.opened(check.url) as log:
         yield from batches_of(_told(rows_of(batches), folds, log), _ROW)
@@ -88,24 +98,33 @@ def _folds(choreography: Choreography) -> dict[str, list[Fold[Any]]]:
     return found
 
 
-_SAGA = RECORD.names.index("correlation_id")
+_AT, _SAGA = RECORD.names.index("at_ms"), RECORD.names.index("correlation_id")
 
 
 def _told(
     rows: Iterator[tuple[Any, ...]], folds: dict[str, list[Fold[Any]]], log: EventLog
 ) -> Iterator[tuple[Any, ...]]:
     for _, group in groupby(rows, key=lambda row: row[_SAGA]):
-        saga = [(row, record_of(row)) for row in group]
-        by_id = {record.event_id: record for _, record in saga}
-        for row, record in saga:
-            event, depth = _read(log, record), _depth(record, by_id)
-            if not isinstance(event, Event):
-                yield (*row, depth, _NOT_READ, row[4])
-                continue
-            for field, of_field in folds.items():
-                about = next((key for fold in of_field if (key := fold.concerns(event)) is not None), None)
-                if about is not None:
-                    yield (*row, depth, field, about)
+        saga = [(row, record, _read(log, record)) for row in group for record in [record_of(row)]]
+        by_id = {record.event_id: record for _, record, _ in saga}
+        yield from ((*row, 0, _NOT_READ, row[4], "") for row, _, event in saga if not isinstance(event, Event))
+        readable = [(row, record, event) for row, record, event in saga if isinstance(event, Event)]
+        for field, of_field in folds.items():
+            about = {record.event_id: _about(of_field, event) for _, record, event in readable}
+            for row, record, event in readable:
+                key = _about(of_field, event)
+                if key is not None:
+                    yield (*row, _depth(record, by_id), field, key, _after(record, by_id, about))
+
+
+def _about(of_field: Sequence[Fold[Any]], event: Event) -> str | None:
+    return next((key for fold in of_field if (key := fold.concerns(event)) is not None), None)
+
+
+def _after(record: Record, by_id: dict[str, Record], about: dict[str, str | None]) -> str:
+    """Return the nearest cause of an event in its own millisecond that is about the same key."""
+    key = about[record.event_id]
+    return next((each.event_id for each in _causes(record, by_id) if about.get(each.event_id) == key), "")
 
 
 def _read(log: EventLog, record: Record) -> Event | str:
@@ -120,14 +139,21 @@ def _read(log: EventLog, record: Record) -> Event | str:
 
 def _depth(record: Record, by_id: dict[str, Record]) -> int:
     """Return how many causes an event has in its own millisecond; what begins with a cause of another saga comes last."""
-    depth, seen, at = 0, {record.event_id}, record
+    causes = [*_causes(record, by_id)]
+    first = causes[-1] if causes else record
+    is_known = first.causation_id in by_id if first.causation_id else first.sequence is None
+    return len(causes) if is_known else len(causes) + _UNKNOWN_CAUSE
+
+
+def _causes(record: Record, by_id: dict[str, Record]) -> Iterator[Record]:
+    """Yield the causes of an event in its own millisecond, the nearest first."""
+    seen, at = {record.event_id}, record
     while (cause := by_id.get(at.causation_id or "")) is not None:
         if cause.timestamp_ms != record.timestamp_ms or cause.event_id in seen:
-            return depth
+            return
         seen.add(cause.event_id)
-        depth, at = depth + 1, cause
-    is_first = at.causation_id is None and at.sequence is None
-    return depth if is_first else depth + _UNKNOWN_CAUSE
+        yield cause
+        at = cause
 
 
 _UNKNOWN_CAUSE = 1 << 20
@@ -142,7 +168,7 @@ def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.R
             decider, key = state_name(row[4])
             source = judged.get(decider)
             if isinstance(source, Decider) and row[5]:
-                yield (*row[:3], _FOR_EVER, *row[4:WIDTH], _LATEST, source.key, key)
+                yield (*row[:3], _FOR_EVER, *row[4:WIDTH], _LATEST, source.key, key, "")
 
     return batches_of(told(), _ROW)
 
@@ -177,7 +203,7 @@ class _Judge:
             return
         watch = self._watches[field]
         found, last, is_open = dict[str, Finding](), deque[str](maxlen=_LAST), False
-        for row in rows:
+        for row in _in_order(rows):
             record, story = record_of(row), key if field == self._story else ""
             if row[WIDTH] == _LATEST:
                 breaches = self._known(watch, record)
@@ -205,6 +231,14 @@ class _Judge:
         key = (record.key or b"").decode()
         sentence = f"{record.type} at {record.topic}/{record.partition}/{record.offset}: {_read(self._log, record)}"
         return Finding(UNREADABLE.name, UNREADABLE.severity, key, f"key {key}", [record.event_id], sentence)
+
+
+def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Yield a key's rows as they came about: within a millisecond, as causes, sequences and offsets tell, before depths."""
+    for _, group in groupby(rows, key=lambda row: row[_AT]):
+        moment = [*group]
+        after = [record_of(row)._replace(causation_id=row[WIDTH + 3] or None) for row in moment]
+        yield from (moment[i] for i in causes_first(after))
 
 
 def _finding(breach: Breach, story: str, evidence: Iterable[str]) -> Finding:

@@ -1,7 +1,8 @@
-"""The order in which records of several partitions are told."""
+"""The order in which records of several partitions came about, as far as they tell."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import groupby, pairwise
 
 from eventlib.log.port import Record, TopicPartition
 
@@ -9,16 +10,43 @@ _Place = tuple[int, str, int, int]
 
 
 def in_order(records: Sequence[Record]) -> list[Record]:
-    """Sort by time, and within a millisecond causes before what they led to; no partition's own order is changed.
+    """Sort by time, and within a millisecond as `causes_first` does; no partition's own order is changed.
 
     Times that fall within a partition count as the latest before them.
     """
     places = _places(records)
     order = sorted(range(len(records)), key=places.__getitem__)
-    causes = _causes(records, places)
-    if causes:
-        order = _causes_first(places, causes) or order
-    return [records[i] for i in order]
+    found = list[Record]()
+    for _, of_one in groupby(order, key=lambda i: places[i][0]):
+        moment = [records[i] for i in of_one]
+        found += [moment[i] for i in causes_first(moment)]
+    return found
+
+
+def causes_first(moment: Sequence[Record]) -> list[int]:
+    """Return in which order records of one millisecond came about, as indexes; as they are given where nothing tells.
+
+    Causes come before what they led to, what a decider has said of one key in its sequence, a partition's by offset.
+    All are left as they are given when that goes round in a circle, as ids that others gave may do.
+    """
+    if len(moment) == 1:
+        return [0]
+    waits_for = [0] * len(moment)
+    leads_to: dict[int, list[int]] = {}
+    for before, after in _edges(moment):
+        waits_for[after] += 1
+        leads_to.setdefault(before, []).append(after)
+    free = [i for i, waits in enumerate(waits_for) if not waits]
+    heapify(free)
+    order = list[int]()
+    while free:
+        i = heappop(free)
+        order.append(i)
+        for after in leads_to.get(i, ()):
+            waits_for[after] -= 1
+            if not waits_for[after]:
+                heappush(free, after)
+    return order if len(order) == len(moment) else [*range(len(moment))]
 
 
 def _places(records: Sequence[Record]) -> list[_Place]:
@@ -30,34 +58,20 @@ def _places(records: Sequence[Record]) -> list[_Place]:
     return found
 
 
-def _causes(records: Sequence[Record], places: Sequence[_Place]) -> list[tuple[int, int]]:
-    """Return (cause, effect) for those of one millisecond."""
-    known = {record.id: i for i, record in enumerate(records) if record.id is not None}
-    found = ((known.get(record.causation_id or ""), i) for i, record in enumerate(records))
-    return [(cause, i) for cause, i in found if cause is not None and places[cause][0] == places[i][0]]
-
-
-def _causes_first(places: Sequence[_Place], causes: Sequence[tuple[int, int]]) -> list[int]:
-    """Sort by place, but nothing before its cause; an empty list when ids that others gave go round in a circle."""
-    edges = list(causes)
-    last: dict[tuple[str, int], int] = {}
-    for i, (_, topic, partition, _) in enumerate(places):
-        if (topic, partition) in last:
-            edges.append((last[topic, partition], i))
-        last[topic, partition] = i
-    waits_for = [0] * len(places)
-    leads_to: dict[int, list[int]] = {}
-    for before, after in edges:
-        waits_for[after] += 1
-        leads_to.setdefault(before, []).append(after)
-    free = [(place, i) for i, place in enumerate(places) if not waits_for[i]]
-    heapify(free)
-    order = list[int]()
-    while free:
-        _, i = heappop(free)
-        order.append(i)
-        for after in leads_to.get(i, ()):
-            waits_for[after] -= 1
-            if not waits_for[after]:
-                heappush(free, (places[after], after))
-    return order if len(order) == len(places) else []
+def _edges(moment: Sequence[Record]) -> Iterator[tuple[int, int]]:
+    """Yield which comes before which, as indexes."""
+    known, in_place, said = dict[str, int](), dict[TopicPartition, list[int]](), dict[tuple[str, str], list[int]]()
+    for i, record in enumerate(moment):
+        if record.id is not None:
+            known.setdefault(record.id, i)
+        in_place.setdefault(record[:2], []).append(i)
+        if record.sequence is not None:
+            said.setdefault((record.source or "", record.subject or ""), []).append(i)
+    for i, record in enumerate(moment):
+        cause = known.get(record.causation_id or "")
+        if cause is not None:
+            yield cause, i
+    for found in in_place.values():
+        yield from pairwise(sorted(found, key=lambda i: moment[i].offset))
+    for found in said.values():
+        yield from pairwise(sorted(found, key=lambda i: moment[i].sequence or 0))

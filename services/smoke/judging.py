@@ -1,6 +1,6 @@
 """Whether what the shop did is right: each order by what the API says of it, and all of them by the laws."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -10,10 +10,10 @@ from eventlib.errors import UndecodableRecord, UnknownKey
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import event_topics
+from eventlib.inspection.ordering import in_order
 from eventlib.inspection.state import state_of
 from eventlib.inspection.tail import tail
 from eventlib.laws import Breach, Watch, judged_by_events
-from eventlib.log.port import Record
 from services import shop
 from services.smoke.asked import SmokeConfig, Smoked
 
@@ -37,7 +37,7 @@ async def judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]]
     laws = judged_by_events(shop.laws)
     watch, breaches = Watch(laws), list[Breach]()
     records = [each async for chunk in tail(log.port, [t.name for t in event_topics(log)], since) for each in chunk]
-    for record, event in await log.decode_many(_causes_first(records)):
+    for record, event in await log.decode_many(in_order(records)):
         if isinstance(event, UndecodableRecord):
             found.wrong.append(str(event))
         elif event is not None and _is_about(event, keys):
@@ -49,17 +49,6 @@ async def judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]]
                 breaches += watch.changed(decider, key, (await state_of(log, decider.name, key)).state)
     breaches += watch.rest()
     found.wrong += {(each.law.name, each.key): str(each) for each in breaches}.values()
-
-
-def _causes_first(records: Sequence[Record]) -> list[Record]:
-    """Sort by time, and within a millisecond by how many of its causes are of the same: all that one led to comes together."""
-    by_id = {record.id: record for record in records if record.id is not None}
-
-    def depth(record: Record) -> int:
-        cause = by_id.get(record.causation_id or "")
-        return 0 if cause is None or cause.timestamp_ms != record.timestamp_ms else depth(cause) + 1
-
-    return sorted(records, key=lambda record: (record.timestamp_ms, depth(record), *record[:3]))
 
 
 def _is_about(event: Event, keys: Mapping[str, set[str]]) -> bool:
