@@ -78,8 +78,8 @@ class Damaged:
 class Damage:
     """What is done to an order (`do` takes an intact one too), and the rules that have to name it.
 
-    `or_else` has rules that may name it in the place of others: where it depends on the milliseconds in which tasks
-    had transactions.
+    `or_else` has rules that may name it in the place of others: where it depends on when tasks had transactions, and
+    in which order.
     """
 
     name: str
@@ -212,6 +212,7 @@ DAMAGES = (
         _drop("LineReleased"),
         frozenset({"decision", "cancelled_orders_leave_nothing"}),
         cancelled=True,
+        or_else={"sequence": "decision"},  # where the shelf said something more of that order's product for it
     ),
 )
 
