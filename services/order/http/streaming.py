@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from eventlib.inspection.ordering import in_order
 from eventlib.log.port import TopicPartition
 from services.order.http.config import ApiConfig
 from services.order.http.models import TimelineEvent
@@ -46,8 +47,9 @@ class Streaming:
                 ended = self._index.has_ended(order_id)
                 if ended:  # what was said together with the end may stand on topics that were read before it
                     await self._index.projection.caught_up(_SETTLE_S)
-                for seq, record in self._index.events(order_id, number):
-                    number = seq
+                new = list(self._index.events(order_id, number))
+                number = new[-1][0] if new else number
+                for record in in_order([record for _, record in new]):  # topics are read one after the other
                     place = record.topic, record.partition
                     if record.offset > sent.get(place, -1):
                         sent[place] = record.offset
