@@ -3,10 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from eventlib.broker import Cluster, ClusterConfig, running_cluster
+
+# The same examples in each run, on a machine of any speed.
+_TESTS = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tests", _TESTS)
+settings.load_profile("tests")
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no types
