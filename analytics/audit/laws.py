@@ -110,21 +110,17 @@ def _told(
         yield from ((*row, 0, _NOT_READ, row[4], "") for row, _, event in saga if not isinstance(event, Event))
         readable = [(row, record, event) for row, record, event in saga if isinstance(event, Event)]
         for field, of_field in folds.items():
-            about = {record.event_id: _about(of_field, event) for _, record, event in readable}
-            for row, record, event in readable:
-                key = _about(of_field, event)
+            known = [(row, record, _about(of_field, event)) for row, record, event in readable]
+            about = {record.event_id: key for _, record, key in known}
+            for row, record, key in known:
                 if key is not None:
-                    yield (*row, _depth(record, by_id), field, key, _after(record, by_id, about))
+                    same = [each.event_id for each in _causes(record, by_id) if about.get(each.event_id) == key]
+                    # The nearest cause in its own millisecond that is about the same key.
+                    yield (*row, _depth(record, by_id), field, key, same[0] if same else "")
 
 
 def _about(of_field: Sequence[Fold[Any]], event: Event) -> str | None:
     return next((key for fold in of_field if (key := fold.concerns(event)) is not None), None)
-
-
-def _after(record: Record, by_id: dict[str, Record], about: dict[str, str | None]) -> str:
-    """Return the nearest cause of an event in its own millisecond that is about the same key."""
-    key = about[record.event_id]
-    return next((each.event_id for each in _causes(record, by_id) if about.get(each.event_id) == key), "")
 
 
 def _read(log: EventLog, record: Record) -> Event | str:
