@@ -17,6 +17,7 @@ from eventlib.errors import WiringError
 DEFAULT_HOST = "127.0.0.1"
 _GRACE_S = 5
 _LOOK_S = 0.01
+_LARGEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +111,19 @@ def _tls_options(tls: Tls | None) -> dict[str, Any]:
     return {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key, "ssl_keyfile_password": tls.key_password}
 
 
-def _bound(place: str, option: str) -> socket.socket:
+def host_and_port(place: str, option: str, *, least: int = 0, example: int = 8000) -> tuple[str, int]:
+    """Read PORT, HOST:PORT or [HOST]:PORT, as an option names a place to listen. Raises: WiringError."""
     host, _, port = place.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") or DEFAULT_HOST
-    if not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004  the largest port
-        raise WiringError(f"{option} {place}: expected a port or HOST:PORT, for example 8000 or 0.0.0.0:8000")
+    if not port.isdecimal() or not least <= int(port) <= _LARGEST_PORT:
+        raise WiringError(f"{option} {place}: expected a port or HOST:PORT, for example {example} or 0.0.0.0:{example}")
+    return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
+
+
+def _bound(place: str, option: str) -> socket.socket:
+    host, port = host_and_port(place, option)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, int(port)), family=family, backlog=2_048)
+        listening = socket.create_server((host, port), family=family, backlog=2_048)
     except OSError as error:
         raise WiringError(
             f"{option} {place}: nothing can listen there ({error.strerror}); name another port"

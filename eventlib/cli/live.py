@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from eventlib.cli import output
+from eventlib.cli.http import host_and_port
 from eventlib.cli.options import LOG_VARIABLE, Place
 from eventlib.cli.output import counted
 from eventlib.cli.person import agree
@@ -17,13 +18,10 @@ from eventlib.telemetry.logs import set_up_logging, tell
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
-_HOST = "127.0.0.1"
-_LARGEST_PORT = 65_535
-
 
 def run_live(place: Place, only: list[str], http: str | None) -> None:
     """Run views until SIGINT or SIGTERM, or until something fails for good."""
-    at = None if http is None else _address(http)
+    at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
     apps = _apps(place, only)
     settings = eventlib_settings()
     set_up_logging(settings.log_format, settings.log_level)
@@ -67,10 +65,3 @@ def _apps(place: Place, only: list[str]) -> "list[LiveApp]":
     refuse_elsewhere(place.url)
     os.environ[LOG_VARIABLE] = place.url  # where views look when they are imported, also by Faust's own command
     return load_views(choreography, services)
-
-
-def _address(http: str) -> tuple[str, int]:
-    host, _, port = http.rpartition(":")
-    if not port.isdecimal() or not 0 < int(port) <= _LARGEST_PORT:
-        raise WiringError(f"--http {http}: expected a port or HOST:PORT, for example 6066 or 0.0.0.0:6066")
-    return host.removeprefix("[").removesuffix("]") or _HOST, int(port)
