@@ -16,6 +16,11 @@ SEPARATOR = "\x1f"  # between the parts of a row's key
 OWN = "\x00"  # what keys begin with that are no rows
 
 
+def with_known(row: Row, **known: object) -> Row:
+    """Return a row with some fields more, or known otherwise."""
+    return {**row, **known}
+
+
 class Folded(NamedTuple):
     """A row with an event in it, and whether the event is new there."""
 

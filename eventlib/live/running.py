@@ -20,7 +20,7 @@ def load_views(choreography: Choreography, services: Sequence[Service]) -> list[
     """
     found = list[LiveApp]()
     for service in services:
-        module = _module_of(choreography, service)
+        module = _module_of(service)
         try:
             views = importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -34,9 +34,8 @@ def load_views(choreography: Choreography, services: Sequence[Service]) -> list[
     return found
 
 
-def _module_of(choreography: Choreography, service: Service) -> str:
+def _module_of(service: Service) -> str:
     """Return where a service's views are: in the package of its deciders."""
-    del choreography
     package = service.deciders[0].state.__module__.rpartition(".")[0]
     return f"{package}.views"
 

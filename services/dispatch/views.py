@@ -8,7 +8,7 @@ from functools import partial
 
 from eventlib.live.app import LiveApp
 from eventlib.live.events import RecordedStream
-from eventlib.live.rows import Row
+from eventlib.live.rows import Row, with_known
 from eventlib.live.timed import Keeping
 from services import shop
 from services.dispatch.events import OrderDispatched
@@ -43,10 +43,6 @@ async def ship(stream: RecordedStream) -> None:
         at = recorded.origin.at_ms
         match recorded.event:
             case OrderPlaced(order_id=order_id, country=country):
-                shipping.add(order_id, recorded.origin, partial(_with, country=country, placed_ms=at))
+                shipping.add(order_id, recorded.origin, partial(with_known, country=country, placed_ms=at))
             case OrderDispatched(order_id=order_id):
-                shipping.add(order_id, recorded.origin, partial(_with, dispatched_ms=at))
-
-
-def _with(row: Row, **known: object) -> Row:
-    return {**row, **known}
+                shipping.add(order_id, recorded.origin, partial(with_known, dispatched_ms=at))

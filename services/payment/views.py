@@ -8,7 +8,7 @@ from functools import partial
 
 from eventlib.live.app import LiveApp
 from eventlib.live.events import Carried, CarriedStream, RecordedStream
-from eventlib.live.rows import Row
+from eventlib.live.rows import Row, with_known
 from eventlib.live.timed import Keeping, added
 from eventlib.times import from_ms
 from services import shop
@@ -54,14 +54,14 @@ async def decide(stream: RecordedStream) -> None:
         origin = recorded.origin
         match recorded.event:
             case StockReserved(order_id=order_id, country=country):
-                charges.add(order_id, origin, partial(_with, country=country, reserved_ms=origin.at_ms))
+                charges.add(order_id, origin, partial(with_known, country=country, reserved_ms=origin.at_ms))
             case ChargeRequested(order_id=order_id, country=country):
-                charges.add(order_id, origin, partial(_with, country=country))
+                charges.add(order_id, origin, partial(with_known, country=country))
             case PaymentTaken(order_id=order_id, country=country):
-                charges.add(order_id, origin, partial(_with, country=country, taken_ms=origin.at_ms))
+                charges.add(order_id, origin, partial(with_known, country=country, taken_ms=origin.at_ms))
                 await by_country.send(country, {"taken": 1, "failed": 0}, origin)
             case PaymentFailed(order_id=order_id):
-                row = charges.add(order_id, origin, partial(_with, failed_ms=origin.at_ms))
+                row = charges.add(order_id, origin, partial(with_known, failed_ms=origin.at_ms))
                 if row is not None and "country" in row:  # else it was asked for before anybody watched
                     await by_country.send(row["country"], {"taken": 0, "failed": 1}, origin)
 
@@ -94,7 +94,3 @@ async def _alert(carried: Carried, start: int, at: Row) -> None:
         failed=at["failed"],
     )
     await alerts.tell(degraded, about=f"{carried.key}/{start}", at=from_ms(carried.origin.at_ms))
-
-
-def _with(row: Row, **known: object) -> Row:
-    return {**row, **known}

@@ -23,17 +23,17 @@ def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Pat
         worker.kill()
         asyncio.run(told(shop.url, Story(80, seed=2, first=160)))
         worker.start()
-        read_by(worker, shop)
-        history = History(map(json.loads, shop.tail()))
-        worker.check(history)
-        check_told(history, failures(history)[0])
+        check_all(worker, shop)
         worker.stop()
 
 
-def read_by(worker: LiveWorker, shop: ShopLog) -> None:
-    """Wait until the views of all services have read everything."""
+def check_all(worker: LiveWorker, shop: ShopLog) -> None:
+    """Wait until the views of all services have read everything, and hold them and what they told against the log."""
     for service in SERVICES:
         worker.wait(partial(_has_read, shop.url, service), f"the end of {service}'s inputs")
+    history = History(map(json.loads, shop.tail()))
+    worker.check(history)
+    check_told(history, failures(history)[0])
 
 
 def _has_read(url: str, service: str) -> bool:
@@ -50,10 +50,7 @@ def test_views_of_the_whole_real_file_after_three_kills(tmp_path: Path, broker: 
             worker.wait(partial(_has_counted, worker, share), f"{share:.0%} of the orders")
             worker.kill()
             worker.start()
-        read_by(worker, shop)
-        history = History(map(json.loads, shop.tail()))
-        worker.check(history)
-        check_told(history, failures(history)[0])
+        check_all(worker, shop)
         worker.stop()
 
 
