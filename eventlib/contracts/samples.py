@@ -8,11 +8,11 @@ from eventlib.contracts.declared import Declared
 from eventlib.contracts.problem import Problem
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
+from eventlib.log.chunks import chunks
 from eventlib.log.port import Record
 from eventlib.runtime.records import state_key
 
 _SPANS = 5
-_CHUNK = 2_000
 
 
 @dataclass(slots=True)
@@ -56,9 +56,8 @@ async def stale(log: EventLog, each: Declared, headers: Mapping[bytes, str]) -> 
     prefixes = _prefixes(log, each)
     for partition in range((await log.port.topics())[each.topic].partitions):
         keys = set[bytes | None]()
-        offset = await log.port.start(each.topic, partition)
-        while records := await log.port.read(each.topic, partition, offset, _CHUNK):
-            offset = records[-1].offset + 1
+        place = each.topic, partition
+        async for records in chunks(log.port, place, await log.port.start(*place)):
             for record in records:
                 if (record.key or b"").startswith(prefixes):
                     (keys.add if (record.value or b"")[:HEADER_BYTES] in headers else keys.discard)(record.key)

@@ -6,13 +6,13 @@ from typing import Literal, NamedTuple
 from eventlib.eventlog import EventLog
 from eventlib.inspection.notes import TaskNotes
 from eventlib.inspection.parked import Parking, parkings_in
+from eventlib.log.chunks import chunks
 from eventlib.log.port import Record
 from eventlib.runtime.control import ParkedRetryRequested, request_in
 from eventlib.service import Service
 
 Outcome = Literal["asked", "handled", "parked again"]
 Name = tuple[str, str, str]
-_CHUNK = 2_000
 
 
 class Asked(NamedTuple):
@@ -86,9 +86,6 @@ async def asked_already(log: EventLog, found: Sequence[Parking]) -> dict[Name, i
 
 
 async def _control(log: EventLog, service: Service, partition: int, first: int) -> list[Record]:
-    found = list[Record]()
-    offset = max(first, await log.port.start(service.control.name, partition))
-    while records := await log.port.read(service.control.name, partition, offset, _CHUNK):
-        offset = records[-1].offset + 1
-        found += records
-    return found
+    place = service.control.name, partition
+    offset = max(first, await log.port.start(*place))
+    return [record async for records in chunks(log.port, place, offset) for record in records]

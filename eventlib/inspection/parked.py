@@ -10,6 +10,7 @@ from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import Reading, RecordReader
 from eventlib.inspection.notes import TaskNotes
 from eventlib.inspection.state import partition_of
+from eventlib.log.chunks import chunks
 from eventlib.log.port import Record
 from eventlib.runtime.control import edit_at
 from eventlib.runtime.parking import is_waiting, original_of
@@ -17,8 +18,6 @@ from eventlib.runtime.records import ParkedKey
 from eventlib.runtime.releasing import edited
 from eventlib.service import Service
 from eventlib.times import from_ms
-
-_CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +176,7 @@ async def waiting_inputs(log: EventLog, parking: Parking, limit: int | None = No
 async def _waiting(log: EventLog, service: Service, parking: Parking) -> AsyncIterator[Record]:
     place = service.parked.name, parking.partition
     offset = max(parking.first, await log.port.start(*place))
-    while records := await log.port.read(*place, offset, _CHUNK):
-        offset = records[-1].offset + 1
+    async for records in chunks(log.port, place, offset):
         for record in records:
             if is_waiting(record, parking.decider, parking.key):
                 yield record

@@ -1,12 +1,13 @@
 """Finds the records of one saga on a log that has no index: a scan, but of no more than is needed."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import datetime
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import event_topics
-from eventlib.log.port import Record, TopicPartition
+from eventlib.log.chunks import chunks
+from eventlib.log.port import Record
 from eventlib.saga import Decoded, Saga, saga_of
 from eventlib.times import from_ms, to_ms
 
@@ -72,7 +73,7 @@ async def _of_key(log: EventLog, key: str) -> list[Record]:
     found = list[Record]()
     for topic in event_topics(log):
         place = topic.name, topic.partition_of(wanted)
-        async for records in _chunks(log, place, await log.port.start(*place)):
+        async for records in chunks(log.port, place, await log.port.start(*place)):
             found += [record for record in records if record.key == wanted]
     return found
 
@@ -91,17 +92,10 @@ async def _correlated(log: EventLog, own: list[Record]) -> list[Record]:
                 first = await log.port.start(*place)
             else:
                 first = await log.port.offset_at(*place, since_ms)
-            async for records in _chunks(log, place, first):
+            async for records in chunks(log.port, place, first):
                 found += [record for record in records if record.correlation_id in wanted]
     return found
 
 
 def _story(record: Record) -> str:
     return record.correlation_id or record.event_id
-
-
-async def _chunks(log: EventLog, place: TopicPartition, first: int) -> AsyncIterator[list[Record]]:
-    offset = first
-    while records := await log.port.read(*place, offset, _CHUNK):
-        offset = records[-1].offset + 1
-        yield records

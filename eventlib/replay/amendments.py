@@ -6,7 +6,8 @@ from typing import Literal
 
 from eventlib.eventlog import EventLog
 from eventlib.inspection.parked import Wanted, parkings, waiting_inputs
-from eventlib.log.port import Record, TopicPartition
+from eventlib.log.chunks import chunks
+from eventlib.log.port import Record
 from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.control import ParkedInputDiscarded, ParkedInputEdited, request_in
 from eventlib.runtime.records import Step
@@ -14,10 +15,10 @@ from eventlib.saga import Saga
 from eventlib.service import Service
 from eventlib.times import from_ms
 
-_CHUNK = 2_000
 _ENDS = {"edit", "discard", "refuse"}
 
 Outcome = Literal["done", "refused", "asked"]
+Wish = ParkedInputEdited | ParkedInputDiscarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +52,41 @@ async def amendments_of(log: EventLog, saga: Saga) -> list[Amendment]:
     found = list[Amendment]()
     for service in log.choreography.services:
         for partition in range(service.partitions if service.control.name in there else 0):
-            for record in await _since(log, (service.control.name, partition), since_ms):
-                if record.causation_id in types:
-                    found += await _read(log, service, record, types[record.causation_id])
+            place = service.control.name, partition
+            async for records in chunks(log.port, place, await log.port.offset_at(*place, since_ms)):
+                for record in records:
+                    if record.causation_id in types:
+                        found += await _read(log, service, record, types[record.causation_id])
     return sorted(found, key=lambda amendment: amendment.at)
-
-
-async def _since(log: EventLog, place: TopicPartition, since_ms: int) -> list[Record]:
-    offset, found = await log.port.offset_at(*place, since_ms), list[Record]()
-    while records := await log.port.read(*place, offset, _CHUNK):
-        offset = records[-1].offset + 1
-        found += records
-    return found
 
 
 async def _read(log: EventLog, service: Service, record: Record, event_type: str) -> list[Amendment]:
     asked = await request_in(record, log.codec)
-    if not isinstance(asked, ParkedInputEdited | ParkedInputDiscarded):
+    if not isinstance(asked, Wish):
         return []  # asked for a retry, which changes nothing
     kind: Literal["edit", "discard"] = "edit" if isinstance(asked, ParkedInputEdited) else "discard"
-    outcome = await _outcome(log, service, record, asked.event_id)
+    outcome = await _outcome(log, service, record, asked)
     about = kind, asked.event_id, event_type
     return [
         Amendment(from_ms(record.timestamp_ms), service.name, asked.decider, *about, asked.by, asked.reason, outcome)
     ]
 
 
-async def _outcome(log: EventLog, service: Service, asked: Record, event_id: str) -> Outcome:
+async def _outcome(log: EventLog, service: Service, asked: Record, wish: Wish) -> Outcome:
     """Return what the task has made of a wish, by its journal: it was heard after it was asked for."""
     since = await log.port.offset_at(service.journal.name, asked.partition, asked.timestamp_ms)
     async for _, entry in TaskJournal(log, service, asked.partition).entries(since):
         for step in entry.steps:
-            if step.request == event_id and step.kind in _ENDS and _is_of(step, asked.offset):
+            if step.request == wish.event_id and step.kind in _ENDS and _is_of(step, asked.offset):
                 return "refused" if step.kind == "refuse" else "done"
     # Nothing came of it: either it was not heard yet, or what it is about waits no more, and then nothing ever will.
-    waiting = await parkings(log, wanted=Wanted([service.name]))
-    first = [
-        parking.id or each.record.event_id
-        for parking in waiting
-        for each in await waiting_inputs(log, parking, limit=1)
-    ]
-    return "asked" if event_id in first else "refused"
+    for parking in await parkings(log, wanted=Wanted([service.name])):
+        if parking.id == wish.event_id:
+            return "asked"
+        if parking.id is None and (parking.decider, parking.key) == (wish.decider, wish.key):
+            first = await waiting_inputs(log, parking, limit=1)
+            return "asked" if [each.record.event_id for each in first] == [wish.event_id] else "refused"
+    return "refused"
 
 
 def _is_of(step: Step, offset: int) -> bool:

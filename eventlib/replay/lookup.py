@@ -6,11 +6,11 @@ from typing import Any
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import event_topics
+from eventlib.log.chunks import chunks
 from eventlib.log.port import Record, key_text
 from eventlib.replay.past import KeyPast
 from eventlib.replay.steps import HistoryStep
 
-_CHUNK = 2_000
 _SHORTEST = 6
 """How many characters of an event's id have to be given."""
 
@@ -54,9 +54,8 @@ async def _find(log: EventLog, event_id: str) -> Record | None:
     """Look for an event on the whole log, for a message that says where it is."""
     for topic in event_topics(log):
         for partition in range(topic.partitions):
-            offset = await log.port.start(topic.name, partition)
-            while records := await log.port.read(topic.name, partition, offset, _CHUNK):
-                offset = records[-1].offset + 1
+            place = topic.name, partition
+            async for records in chunks(log.port, place, await log.port.start(*place)):
                 for record in records:
                     if record.event_id.startswith(event_id):
                         return record

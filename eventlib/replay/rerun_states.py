@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from eventlib.decider import Decider
 from eventlib.eventlog import EventLog
+from eventlib.log.chunks import chunks
 from eventlib.log.port import TopicPartition
 from eventlib.runtime.entry import Entry, entry_of
 from eventlib.runtime.records import PARKED, STATE, state_name
-
-_CHUNK = 2_000
 
 
 class Known(NamedTuple):
@@ -29,9 +28,7 @@ async def known_by_rerun(
 
     Raises: ContractError, UnknownSchema for a state that today's code cannot read.
     """
-    offset = 0
-    while records := await log.port.read(*place, offset, _CHUNK):
-        offset = records[-1].offset + 1
+    async for records in chunks(log.port, place, 0):
         for record in records:
             kind, (decider, key) = _kind_and_name((record.key or b"").decode())
             if kind == PARKED:

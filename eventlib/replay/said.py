@@ -8,12 +8,11 @@ from eventlib.decider import Decider
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.event import Event, contract_of
 from eventlib.eventlog import EventLog
+from eventlib.log.chunks import chunks
 from eventlib.log.port import Record, TopicPartition
 from eventlib.replay.steps import Recorded
 from eventlib.runtime.saying import Turn
 from eventlib.service import Service
-
-_CHUNK = 2_000
 
 
 class Said:
@@ -61,8 +60,7 @@ async def find_said(log: EventLog, decider: Decider[Any], key: str, search: Sear
     found = list[Recorded]()
     for place in _places(service, decider, key, everywhere=search.everywhere):
         offset = await log.port.offset_at(*place, search.since_ms)
-        while records := await log.port.read(*place, offset, _CHUNK):
-            offset = records[-1].offset + 1
+        async for records in chunks(log.port, place, offset):
             own = [record for record in records if record.source == source and (record.subject or "") == key]
             found += [recorded(*decoded) for decoded in await log.decode_many(own)]
             if search.until_ms is not None and records[-1].timestamp_ms > search.until_ms:

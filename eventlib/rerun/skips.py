@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.log.chunks import chunks
 from eventlib.log.port import Record, TopicPartition, key_text
 from eventlib.rerun.acting import act
 from eventlib.rerun.positions import positions_of
@@ -17,8 +18,6 @@ from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Release
 from eventlib.service import Service
 from eventlib.times import now_ms
-
-_CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,6 @@ def _too_late(service: Service, record: Record) -> ContractError:
 
 
 async def _records(log: EventLog, place: TopicPartition, first: int) -> AsyncIterator[Record]:
-    offset = first
-    while records := await log.port.read(*place, offset, _CHUNK):
+    async for records in chunks(log.port, place, first):
         for record in records:
             yield record
-        offset = records[-1].offset + 1

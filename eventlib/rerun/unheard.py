@@ -10,12 +10,12 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from eventlib.eventlog import EventLog
+from eventlib.log.chunks import chunks
 from eventlib.log.port import Record, TopicPartition
 from eventlib.runtime.records import Positions
 from eventlib.service import Service
 
 _HEADER = "rerun"
-_CHUNK = 2_000
 
 
 class Note(NamedTuple):
@@ -111,9 +111,7 @@ class Unheard:
     async def load(self, partition: int, positions: Positions) -> None:
         """Find what a task has not heard yet, when a rerun goes on."""
         for topic, said_on in self.topics.items():
-            offset = 0
-            while records := await self._log.port.read(said_on, partition, offset, _CHUNK):
-                offset = records[-1].offset + 1
+            async for records in chunks(self._log.port, (said_on, partition), 0):
                 for record in records:
                     place = note_of(record).place
                     heard_to = positions.next.get(said_on if place is None else topic, 0)
