@@ -25,19 +25,20 @@ def _varint(value: int) -> bytes:
     return bytes(digits)
 
 
-_VARINTS = {value: _varint(value) for value in _SMALL}
+VARINTS = {value: _varint(value) for value in _SMALL}
+"""What small ints and longs are written as: to look them up without a call of `long`."""
 
 
 def long(value: int) -> bytes:
     """Return an int or long. Raises: OverflowError."""
-    return _VARINTS.get(value) or _varint(value)
+    return VARINTS.get(value) or _varint(value)
 
 
 def text(value: str) -> bytes:
     """Return a string. Raises: UnicodeEncodeError; AttributeError for what is none."""
     data = value.encode()
     length = len(data)
-    return (_VARINTS.get(length) or _varint(length)) + data  # not `long`: a call less, for most fields of most events
+    return (VARINTS.get(length) or _varint(length)) + data  # not `long`: a call less, for most fields of most events
 
 
 def blob(value: bytes) -> bytes:
