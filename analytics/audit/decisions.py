@@ -11,15 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
-from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
+from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import findings
 from analytics.audit.shares import shares
 from eventlib.decider import FORGET
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import key_text
+from eventlib.log.port import Record, key_text
 from eventlib.replay.again import Again
-from eventlib.replay.fed import FedWindow
+from eventlib.replay.fed import SAID, FedWindow
 from eventlib.replay.judging import Asked, Describer
 from eventlib.replay.kept import KeptEntries, Spill, kept_entries
 from eventlib.replay.report import Difference, Tally
@@ -100,17 +100,17 @@ class _Task:
     async def _all(self, again: Again, rows: Iterable[tuple[Any, ...]]) -> int:
         last_ms = 0
         for at_ms, moment in groupby(rows, key=_TIME):
-            entries, has_said = list[JournalEntry](), False
+            entries, given = list[JournalEntry](), list[tuple[Record, int]]()
             for record, _, _, role in sorted(moment, key=_PLACE):
                 if role == JOURNAL:
                     entries.append(self._opened.codec.decode(JournalEntry, record.value or b""))
                 else:
-                    await self._window.give(record, heard=bool(role & HEARD), said=bool(role & SAID))
-                    has_said = has_said or bool(role & SAID)
+                    given.append((record, role))
+            await self._window.give(given)
             if entries:
                 await self._moment(again, at_ms, entries)
                 last_ms = at_ms
-            elif has_said:
+            elif any(role & SAID for _, role in given):
                 self._not_known(at_ms, UNKNOWN)
         return int(last_ms)
 

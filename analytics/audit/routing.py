@@ -14,11 +14,12 @@ from analytics.audit.rows import RECORD, record_columns
 from analytics.log import log
 from eventlib.choreography import Choreography
 from eventlib.event import contract_of
+from eventlib.replay.fed import HEARD, SAID
 from eventlib.service import Service
 from eventlib.topic import Topic
 
-HEARD, SAID, JOURNAL = 1, 2, 4
-"""A record's roles for a task, as bits."""
+JOURNAL = 4
+"""The role of a task's journal, beside HEARD and SAID, which are bits."""
 
 ROUTED = t.StructType([
     *RECORD.fields,

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.audit.application import Application
-from analytics.audit.routing import HEARD, JOURNAL, SAID, Routes
+from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import batches_of
 from analytics.audit.shares import shares
 from analytics.reconciling.difference import FOUND, Difference, compared_of, rows_of
@@ -101,7 +101,7 @@ class _Task:
     async def _moment(
         self, again: Again, entries: Mapping[str, KeptEntries], at_ms: int, moment: Iterable[tuple[Any, ...]]
     ) -> None:
-        done, live = list[JournalEntry](), list[Record]()
+        done, live, given = list[JournalEntry](), list[Record](), list[tuple[Record, int]]()
         for record, _, _, role in sorted(moment, key=_place):
             if role == JOURNAL:
                 self._done = f"{record.topic}/{record.partition}:{record.offset}"
@@ -109,7 +109,8 @@ class _Task:
             elif role == LIVE:
                 live.append(record)
             else:
-                await self._window.give(record, heard=bool(role & HEARD), said=bool(role & SAID))
+                given.append((record, role))
+        await self._window.give(given)
         # Where a task has made several transactions in one millisecond, what is live is as of one of them.
         sources = _sources_of(live)
         for entry in done:

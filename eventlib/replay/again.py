@@ -14,6 +14,7 @@ from eventlib.event import Event, Meta, contract_of
 from eventlib.identity import derived_id
 from eventlib.log.port import Record, key_text
 from eventlib.replay.acts import Refusal
+from eventlib.replay.alike import Alike
 from eventlib.replay.deadlines import Deadlines, Passing
 from eventlib.replay.journal import parked_input, with_refusals
 from eventlib.replay.judging import Decision, input_of, same
@@ -34,7 +35,8 @@ from eventlib.service import Service
 class Plan(NamedTuple):
     """What one decider does with one type of event, looked up once; `handler` is `service/decider.handler`.
 
-    An event is plain when it is ours and no request: then its own id and saga are those of its cause.
+    An event is plain when it is ours and no request: then its own id and saga are those of its cause, and there is a
+    short way to decide on it.
     """
 
     decider: Decider[Any]
@@ -45,6 +47,7 @@ class Plan(NamedTuple):
     is_request: bool
     is_plain: bool
     has_deadlines: bool
+    alike: Alike | None
 
 
 class Again:
@@ -73,15 +76,17 @@ class Again:
 
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
         source, contract = f"{self.service.speaks_as}/{decider.name}", contract_of(event_type)
+        entries, is_plain = self._setting.entries[decider.name], not contract.request and contract.foreign is None
         return Plan(
             decider,
-            self._setting.entries[decider.name],
+            entries,
             source,
             f"{source}.{decider.handlers[event_type].name}",
             decider.wants_meta(event_type),
             contract.request,
-            not contract.request and contract.foreign is None,
+            is_plain,
             decider.has_deadlines,
+            Alike(decider, event_type, source, entries, self._setting.log.codec) if is_plain else None,
         )
 
     async def go_on(self, entry: JournalEntry) -> None:
@@ -180,10 +185,15 @@ class Again:
                 for plan in self._plans_of(record):
                     self._decide(plan, record, event)
         else:  # the same, for nearly all there is
-            plans = self._plans
+            plans, said, decisions = self._plans, self._said, self._decisions
+            all_judged = self._judges and self._sagas is None
             for record, event in items:
                 for plan in plans.get(record.type, _NOBODY):
-                    self._decide(plan, record, event)
+                    short = None if plan.has_deadlines and self._code_differs else plan.alike
+                    if short is not None and all_judged and short.decides(record, event, said):
+                        decisions[plan.handler] += 1
+                    else:
+                        self._decide(plan, record, event)
         if last is not None:
             self._take_refused(*last, refused)
 

@@ -1,7 +1,7 @@
 """A window for one task that is given its records, in the order of their times, instead of reading them."""
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from eventlib.codec.framed import HEADER_BYTES
 from eventlib.event import Event, contract_of
@@ -11,6 +11,9 @@ from eventlib.replay.part import WHOLE
 from eventlib.replay.strip import UNREAD, Item, Strip
 from eventlib.replay.window import Window
 from eventlib.service import Service
+
+HEARD, SAID = 1, 2
+"""What a record is to a task, as bits: something that it may take as an input, something that it has said."""
 
 
 class FedWindow(Window):
@@ -29,18 +32,20 @@ class FedWindow(Window):
             strip = self._strips[place] = Strip(place, 0, None)
             strip.ended = True  # nobody reads on
 
-    async def give(self, record: Record, *, heard: bool, said: bool) -> None:
-        """Take in what the task may take as an input, what it has said, or both; a topic's records in order."""
-        schema = (record.value or b"")[:HEADER_BYTES]
-        if schema not in self._schemas:  # it is learned now if need be, since `read` cannot wait
-            (item,) = await self.decoded([record])
-            self._schemas.add(schema)
-        else:
-            item = self._item(record, schemas_known=True) if heard else (record, UNREAD)
-        if heard:
-            self._put(item)
-        if said:
-            self._note(self._service, item)
+    async def give(self, given: Iterable[tuple[Record, int]]) -> None:
+        """Take in records that the task may take as inputs, has said, or both; a topic's in order."""
+        schemas, takes, notes = self._schemas, self._put, self._note
+        for record, role in given:
+            schema = (record.value or b"")[:HEADER_BYTES]
+            if schema not in schemas:  # it is learned now if need be, since `read` cannot wait
+                (item,) = await self.decoded([record])
+                schemas.add(schema)
+            else:
+                item = self._item(record, schemas_known=True) if role & HEARD else (record, UNREAD)
+            if role & HEARD:
+                takes(item)
+            if role & SAID:
+                notes(self._service, item)
 
     def read(self, said: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:
         """Return what was said with its events: those of `now` where the bytes are theirs, others decoded."""

@@ -49,11 +49,11 @@ def after(decider: Decider[Any], state: Any, said: Sequence[Item]) -> Any:
     for record, event in said:
         if isinstance(event, Event):
             before = decider.initial if state is None else state
-            state = decider.evolved(before, event, _meta_when_said(record) if wants_meta else _NO_META)
+            state = decider.evolved(before, event, meta_when_said(record) if wants_meta else _NO_META)
     return state
 
 
-def _meta_when_said(record: Record) -> Meta:
+def meta_when_said(record: Record) -> Meta:
     """Return what an evolve was told of an event when it was said: before it had a place on the log."""
     return Meta(
         record.event_id,

@@ -11,6 +11,7 @@ from eventlib.decider import Decider, Handler
 from eventlib.event import Event, Meta
 from eventlib.log.port import Record
 from eventlib.replay import Part, Report, kept, replay, window
+from eventlib.replay.alike import Alike
 from eventlib.replay.report import merged
 from eventlib.times import from_ms
 from services.dispatch.decider import shipments
@@ -24,6 +25,7 @@ from services.simulation import CarrierFaults, GatewayFaults
 from services.stock.events import LineRequested, StockReserved, StockShipped
 from services.stock.reservation import reservations
 from services.stock.shelf import shelves
+from services.stock.state import Shelf
 from tests.saga.running import RunningShop, running_shop
 
 MANY = tuple(map(str, range(24)))
@@ -85,6 +87,29 @@ async def test_the_code_that_made_the_log_differs_in_nothing(shop: RunningShop) 
     inputs = sum(handler.decisions for handler in report.handlers)
     assert report.decisions == inputs > 10 * len(MANY)
     assert report.events == len(await shop.records())
+
+
+async def test_the_short_way_finds_what_the_long_way_finds(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reserve_some(shelf: Shelf, line: LineRequested) -> Sequence[Event]:
+        return shelves_reserve(shelf, line) if line.order_id in CANCELLED else []
+
+    def taken(self: Alike, record: Record, event: Any, said: Any) -> bool:
+        ways.append(short(self, record, event, said))
+        return ways[-1]
+
+    ways, short, shelves_reserve = list[bool](), Alike.decides, shelves.handlers[LineRequested].call
+    monkeypatch.setattr(Alike, "decides", taken)
+    right = await replay(shop.log)
+    assert right.same
+    assert 2 * sum(ways) > right.decisions  # most go the short way
+    plant(monkeypatch, shelves, LineRequested, reserve_some)
+    wrong = await replay(shop.log)
+    assert not wrong.same
+    monkeypatch.setattr(Alike, "decides", lambda *_: False)
+    assert await replay(shop.log) == wrong
+    monkeypatch.undo()
+    monkeypatch.setattr(Alike, "decides", lambda *_: False)
+    assert await replay(shop.log) == right
 
 
 async def test_what_says_nothing_any_more_is_named_with_its_orders(
