@@ -179,6 +179,12 @@ def smoke_test(
     patience: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="How long each step may take.")
     ] = PATIENCE_S,
+    views: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Where order's live views answer, to see what they count.", show_default=False
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Try a shop that runs: place orders over HTTP, see all of them end, and hold the log against the laws.
@@ -191,13 +197,15 @@ def smoke_test(
       python -m services smoke --api http://localhost:8000 --log kafka://localhost:29091/?application=shop
     """
     url = eventlib_settings(log=log).log
-    found = asyncio.run(smoke(SmokeConfig(api, url, orders, patience)))
+    found = asyncio.run(smoke(SmokeConfig(api, url, orders, patience, views)))
     if as_json:
         sys.stdout.write(json.dumps(asdict(found)) + "\n")
     else:
         ends = ", ".join(f"{count} {end}" for end, count in sorted(found.ends.items()))
         console = Console(highlight=False)
         console.print(f"{found.orders} orders in {found.seconds:.1f} s: {ends}; {found.events:,} events on the log.")
+        if views is not None:
+            console.print("Live views have counted them.")
         console.print("\n".join(found.wrong) or "Every law holds.", markup=False)
     if found.wrong:
         raise typer.Exit(1)

@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 
 from rich.text import Text
 
+from eventlib.choreography import Choreography
 from eventlib.cli import output
+from eventlib.cli.live import declared_views
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.doctor.diagnosis import Diagnosis
 from eventlib.doctor.examination import examine
 from eventlib.settings import runtime_config
+from eventlib.viewing import Viewing
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -19,12 +23,18 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 def print_diagnoses(place: Place, *, as_json: bool) -> int:
     """Examine a log, print what was found, and return the exit code: 1 when there are errors."""
     choreography = load_choreography(place.app)
-    found = asyncio.run(examine(place.url, choreography, runtime_config().state_dir))
+    found = asyncio.run(examine(place.url, choreography, runtime_config().state_dir, _views(place.url, choreography)))
     if as_json:
         output.print_json(asdict(each) for each in found)
     else:
         _print(place.url, found)
     return 1 if any(each.verdict == "error" for each in found) else 0
+
+
+def _views(url: str, choreography: Choreography) -> Sequence[Viewing]:
+    """Return what live views need, where they can be run: on Kafka, and with Faust."""
+    runs = url.startswith("kafka:") and find_spec("faust") is not None
+    return declared_views(choreography) if runs else ()
 
 
 def _print(url: str, found: Sequence[Diagnosis]) -> None:

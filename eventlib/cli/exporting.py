@@ -5,6 +5,7 @@ from pathlib import Path
 
 from eventlib.choreography import Choreography
 from eventlib.cli import output
+from eventlib.cli.live import declared_views
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.configured import reference as settings_reference
@@ -41,8 +42,8 @@ def _files(choreography: Choreography, form: str) -> dict[str, str]:
         "alerts": lambda: {f"{choreography.name}-alerts.yml": alert_rules(choreography)},
         "metrics": lambda: {"metrics.md": reference()},
         "settings": lambda: {"settings.md": settings_reference(choreography.settings)},
-        "strimzi": lambda: for_strimzi(choreography),
-        "kubernetes": lambda: for_kubernetes(choreography),
-        "kafka": lambda: for_tools(choreography),
+        "strimzi": lambda: for_strimzi(choreography, declared_views(choreography)),
+        "kubernetes": lambda: for_kubernetes(choreography, declared_views(choreography)),
+        "kafka": lambda: for_tools(choreography, declared_views(choreography)),
     }
     return makers[form]() if form in makers else exported(choreography, form)

@@ -2,8 +2,12 @@
 
 import asyncio
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.http import host_and_port
 from eventlib.cli.options import LOG_VARIABLE, Place
@@ -14,6 +18,7 @@ from eventlib.cli.stopping import stop_signal
 from eventlib.errors import WiringError
 from eventlib.settings import eventlib_settings
 from eventlib.telemetry.logs import set_up_logging, tell
+from eventlib.viewing import Viewing, views_module
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
@@ -54,14 +59,33 @@ def reset_live(place: Place, only: list[str], *, yes: bool, as_json: bool) -> No
             print(f"{app.of}: {counted(len(topics), 'topic')} and the tables are gone; the next start computes them.")
 
 
+def declared_views(choreography: Choreography) -> list[Viewing]:
+    """Return what the live views of a choreography's services declare, of those that have any.
+
+    Raises: WiringError when there are some, and Faust is not installed.
+    """
+    having = [service for service in choreography.services if find_spec(views_module(service)) is not None]
+    if not having:
+        return []
+    with _faust_or_remedy():
+        from eventlib.live.running import load_views
+    return [app.viewing for app in load_views(choreography, having)]
+
+
 def _apps(place: Place, only: list[str]) -> "list[LiveApp]":
     choreography = load_choreography(place.app)
     services = [choreography.service(name) for name in only] or list(choreography.services)
-    try:
+    with _faust_or_remedy():
         from eventlib.live.connection import refuse_elsewhere
         from eventlib.live.running import load_views
-    except ModuleNotFoundError as error:
-        raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live,kafka]") from error
     refuse_elsewhere(place.url)
     os.environ[LOG_VARIABLE] = place.url  # where views look when they are imported, also by Faust's own command
     return load_views(choreography, services)
+
+
+@contextmanager
+def _faust_or_remedy() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live,kafka]") from error

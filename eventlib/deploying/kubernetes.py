@@ -4,16 +4,17 @@ What differs between clusters (addresses, images, sizes) is not here: kustomize'
 from the operators around: Strimzi's names of what belongs to a cluster, and the scaler of KEDA that reads lags.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from eventlib.choreography import Choreography
-from eventlib.deploying.pods import METRICS, stateful_set
+from eventlib.deploying.pods import METRICS, VIEWS, Program, running, stateful_set, watching
 from eventlib.deploying.rights import user_name
 from eventlib.deploying.strimzi import Resource
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.service import Service
 from eventlib.telemetry.alerts import alerts
+from eventlib.viewing import Viewing
 
 _KAFKA, _HTTPS, _REGISTRY = 9093, 443, 8081
 _LAG = 1_000
@@ -70,17 +71,27 @@ class Cluster:
     def resources(self, service: Service) -> Iterator[Resource]:
         """Return what runs one service."""
         name, labels = user_name(self.options, service.name), self.labels(service.name)
-        pods = stateful_set(service, self.options, self.kafka, labels)
-        ports = [{"name": "metrics", "port": METRICS, "targetPort": "metrics"}]
         specifications = {
-            ("v1", "Service"): {"clusterIP": "None", "selector": labels, "ports": ports},
-            ("apps/v1", "StatefulSet"): pods,
+            ("v1", "Service"): _headless(running(service, self.options), labels),
+            ("apps/v1", "StatefulSet"): self._pods(running(service, self.options), labels),
             ("policy/v1", "PodDisruptionBudget"): {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
             ("keda.sh/v1alpha1", "ScaledObject"): self._scaling(service, name),
             ("networking.k8s.io/v1", "NetworkPolicy"): self._speaks_to(service),
         }
-        for (version, kind), specification in specifications.items():
-            yield {**_head(version, kind, name, labels), "spec": specification}
+        yield from _resources(specifications, name, labels)
+
+    def views(self, viewing: Viewing) -> Iterator[Resource]:
+        """Return what runs a service's live views; several pods share their partitions, and any of them answers."""
+        program, labels = watching(viewing, self.options), self.labels(viewing.name)
+        specifications = {
+            ("v1", "Service"): _headless(program, labels),
+            ("apps/v1", "StatefulSet"): {"replicas": 1, **self._pods(program, labels)},
+            ("networking.k8s.io/v1", "NetworkPolicy"): self._watches(labels),
+        }
+        yield from _resources(specifications, program.user, labels)
+
+    def _pods(self, program: Program, labels: dict[str, str]) -> dict[str, Any]:
+        return stateful_set(program, self.options, self.kafka, labels)
 
     def _scaling(self, service: Service, name: str) -> dict[str, Any]:
         """Return how many processes there are: a task has one at a time, so never more than there are tasks."""
@@ -117,15 +128,7 @@ class Cluster:
     def _speaks_to(self, service: Service) -> dict[str, Any]:
         """Return who may speak to a service (Prometheus), and to whom it may speak; other services are not among them."""
         outside = {"ipBlock": {"cidr": "0.0.0.0/0", "except": _PRIVATE}}
-        egress = [
-            {
-                "to": [
-                    {"podSelector": {"matchLabels": {"strimzi.io/cluster": self.kafka, "strimzi.io/kind": "Kafka"}}}
-                ],
-                "ports": [_tcp(_KAFKA)],
-            },
-            {"to": [{"podSelector": {"matchLabels": self.labels("registry")}}], "ports": [_tcp(_REGISTRY)]},
-        ]
+        egress = self._log()
         if service.ports:
             egress.append({"to": [outside], "ports": [_tcp(_HTTPS)]})
         monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
@@ -135,6 +138,35 @@ class Cluster:
             "ingress": [{"from": [monitoring], "ports": [_tcp(METRICS)]}],
             "egress": egress,
         }
+
+    def _watches(self, labels: dict[str, str]) -> dict[str, Any]:
+        """Return who may speak to live views, and to whom they may speak: workers ask each other for rows."""
+        others = [{"podSelector": {"matchLabels": labels}}]
+        return {
+            "podSelector": {"matchLabels": labels},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": others, "ports": [_tcp(VIEWS)]}],
+            "egress": [*self._log(), {"to": others, "ports": [_tcp(VIEWS)]}],
+        }
+
+    def _log(self) -> list[dict[str, Any]]:
+        """Return the way to Kafka, and to schemas."""
+        brokers = {"strimzi.io/cluster": self.kafka, "strimzi.io/kind": "Kafka"}
+        return [
+            {"to": [{"podSelector": {"matchLabels": brokers}}], "ports": [_tcp(_KAFKA)]},
+            {"to": [{"podSelector": {"matchLabels": self.labels("registry")}}], "ports": [_tcp(_REGISTRY)]},
+        ]
+
+
+def _headless(program: Program, labels: dict[str, str]) -> dict[str, Any]:
+    name, port = program.port
+    ports = [{"name": name, "port": port, "targetPort": name}]
+    return {"clusterIP": "None", "selector": labels, "ports": ports}
+
+
+def _resources(specifications: Mapping[tuple[str, str], Any], name: str, labels: dict[str, str]) -> Iterator[Resource]:
+    for (version, kind), specification in specifications.items():
+        yield {**_head(version, kind, name, labels), "spec": specification}
 
 
 def _head(version: str, kind: str, name: str, labels: dict[str, str]) -> Resource:

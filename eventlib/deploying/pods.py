@@ -1,40 +1,68 @@
-"""What runs a service on Kubernetes: a StatefulSet, whose pods have a volume each for the local store.
+"""What runs a service, or its live views, on Kubernetes: a StatefulSet, whose pods have a volume each for what they keep.
 
 They need no rights: they run as nobody in particular, on a file system that is read-only but for that volume and /tmp.
 """
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from eventlib.deploying.rights import user_name
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.runtime.host import RuntimeConfig
 from eventlib.service import Service
+from eventlib.viewing import Viewing
 
-METRICS = 9464
+METRICS, VIEWS = 9464, 6066
+_EVERYWHERE = "0.0.0.0"  # noqa: S104  a network policy says for whom
 _USER_ID = 10_001
 _STATE, _CA, _TMP = "/var/lib/shop", "/etc/kafka", "/tmp"  # noqa: S108  a container's own
 _HANDS_OVER_S = 25
 """How long a process that stops needs besides its effects' grace: others are told, appends are finished, spans sent."""
 
 
-def stateful_set(service: Service, options: KafkaOptions, kafka: str, labels: dict[str, str]) -> dict[str, Any]:
-    """Return the specification of a service's StatefulSet; how many pods there are is up to what scales it."""
-    name = user_name(options, service.name)
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What pods run: as which user, by which command, and where it says how it does."""
+
+    user: str
+    command: tuple[str, ...]
+    port: tuple[str, int]
+    environment: Mapping[str, str]
+    alive: str = "/healthz"
+    ready: str = "/readyz"
+
+
+def running(service: Service, options: KafkaOptions) -> Program:
+    """Return what runs a service."""
+    tells = {"OTEL_EXPORTER_PROMETHEUS_HOST": _EVERYWHERE, "OTEL_EXPORTER_PROMETHEUS_PORT": str(METRICS)}
+    command = ("eventlib", "run", "--service", service.name)
+    return Program(user_name(options, service.name), command, ("metrics", METRICS), tells)
+
+
+def watching(viewing: Viewing, options: KafkaOptions) -> Program:
+    """Return what runs a service's live views."""
+    command = ("eventlib", "live", "--service", viewing.service, "--http", f"{_EVERYWHERE}:{VIEWS}")
+    return Program(user_name(options, viewing.name), command, ("views", VIEWS), {}, alive="/views")
+
+
+def stateful_set(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, str]) -> dict[str, Any]:
+    """Return the specification of a StatefulSet, but for how many pods there are."""
     volume = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
     return {
-        "serviceName": name,
+        "serviceName": program.user,
         "podManagementPolicy": "Parallel",
         "minReadySeconds": 5,
         "selector": {"matchLabels": labels},
         # The local store is a cache: nobody comes back to what was scaled down.
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"},
-        "template": {"metadata": {"labels": labels}, "spec": _pod(service, options, kafka, labels)},
+        "template": {"metadata": {"labels": labels}, "spec": _pod(program, options, kafka, labels)},
         "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": volume}],
     }
 
 
-def _pod(service: Service, options: KafkaOptions, kafka: str, labels: dict[str, str]) -> dict[str, Any]:
+def _pod(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, str]) -> dict[str, Any]:
     ca = {"secretName": f"{kafka}-cluster-ca-cert", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     spread = {
         "maxSkew": 1,
@@ -54,22 +82,24 @@ def _pod(service: Service, options: KafkaOptions, kafka: str, labels: dict[str, 
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": [spread],
-        "containers": [_container(service, options)],
+        "containers": [_container(program, options)],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, {"name": "kafka-ca", "secret": ca}],
     }
 
 
-def _container(service: Service, options: KafkaOptions) -> dict[str, Any]:
+def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
+    port, number = program.port
+    alive = {"httpGet": {"path": program.alive, "port": port}}
     return {
         "name": "service",
         "image": f"{options.application}-services",
-        "command": ["eventlib", "run", "--service", service.name],
+        "command": [*program.command],
         "envFrom": [{"configMapRef": {"name": f"{options.application}-settings"}}],
-        "env": _environment(user_name(options, service.name)),
-        "ports": [{"name": "metrics", "containerPort": METRICS}],
-        "startupProbe": {**_probe("/healthz"), "periodSeconds": 2, "failureThreshold": 60},
-        "livenessProbe": {**_probe("/healthz"), "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
-        "readinessProbe": {**_probe("/readyz"), "periodSeconds": 2},
+        "env": _environment(program),
+        "ports": [{"name": port, "containerPort": number}],
+        "startupProbe": {**alive, "periodSeconds": 2, "failureThreshold": 60},
+        "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
+        "readinessProbe": {"httpGet": {"path": program.ready, "port": port}, "periodSeconds": 2},
         "resources": {
             "requests": {"cpu": "250m", "memory": "384Mi", "ephemeral-storage": "64Mi"},
             "limits": {"memory": "1Gi", "ephemeral-storage": "256Mi"},
@@ -87,15 +117,10 @@ def _container(service: Service, options: KafkaOptions) -> dict[str, Any]:
     }
 
 
-def _environment(user: str) -> list[dict[str, Any]]:
-    password = {"secretKeyRef": {"name": user, "key": "password"}}  # Strimzi puts it there
+def _environment(program: Program) -> list[dict[str, Any]]:
+    password = {"secretKeyRef": {"name": program.user, "key": "password"}}  # Strimzi puts it there
     return [
-        {"name": "EVENTLIB_KAFKA_USER", "value": user},
+        {"name": "EVENTLIB_KAFKA_USER", "value": program.user},
         {"name": "EVENTLIB_KAFKA_PASSWORD", "valueFrom": password},
-        {"name": "OTEL_EXPORTER_PROMETHEUS_HOST", "value": "0.0.0.0"},  # noqa: S104  a network policy says for whom
-        {"name": "OTEL_EXPORTER_PROMETHEUS_PORT", "value": str(METRICS)},
+        *({"name": name, "value": value} for name, value in program.environment.items()),
     ]
-
-
-def _probe(path: str) -> dict[str, Any]:
-    return {"httpGet": {"path": path, "port": "metrics"}}

@@ -3,7 +3,7 @@
 Source: Apache Kafka's documentation, "Authorization and ACLs", the operations that each request needs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from eventlib.log.kafka.topics import DECLARATIONS, OWNERS
 from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.service import Service
 from eventlib.topic import Topic
+from eventlib.viewing import Viewing
 
 
 class Kind(StrEnum):
@@ -30,6 +31,7 @@ class Operation(StrEnum):
     READ = "Read"
     WRITE = "Write"
     CREATE = "Create"
+    DELETE = "Delete"
     ALTER_CONFIGS = "AlterConfigs"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
@@ -58,19 +60,20 @@ _WRITES = (Operation.WRITE, *_SEES)
 _BOTH = (Operation.READ, Operation.WRITE, *_SEES)
 
 
-def users_of(choreography: Choreography, options: KafkaOptions) -> list[User]:
-    """Return each service's user, and those of the people and programs around them.
+def users_of(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> list[User]:
+    """Return each service's user, that of its live views, and those of the people and programs around them.
 
     Guarantee: a service may write only the topics of the events that it says, and read only those of the events that
-    it handles, besides what is its own.
+    it handles, besides what is its own; views, those that they tell and watch.
     """
     return [
         *(_service(service, options) for service in choreography.services),
-        _outside(choreography, options),
-        _operator(choreography, options),
+        *(_viewer(viewing, options) for viewing in views),
+        _outside(choreography, options, views),
+        _operator(choreography, options, views),
         _analyst(choreography, options),
         _scaler(choreography, options),
-        _installer(choreography, options),
+        _installer(choreography, options, views),
         _registry(options),
     ]
 
@@ -94,20 +97,40 @@ def _service(service: Service, options: KafkaOptions) -> User:
     )
 
 
-def _outside(choreography: Choreography, options: KafkaOptions) -> User:
-    """Return who asks: puts requests and facts on the log that no service says, and answers from all that is there."""
+def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
+    """Return who watches: reads what its views watch, and writes what they tell and what is between them."""
+    user = user_name(options, viewing.name)
+    return User(
+        user,
+        f"runs the live views of service {viewing.service}",
+        (
+            *_topics(_names([*viewing.inputs, SCHEMAS, DECLARATIONS]), _READS, options),
+            *_topics(_names(viewing.outputs), _WRITES, options),
+            *_topics(_names(viewing.own_topics), _BOTH, options),
+            Right(Kind.GROUP, options.group(viewing.group), (Operation.READ, Operation.DESCRIBE)),
+            *_transactions(user, [], options),
+        ),
+    )
+
+
+def _outside(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
+    """Return who asks: puts requests and facts on the log that nobody else says, and answers from all that is there."""
     said = {event for service in choreography.services for event in service.says}
+    said |= {event for viewing in views for event in viewing.tells}
     own = (event for event in choreography.events if contract_of(event).foreign is None)
     asked = [contract_of(event).topic for event in own if event not in said]
     about = "the HTTP API, imports: publishes what no service says, and reads everything"
     return _beside("outside", about, _names(_held_twice(asked)), choreography, options)
 
 
-def _operator(choreography: Choreography, options: KafkaOptions) -> User:
+def _operator(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who looks after it: reads everything, and tells services what to do with what is parked."""
     controls = _names(service.control for service in choreography.services)
     about = "people with the command line: read everything, and retry, edit or discard what is parked"
-    return _beside("operator", about, controls, choreography, options)
+    user = _beside("operator", about, controls, choreography, options)
+    groups = (Right(Kind.GROUP, options.group(viewing.group), (Operation.DESCRIBE,)) for viewing in views)
+    between = _names(topic for viewing in views for topic in viewing.own_topics)
+    return user._replace(rights=(*user.rights, *_topics(between, _READS, options), *groups))
 
 
 def _beside(name: str, about: str, writes: set[str], choreography: Choreography, options: KafkaOptions) -> User:
@@ -149,16 +172,20 @@ def _scaler(choreography: Choreography, options: KafkaOptions) -> User:
     return User(user_name(options, "scaler"), about, (*_topics(topics, (Operation.DESCRIBE,), options), *groups))
 
 
-def _installer(choreography: Choreography, options: KafkaOptions) -> User:
-    """Return who prepares a release: makes the topics, and registers the schemas."""
+def _installer(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
+    """Return who prepares a release: makes the topics, registers the schemas, and has live views begin anew."""
+    between = _names(topic for viewing in views for topic in viewing.own_topics)
     every = _everything(choreography) | _names([WRITERS])
     operations = (Operation.CREATE, Operation.ALTER_CONFIGS, *_BOTH)
+    positions = (Operation.DELETE, Operation.DESCRIBE)
     user = user_name(options, "installer")
     return User(
         user,
-        "prepares a release: makes topics, registers schemas",
+        "prepares a release: makes topics, registers schemas, resets live views",
         (
             *_topics(every, operations, options),
+            *_topics(between, (Operation.DELETE, *operations), options),
+            *(Right(Kind.GROUP, options.group(viewing.group), positions) for viewing in views),
             *_transactions(user, choreography.services, options, also=[SCHEMAS.name]),
         ),
     )

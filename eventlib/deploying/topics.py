@@ -1,6 +1,6 @@
 """The topics of a choreography with the settings that they need on a cluster, before the first service starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from eventlib.choreography import Choreography
@@ -9,6 +9,7 @@ from eventlib.log.kafka.topic_configs import creation_configs
 from eventlib.log.kafka.topics import DECLARATIONS, MOST_REPLICAS, OWNERS
 from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.topic import Topic
+from eventlib.viewing import Viewing
 
 
 class Wanted(NamedTuple):
@@ -20,10 +21,11 @@ class Wanted(NamedTuple):
     configs: Mapping[str, str]
 
 
-def wanted_topics(choreography: Choreography, options: KafkaOptions) -> list[Wanted]:
-    """Return all that the services need, what the log keeps for itself included."""
+def wanted_topics(choreography: Choreography, options: KafkaOptions, views: Iterable[Viewing]) -> list[Wanted]:
+    """Return all that the services and their live views need, what the log keeps for itself included."""
     replicas = options.replication_factor or MOST_REPLICAS
-    every: list[Topic] = [*choreography.topics, SCHEMAS, WRITERS, OWNERS, DECLARATIONS]
+    between = (topic for viewing in views for topic in viewing.own_topics)
+    every: list[Topic] = [*choreography.topics, *between, SCHEMAS, WRITERS, OWNERS, DECLARATIONS]
     return [
         Wanted(f"{options.prefix}{each.name}", each.partitions, replicas, creation_configs(each, replicas, options))
         for each in sorted(every, key=lambda topic: topic.name)

@@ -16,10 +16,13 @@ from eventlib.event import contract_of
 from eventlib.log.open import open_port
 from eventlib.registry.topics import SCHEMAS
 from eventlib.topic import Topic
+from eventlib.viewing import Viewing
 
 
-async def examine(url: str, choreography: Choreography, state_dir: str) -> list[Diagnosis]:
-    """Look at all that a choreography's services need, in the order in which they would miss it.
+async def examine(
+    url: str, choreography: Choreography, state_dir: str, views: Sequence[Viewing] = ()
+) -> list[Diagnosis]:
+    """Look at all that a choreography's services and their live views need, in the order in which they would miss it.
 
     Guarantee: nothing is changed, also where it could be repaired. Raises: WiringError for what is no URL of a log.
     """
@@ -34,7 +37,7 @@ async def examine(url: str, choreography: Choreography, state_dir: str) -> list[
                 raise WiringError(
                     f"a kafka log needs the package {missing.name}: install eventlib-sagas[kafka]"
                 ) from missing
-            found = [*await examine_kafka(url, choreography, topics), examine_stores(state_dir)]
+            found = [*await examine_kafka(url, choreography, topics, views), examine_stores(state_dir)]
         case _:
             raise WiringError(f"the log {url!r} is in no place that could be looked at: name one with --log")
     if not any(_keeps_from_reading(each) for each in found):

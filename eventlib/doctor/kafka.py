@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from eventlib.choreography import Choreography
 from eventlib.doctor.clocks import APART_MS, SYNCHRONISE
 from eventlib.doctor.diagnosis import Diagnosis, error, fine, warning
-from eventlib.doctor.kafka_rights import examine_rights
+from eventlib.doctor.kafka_rights import examine_rights, examine_view_rights
 from eventlib.doctor.kafka_topics import examine_kafka_topics
 from eventlib.errors import EventlibError
 from eventlib.log.kafka.cluster import Cluster
@@ -14,11 +14,14 @@ from eventlib.log.kafka.options import KafkaOptions, parse_url
 from eventlib.log.kafka.probing import Trouble, probe
 from eventlib.log.kafka.questions import Clock, clock
 from eventlib.topic import Topic
+from eventlib.viewing import Viewing
 
 _FAR_APART_MS = 60_000
 
 
-async def examine_kafka(url: str, choreography: Choreography, topics: Sequence[Topic]) -> list[Diagnosis]:
+async def examine_kafka(
+    url: str, choreography: Choreography, topics: Sequence[Topic], views: Sequence[Viewing]
+) -> list[Diagnosis]:
     """Go to a cluster as the services would, and look. Raises: WiringError for what is no URL of a log."""
     hosts, options = parse_url(url)
     found = await _examine_way(hosts, options)
@@ -35,6 +38,8 @@ async def examine_kafka(url: str, choreography: Choreography, topics: Sequence[T
         found.append(_examine_version(cluster))
         found.append(_examine_clock(await clock(cluster)))
         found += await examine_rights(cluster, choreography, topics)
+        for viewing in views:
+            found += await examine_view_rights(cluster, viewing)
         found += await examine_kafka_topics(cluster, topics)
     except EventlibError as trouble:
         found.append(error("brokers", str(trouble), "mend what is said above, and look again"))

@@ -1,6 +1,7 @@
 """What this user may do on a cluster, against what the services need."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from eventlib.choreography import Choreography
 from eventlib.doctor.diagnosis import Diagnosis, error, fine, some
@@ -16,6 +17,7 @@ from eventlib.log.kafka.questions import (
 )
 from eventlib.log.kafka.topics import MOST_REPLICAS
 from eventlib.topic import Topic
+from eventlib.viewing import Viewing
 
 _NEEDED = (Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
 
@@ -24,18 +26,42 @@ async def examine_rights(cluster: Cluster, choreography: Choreography, topics: S
     """Ask for each right that running the services takes, without making use of it."""
     states, _ = await topic_states(cluster, [topic.name for topic in topics])
     found = [
-        *_examine_topics(cluster, states),
+        *_examine_topics(cluster, states, dict.fromkeys(_NEEDED, states)),
         *await _examine_creation(cluster, [topic for topic in topics if states[topic.name].code == _MISSING]),
         *await _examine_services(cluster, choreography),
     ]
     return found or [fine("rights", f"{_user(cluster)} may do all that the services do")]
 
 
-def _examine_topics(cluster: Cluster, states: Mapping[str, TopicState]) -> list[Diagnosis]:
+async def examine_view_rights(cluster: Cluster, viewing: Viewing) -> list[Diagnosis]:
+    """Ask for each right that running a service's live views takes; whoever runs the services can do without."""
+    states, _ = await topic_states(cluster, [topic.name for topic in viewing.topics])
+    needs = {
+        Operation.READ: _names(*viewing.inputs, *viewing.own_topics),
+        Operation.WRITE: _names(*viewing.outputs, *viewing.own_topics),
+        Operation.DESCRIBE_CONFIGS: _names(*viewing.topics),
+    }
+    group = cluster.options.group(viewing.group)
+    found = [
+        *_examine_topics(cluster, states, needs),
+        *await _examine_creation(cluster, [topic for topic in viewing.topics if states[topic.name].code == _MISSING]),
+        *([] if await may_read_group(cluster, group) else [_lacking(cluster, "be in", [group], "group", "Read")]),
+    ]
+    what = f"live views of {viewing.service} would not run:"
+    return [replace(each, verdict="warning", what=f"{what} {each.what}") for each in found]
+
+
+def _names(*topics: Topic) -> list[str]:
+    return [topic.name for topic in topics]
+
+
+def _examine_topics(
+    cluster: Cluster, states: Mapping[str, TopicState], needs: Mapping[Operation, Collection[str]]
+) -> list[Diagnosis]:
     hidden = sorted(name for name, state in states.items() if state.code == Code.TOPIC_AUTHORIZATION_FAILED)
     found = [_lacking(cluster, "see", hidden, "topic", "Describe")] if hidden else []
-    for operation in _NEEDED:
-        denied = [name for name, state in states.items() if not state.code and not operation.among(state.operations)]
+    for operation, names in needs.items():
+        denied = [name for name in names if not states[name].code and not operation.among(states[name].operations)]
         if denied:
             what = operation.name.lower().replace("describe_configs", "look at the settings of")
             found.append(_lacking(cluster, what, sorted(denied), "topic", _title(operation)))

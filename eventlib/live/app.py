@@ -1,6 +1,6 @@
 """A service's live views as a Faust application: `app = LiveApp(shop, "order")`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -28,13 +28,14 @@ from eventlib.live.transport import Sent, Transport
 from eventlib.opening import open_log
 from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.topic import DEFAULT_PARTITIONS, Topic
+from eventlib.viewing import Viewing
 
 E = TypeVar("E", bound=Event)
 R = TypeVar("R", bound=Rows)
 Agent = Callable[[Any], Awaitable[None]]
 
 _COMMIT_S = 1.0
-_LINGER_S = 0.005
+_LINGER_S = 0.05
 
 
 class LiveApp(faust.App):
@@ -53,13 +54,15 @@ class LiveApp(faust.App):
         self.views: dict[str, Rows] = {}
         self.carries: dict[str, Carry] = {}
         self._partitions = partitions
-        self._globals = list[type[Event]]()
+        self._watched = dict[type[Event], None]()
+        self._copied = list[type[Event]]()
+        self._told = list[type[Event]]()
         self._opened: dict[type[Event], GlobalTable[Any]] = {}
         self._stack = AsyncExitStack()
         self._event_log: EventLog | None = None
         self._wanted = set[str]()
         self._schema = EventSchema(self.connection, self._wanted, lambda: self.log_here)
-        super().__init__(self.connection.group(service), **_settings(self.connection.settings()))
+        super().__init__(self.connection.options.group(self.viewing.group), **_settings(self.connection.settings()))
         Queries(self).serve()
 
     @property
@@ -71,6 +74,7 @@ class LiveApp(faust.App):
 
     def watch(self, *events: type[Event]) -> Callable[[Agent], Any]:
         """Decorate what gets these events, of all partitions that this worker has, each partition's in order."""
+        self._watched |= dict.fromkeys(events)
         kinds = {contract_of(event).type: contract_of(event).topic.name for event in events}
         self._wanted.update(kinds)
         topics = [self.connection.physical(name) for name in dict.fromkeys(kinds.values())]
@@ -115,12 +119,24 @@ class LiveApp(faust.App):
 
     def global_table(self, event: type[E]) -> "Callable[[], GlobalTable[E]]":
         """Return what gives, while the app runs, a full copy of a compacted topic, the same on every worker."""
-        self._globals.append(event)
+        self._copied.append(event)
         return lambda: self._opened[event]
 
-    def publisher(self, name: str) -> Publisher:
-        """Return what puts events of views' own on their topics, in the trace and the saga of what they follow from."""
-        return Publisher(self, f"live.{self.of}/{name}")
+    def publisher(self, name: str, event: type[E]) -> Publisher[E]:
+        """Return what puts events of views' own on their topic, in the trace and the saga of what they follow from."""
+        self._told.append(event)
+        return Publisher(self, f"live.{self.of}/{name}", event)
+
+    @property
+    def viewing(self) -> Viewing:
+        """What these views have to do with the log."""
+        watches, copies, tells = tuple(self._watched), tuple(self._copied), tuple(self._told)
+        return Viewing(self.of, watches, copies, tells, tuple(self.own_topics()))
+
+    def wants(self, headers: Sequence[tuple[str, bytes]]) -> bool:
+        """Tell whether a record with these headers is for a view: an event of theirs, or no event at all."""
+        kind = next((value for name, value in headers if name == "ce_type"), None)
+        return kind is None or kind.decode() in self._wanted
 
     async def settled(self) -> None:
         """Wait until all that was sent so far is on the brokers. Raises: what kept something from it."""
@@ -133,10 +149,13 @@ class LiveApp(faust.App):
             raise self.crash_reason
 
     async def on_first_start(self) -> None:
-        """Open the log, and create the topics of the views; Faust's own creation would miss their settings."""
+        """Open the log, and create the topics of the views; Faust's own creation would miss their settings.
+
+        It asks for nothing that the views have no right to.
+        """
         if self.connection.refusal is not None:
             raise WiringError(self.connection.refusal)
-        log = await self._stack.enter_async_context(open_log(self.connection.url, self.choreography))
+        log = await self._stack.enter_async_context(open_log(self.connection.url, self.choreography, read_only=True))
         directory = self.directory(log.port.log_id)
         directory.parent.mkdir(parents=True, exist_ok=True)
         self.conf.datadir = directory
@@ -145,8 +164,10 @@ class LiveApp(faust.App):
         ):  # a port is one worker's on this machine: when it comes back, nobody waits for the dead
             self.conf.consumer_group_instance_id = f"{gethostname()}-{self.conf.web_port}"
         await super().on_first_start()
-        await log.port.create_topics(self.own_topics())
-        for event in self._globals:
+        viewing = self.viewing
+        await log.codec.prepare((contract_of(event).topic.name, event) for event in viewing.tells)
+        await log.port.create_topics(viewing.topics)
+        for event in viewing.copies:
             self._opened[event] = await self._stack.enter_async_context(GlobalTable(log, event))
         self._event_log = log
 

@@ -33,10 +33,6 @@ class Connection:
         """Return what a topic of the cluster is called by everybody here."""
         return topic.removeprefix(self.options.prefix)
 
-    def group(self, service: str) -> str:
-        """Return the consumer group of a service's views."""
-        return self.options.group(f"{service}.live")
-
     def settings(self) -> dict[str, Any]:
         """Return Faust's settings for this place."""
         return {

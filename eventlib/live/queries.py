@@ -1,11 +1,11 @@
 """Questions to live views over HTTP, at any worker: who has the rows answers.
 
-`GET /views` lists them. `GET /views/NAME?key=KEY` has the rows of one key (a country, a SKU, a customer),
+`GET /views` lists them. `GET /readyz` answers 200 when this worker's tables are whole and every partition is somebody's. `GET /views/NAME?key=KEY` has the rows of one key (a country, a SKU, a customer),
 `GET /views/NAME` all rows; with `late`, how many events came too late to count.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -38,6 +38,12 @@ class Queries:
             del request
             return view.json({"service": self._app.of, "views": sorted(self._app.views)})
 
+        @self._app.page("/readyz", name="ready")
+        async def ready(view: View, request: Request) -> Response:
+            del request
+            lacking = self._lacking()
+            return view.json({"ready": True}) if lacking is None else _unavailable(view, lacking)
+
         @self._app.page("/views/{name}", name="rows")
         async def rows(view: View, request: Request, name: str) -> Response:
             found = self._app.views.get(name)
@@ -50,7 +56,14 @@ class Queries:
             try:
                 return view.json(await self._everywhere(found, key))
             except Elsewhere as error:
-                return view.json({"title": str(error)}, status=503, headers={"Retry-After": "2"})
+                return _unavailable(view, str(error))
+
+    def _lacking(self) -> str | None:
+        """Return what keeps this worker from answering for everything; None when nothing does."""
+        app = self._app
+        if app.rebalancing or app.in_recovery:
+            return "tables are being read from their changelogs"
+        return next(filter(None, map(self._without_owner, app.views.values())), None)
 
     def _of(self, rows: Rows, key: str | None, partitions: Sequence[int]) -> Row:
         """Return what this worker has of these partitions."""
@@ -69,8 +82,8 @@ class Queries:
         owners = self._owners(rows)
         topic = self._app.topic_of(rows)
         wanted = range(topic.partitions) if key is None or rows.in_parts else [topic.partition_of(key.encode())]
-        if missing := [each for each in wanted if each not in owners]:
-            raise Elsewhere(f"nobody has partition {missing[0]} of {rows.name} just now: workers are starting")
+        if (lacking := self._without_owner(rows, wanted)) is not None:
+            raise Elsewhere(lacking)
         asked = dict[str, list[int]]()
         for partition in wanted:
             asked.setdefault(owners[partition], []).append(partition)
@@ -97,11 +110,23 @@ class Queries:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise Elsewhere(f"{owner}, which has the rows, does not answer: {error}") from error
 
+    def _without_owner(self, rows: Rows, wanted: Iterable[int] | None = None) -> str | None:
+        """Return which partition of a view's nobody has; None when each of those that are wanted is somebody's."""
+        every = range(self._app.topic_of(rows).partitions) if wanted is None else wanted
+        missing = next((each for each in every if each not in self._owners(rows)), None)
+        return (
+            None if missing is None else f"nobody has partition {missing} of {rows.name} just now: workers are starting"
+        )
+
     def _owners(self, rows: Rows) -> dict[int, str]:
         """Return the URL of the worker that has each partition."""
         hosts = self._app.router.table_metadata(rows.table.name)
         changelog = self._app.changelog_of(rows.table.name)
         return {partition: host for host, topics in hosts.items() for partition in topics.get(changelog, ())}
+
+
+def _unavailable(view: View, why: str) -> Response:
+    return view.json({"title": why}, status=503, headers={"Retry-After": "2"})
 
 
 def _whole(parts: list[Row]) -> list[Row]:

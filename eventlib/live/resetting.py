@@ -14,14 +14,16 @@ async def reset_views(app: LiveApp) -> Sequence[str]:
 
     What they have told others (alerts, derived topics) stays, and is told again under the same ids. Tables on other
     machines are told from those of now by their changelogs, and dropped there.
+    They are made anew, empty: who runs views need not have the right to.
     Raises: ContractError while the views run; LogUnavailable, LogDenied.
     """
-    await forget_group(app.connection.url, app.connection.group(app.of))
+    await forget_group(app.connection.url, app.connection.options.group(app.viewing.group))
     port = await open_port(app.connection.url)
     try:
         there = await port.topics()
         names = [topic.name for topic in app.own_topics() if topic.name in there]
         await port.delete_topics(names)
+        await port.create_topics(app.own_topics())
         _drop_tables(app.directory(port.log_id).parent, app.of)
     finally:
         await port.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from eventlib.choreography import Choreography
 from eventlib.errors import WiringError
 from eventlib.live.app import LiveApp
 from eventlib.service import Service
+from eventlib.viewing import views_module
 
 
 def load_views(choreography: Choreography, services: Sequence[Service]) -> list[LiveApp]:
@@ -20,7 +22,7 @@ def load_views(choreography: Choreography, services: Sequence[Service]) -> list[
     """
     found = list[LiveApp]()
     for service in services:
-        module = _module_of(service)
+        module = views_module(service)
         try:
             views = importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -32,12 +34,6 @@ def load_views(choreography: Choreography, services: Sequence[Service]) -> list[
             raise WiringError(f'{module} has no live views: write app = LiveApp({choreography.name}, "{service.name}")')
         found.append(app)
     return found
-
-
-def _module_of(service: Service) -> str:
-    """Return where a service's views are: in the package of its deciders."""
-    package = service.deciders[0].state.__module__.rpartition(".")[0]
-    return f"{package}.views"
 
 
 async def run_views(
@@ -80,5 +76,11 @@ def _configure(app: LiveApp, http: tuple[str, int] | None, number: int) -> None:
         app.conf.web_enabled = False
         return
     host, port = http
-    app.conf.web_host, app.conf.web_port = host, port + number
-    app.conf.canonical_url = URL(f"http://{host}:{port + number}")
+    app.conf.web_bind = app.conf.web_host = host
+    app.conf.web_port = port + number
+    app.conf.canonical_url = URL.build(scheme="http", host=_reached(host), port=port + number)
+
+
+def _reached(host: str) -> str:
+    """Return where other workers reach what listens at an address: everywhere is a place for nobody but this machine."""
+    return socket.getfqdn() if host in {"0.0.0.0", "::"} else host  # noqa: S104  nothing listens because of it

@@ -3,16 +3,18 @@
 Read in Faust 0.15.3, and seen in tests that kill it: it asks for committed records only in its exactly-once mode. Its
 `flush` gives up after 0.1 s without an answer, so that a commit may come before the changelog. After a recovery it
 reads streams for a moment before it empties their queues, and what was in these, or in a fetch, is lost. Gaps in the offsets (every
-transaction leaves one) it keeps account of record by record.
+transaction leaves one) it keeps account of record by record. For each record that it takes it makes four tasks.
 """
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
+from mode.services import WaitResults
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
@@ -71,7 +73,26 @@ class _Consumer(driver.Consumer):
         if not active:
             await asyncio.sleep(_PAUSE_S)
             return {}
-        return await super()._getmany(active, timeout)
+        fetched = await super()._getmany(active, timeout)
+        return {tp: self._worth_taking(records) for tp, records in fetched.items()}
+
+    def _worth_taking(self, records: Sequence[Any]) -> Sequence[Any]:
+        """Return those of a partition's records that a view wants, and the last: its position is theirs."""
+        wants = cast("LiveApp", self.app).wants
+        return [*(record for record in records[:-1] if wants(record.headers)), *records[-1:]]
+
+    async def wait_first(self, *coros: Any, timeout: Any = None) -> Any:  # noqa: ASYNC109  mode's
+        """See mode's; a message that is taken at once is waited for without tasks, which cost more than all else."""
+        taking, *others = coros
+        if timeout is not None or not iscoroutine(taking):
+            return await super().wait_first(*coros, timeout=timeout)
+        try:
+            waits_for = taking.send(None)
+        except StopIteration as taken:
+            for each in others:
+                each.close()
+            return WaitResults([taking], [taken.value], stopped=False)
+        return await super().wait_first(_Begun(taking, waits_for), *others)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """See Faust's."""
@@ -109,6 +130,28 @@ class _Consumer(driver.Consumer):
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:
         await cast("LiveApp", self.app).settled()
         return await super()._commit_offsets(offsets, start_new_transaction)
+
+
+class _Begun:
+    """The rest of a coroutine that has come to where it waits."""
+
+    def __init__(self, rest: Coroutine[Any, Any, Any], waits_for: Any) -> None:
+        self._rest = rest
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Wait, and go on to its end."""
+        waits_for = self._waits_for
+        while True:
+            try:
+                try:
+                    got = yield waits_for
+                except BaseException as error:  # noqa: BLE001  it is the coroutine's, a cancellation too
+                    waits_for = self._rest.throw(error)
+                else:
+                    waits_for = self._rest.send(got)
+            except StopIteration as end:
+                return end.value
 
 
 class _Producer(driver.Producer):

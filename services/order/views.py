@@ -20,7 +20,7 @@ app = LiveApp(shop, "order")
 products = app.global_table(ProductListed)
 by_country = app.carry("by-country")
 by_customer = app.carry("by-customer")
-seen = app.publisher("large-orders")
+seen = app.publisher("large-orders", LargeOrderSeen)
 
 minute, day = timedelta(minutes=1), timedelta(days=1)
 orders = app.joined("orders", Keeping(7 * day, 7 * day, sources=1), lambda row: row.get("ended_ms"))

@@ -36,7 +36,7 @@ def time_to_pay(row: Row) -> tuple[str, Row] | None:
 
 app = LiveApp(shop, "payment")
 by_country = app.carry("by-country")
-alerts = app.publisher("degraded")
+alerts = app.publisher("degraded", PaymentsDegraded)
 charges = app.joined(
     "charges",
     Keeping(7 * day, 7 * day, sources=2),

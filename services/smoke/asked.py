@@ -15,12 +15,16 @@ class SmokeFailed(Terminal):
 
 @dataclass(frozen=True, slots=True)
 class SmokeConfig:
-    """How much is asked of the shop: `patience_s` is how long it may take to answer, and to end all orders (seconds)."""
+    """How much is asked of the shop: `patience_s` is how long it may take to answer, and to end all orders (seconds).
+
+    With `views`, order's live views at that address are asked as well what they have counted.
+    """
 
     api: str
     log_url: str
     orders: int = 20
     patience_s: float = PATIENCE_S
+    views: str | None = None
 
     @property
     def units(self) -> int:

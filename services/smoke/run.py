@@ -1,6 +1,7 @@
 """Places orders over HTTP, sees all of them end, and holds what was said of them against the laws."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,7 @@ _PRICE_CENTS = 250
 _AT_ONCE = 8
 _LOOK_S = 0.2
 _UNKNOWN = "urn:shop:problem:unknown-product"
+_COUNTED = ("placed", "completed", "cancelled")
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
@@ -45,6 +47,8 @@ async def smoke(config: SmokeConfig) -> Smoked:
             ended = await _through(client, [_Wish(run, number, skus, config) for number in range(config.orders)], found)
             judge_ends(ended, config, found)
             await judge_log(log, since, {"order_id": {each["order_id"] for each in ended}, "sku": set(skus)}, found)
+    if config.views is not None:
+        await _see_counted(config.views, run, ended, config)
     found.seconds = monotonic() - began
     return found
 
@@ -74,6 +78,22 @@ class _Wish:
         if self.wants_too_much:
             lines[0]["quantity"] = self.config.units + 1
         return {"customer_id": self.run, "country": "United Kingdom", "currency": "GBP", "lines": lines}
+
+
+async def _see_counted(views: str, run: str, ended: list[dict[str, Any]], config: SmokeConfig) -> None:
+    """Wait until live views have counted the orders, and how they ended. Raises: SmokeFailed."""
+    wanted = Counter({"placed": len(ended), **Counter(each["status"] for each in ended)})
+
+    async with httpx.AsyncClient(base_url=views, timeout=config.patience_s) as client:
+
+        async def are_counted() -> bool:
+            answer = (await client.get("/views/customers", params={"key": run})).raise_for_status().json()
+            counted = Counter({name: row.get(name, 0) for row in answer["rows"] for name in _COUNTED})
+            if counted == wanted:
+                return True
+            raise ValueError(f"they have {dict(counted)} instead of {dict(wanted)}")
+
+        await _patiently(config, f"the live views at {views} do not count the orders", are_counted)
 
 
 async def _fill(log: EventLog, run: str, skus: list[str], config: SmokeConfig) -> None:

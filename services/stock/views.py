@@ -20,7 +20,7 @@ LOW = 20
 
 app = LiveApp(shop, "stock")
 by_sku = app.carry("by-sku")
-alerts = app.publisher("running-low")
+alerts = app.publisher("running-low", ShelfRunningLow)
 shelves = app.rows("shelves")
 
 

@@ -4,10 +4,12 @@ import random
 from collections.abc import Iterator
 
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 
 from eventlib import EventLog, Publication, open_log
 from eventlib.event import Event
 from eventlib.log.kafka.options import parse_url
+from eventlib.log.kafka.security import connection_arguments
 from eventlib.log.port import Record
 from eventlib.times import from_ms, now_ms
 from services import shop
@@ -84,14 +86,7 @@ async def told(url: str, story: Story) -> None:
 
 async def is_read(url: str, service: str) -> bool:
     """Tell whether the views of a service have read all that is on the log, and on their own topics."""
-    hosts, options = parse_url(url)
-    admin = AIOKafkaAdminClient(bootstrap_servers=hosts)
-    await admin.start()
-    try:
-        offsets = await admin.list_consumer_group_offsets(f"{options.prefix}{options.application}.{service}.live")
-    finally:
-        await admin.close()
-    reached = {(tp.topic.removeprefix(options.prefix), tp.partition): found.offset for tp, found in offsets.items()}
+    reached = await _reached(url, service)
     async with open_log(url, shop, read_only=True) as log:
         carried = [name for name in await log.port.topics() if name.startswith(f"live.{service}.by-")]
         for topic in (*WATCHED[service], *carried):
@@ -99,6 +94,30 @@ async def is_read(url: str, service: str) -> bool:
                 if await log.port.read(topic, partition, reached.get((topic, partition), 0), 1):
                     return False
     return True
+
+
+async def share_read(url: str) -> float:
+    """Return how much of what the services said the views of all of them have read: 1.0 is all."""
+    read = whole = 0
+    async with open_log(url, shop, read_only=True) as log:
+        for service, topics in WATCHED.items():
+            reached = await _reached(url, service)
+            read += sum(offset for (topic, _), offset in reached.items() if topic in topics)
+            whole += sum([await log.port.end(topic, partition) for topic in topics for partition in range(8)])
+    return read / whole
+
+
+async def _reached(url: str, service: str) -> dict[tuple[str, int], int]:
+    hosts, options = parse_url(url)
+    admin = AIOKafkaAdminClient(bootstrap_servers=hosts, **connection_arguments(options))
+    await admin.start()
+    try:
+        offsets = await admin.list_consumer_group_offsets(f"{options.prefix}{options.application}.{service}.live")
+    except KafkaError:  # no answer just now, or no group yet: whoever waits asks again
+        return {}
+    finally:
+        await admin.close()
+    return {(tp.topic.removeprefix(options.prefix), tp.partition): found.offset for tp, found in offsets.items()}
 
 
 WATCHED = {

@@ -1,33 +1,44 @@
 """`eventlib live` as a process that is asked over HTTP, and may be killed."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import httpx
 
 from tests.integration.live_answers import ANSWERS, Answer, History, as_answer
-from tests.saga.fleet import free_port
 from tests.saga.shop_runs import EVENTLIB, ROOT
 
 SERVICES = ("order", "stock", "payment", "dispatch")
 PATIENCE_S = 240.0
 _LOOK_S = 0.5
+_PORTS = (10_000, 32_000)  # below those that the system gives to whoever connects to something
 
 
 class LiveWorker:
     """A worker with the views of some services, at ports in a row."""
 
-    def __init__(self, url: str, directory: Path, *services: str, longest_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        directory: Path,
+        *services: str,
+        longest_s: float = PATIENCE_S,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.url = url
         self._services = services or SERVICES
         self._port = _free_ports(len(self._services))
         self._longest_s = longest_s
-        self._environment = {**os.environ, "EVENTLIB_LOG": url, "EVENTLIB_STATE_DIR": str(directory)}
+        own = {"EVENTLIB_LOG": url, "EVENTLIB_STATE_DIR": str(directory)}
+        self._environment = {**os.environ, **own, **environment}
         self._diary = directory / f"live-{self._port}.stderr"
         self._process: subprocess.Popen[str] | None = None
         self._client = httpx.Client(timeout=20, trust_env=False)
@@ -115,10 +126,19 @@ class LiveWorker:
             print(service, view, len(rows), late)
 
 
+def reset(
+    url: str, directory: Path, service: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.CompletedProcess[str]":
+    """Have a service's views begin anew, as a person does."""
+    command = [EVENTLIB, "live", "reset", "--service", service, "--yes", "--log", url]
+    own = {**os.environ, "EVENTLIB_STATE_DIR": str(directory), **environment}
+    return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
+
+
 def _free_ports(count: int) -> int:
     """Return the first of so many ports in a row that nobody has just now."""
     while True:
-        first = free_port()
+        first = random.randrange(*_PORTS, count)
         try:
             sockets = [_bound(first + number) for number in range(count)]
         except OSError:

@@ -15,7 +15,7 @@ from tests.integration.otlp import Receiver, receiving, spans_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere loopback has one address only")
 
-SHOP = ("schemas", "contracts", "simulators", "order", "stock", "payment", "dispatch")
+SHOP = ("schemas", "contracts", "simulators", "order", "stock", "payment", "dispatch", "views")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,9 @@ def test_the_smoke_test_passes_on_what_the_file_starts(
 ) -> None:
     before = services_image.own_files()
     said = stack.run("smoke")
+    assert "Live views have counted them." in said, said
     assert "Every law holds." in said, said
+    assert json.loads(stack.get("views", "6069/views"))["service"] == "dispatch"
     # Both of payment share its tasks, and everybody tells Prometheus of its own.
     deadline = time.monotonic() + 120
     while (tasks := tasks_of(stack)) != {"order": [8], "stock": [8], "payment": [4, 4], "dispatch": [8]}:
@@ -68,7 +70,7 @@ def test_the_smoke_test_passes_on_what_the_file_starts(
         time.sleep(0.5)
     # The contracts stand in the registry, and the topics on three brokers.
     assert "orders-OrderPlaced" in json.loads(stack.get("schemas", "8081/subjects"))
-    codes = stack.stop("order", "stock", "payment", "dispatch", "schemas")
+    codes = stack.stop("order", "stock", "payment", "dispatch", "views", "schemas")
     assert codes == {name: [0] * len(each) for name, each in codes.items()}
     assert {span.service for span in spans_of(collector)} >= {"order", "stock", "payment", "dispatch"}
     assert services_image.own_files() == before, "an image's files stay as they are"
@@ -82,7 +84,7 @@ def test_sparks_containers_archive_rebuild_and_audit(
     with Stack(tmp_path, images, {"http://collector:4318": collector.url}) as stack:
         stack.up(*SHOP, "spark-master", "spark-worker")
         stack.run("smoke")
-        stack.stop("order", "stock", "payment", "dispatch", "simulators")
+        stack.stop("order", "stock", "payment", "dispatch", "views", "simulators")
         assert re.search(r"Archived [\d,]+ records in", stack.run("archive"))
         assert "Archived nothing new" in stack.run("archive")
         rebuilt = stack.run("rebuild")

@@ -1,6 +1,7 @@
 """Each service has the rights that the choreography gives it: all that it needs for an import, and nothing else."""
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,19 +12,24 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from eventlib import open_log
 from eventlib.broker import Cluster
+from eventlib.cli.live import declared_views
 from eventlib.deploying.rights import Kind, Operation, User, user_name, users_of
 from eventlib.deploying.topics import wanted_topics
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.runtime.runtime import prepare_own
 from services import shop
 from tests.integration.authorized import authorized_broker, client_config
+from tests.integration.live_answers import History as LiveHistory
+from tests.integration.live_log import Story, is_read, told
+from tests.integration.live_worker import LiveWorker, reset
 from tests.saga.fleet import Fleet, free_port, importing, outside_at, summary_of
 from tests.saga.following import Endings
 from tests.saga.laws import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
 
 OPTIONS = KafkaOptions(prefix="p.", application="shop", replication_factor=1)
-USERS = {user.name: user for user in users_of(shop, OPTIONS)}
+VIEWS = declared_views(shop)
+USERS = {user.name: user for user in users_of(shop, OPTIONS, VIEWS)}
 FAULTS = {"gateway": {"decline": 0.1}, "carrier": {"undeliverable": 0.1}}
 STOCK_UNITS, ORDERS = 1_000, 60
 PATIENCE_S = 30
@@ -31,7 +37,7 @@ PATIENCE_S = 30
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with authorized_broker(USERS.values(), wanted_topics(shop, OPTIONS)) as made:
+    with authorized_broker(USERS.values(), wanted_topics(shop, OPTIONS, VIEWS)) as made:
         yield made
 
 
@@ -61,6 +67,34 @@ def test_an_import_with_the_least_rights(tmp_path: Path, cluster: Cluster, monke
     assert log.parked() == []
 
 
+def test_live_views_with_the_least_rights(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ShopLog(tmp_path, f"{cluster.url}/?prefix={OPTIONS.prefix}&application={OPTIONS.application}")
+    for name, value in cluster.environment("admin").items():
+        monkeypatch.setenv(name, value)
+    asyncio.run(told(log.url, Story(40, seed=5)))
+    history = LiveHistory(map(json.loads, log.tail()))
+    with ExitStack() as stack:
+        for viewing in VIEWS:
+            worker = LiveWorker(log.url, tmp_path, viewing.service, environment=rights_of(cluster, viewing.name))
+            stack.enter_context(worker)
+            stack.callback(checked, worker, viewing.service, history)
+    anew = LiveWorker(log.url, tmp_path, "dispatch", environment=rights_of(cluster, "dispatch-views"))
+    anew.wait(lambda: reset(log.url, tmp_path, "dispatch", rights_of(cluster, "installer")).returncode == 0, "an end")
+    with anew as worker:
+        checked(worker, "dispatch", history)
+
+
+def checked(worker: LiveWorker, service: str, history: LiveHistory) -> None:
+    """Hold a worker's views against the log when it has read that, and stop it."""
+    worker.wait(lambda: asyncio.run(is_read(worker.url, service)), "the end of the inputs")
+    worker.check(history)
+    worker.stop()
+
+
+def rights_of(cluster: Cluster, name: str) -> dict[str, str]:
+    return dict(cluster.environment(user_of(name).name))
+
+
 def user_of(name: str) -> User:
     return USERS[user_name(OPTIONS, name)]
 
@@ -77,17 +111,18 @@ def come_as(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, user: User) -> No
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("service", [service.name for service in shop.services])
-def test_a_service_is_refused_what_it_may_not_touch(cluster: Cluster, service: str) -> None:
-    user = user_of(service)
-    every = {topic.name for topic in wanted_topics(shop, OPTIONS)}
+@pytest.mark.parametrize("name", [*(each.name for each in shop.services), *(each.name for each in VIEWS)])
+def test_who_runs_is_refused_what_it_may_not_touch(cluster: Cluster, name: str) -> None:
+    user = user_of(name)
+    every = {topic.name for topic in wanted_topics(shop, OPTIONS, VIEWS)}
     for topic in every - allowed(user, Operation.WRITE):
         assert refused_writing(cluster, user, topic), topic
     for topic in every - allowed(user, Operation.READ):
         assert refused_reading(cluster, user, topic), topic
-    neighbour = next(name for name in USERS if name not in {user.name, user_of("installer").name})
+    neighbour = next(other for other in USERS if other not in {user.name, user_of("installer").name})
     assert refused_writing_as(cluster, user, f"p.shop~{neighbour}~1")
-    assert refused_joining(cluster, user, next(f"p.shop.{s.name}" for s in shop.services if s.name != service))
+    assert refused_joining(cluster, user, own_group(USERS[neighbour]))
+    assert refused_joining(cluster, user, next(f"p.shop.{v.group}" for v in VIEWS if v.name != name))
 
 
 def allowed(user: User, operation: Operation) -> set[str]:

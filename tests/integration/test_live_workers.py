@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -18,8 +16,8 @@ from eventlib.log.kafka.options import parse_url
 from services import shop as the_shop
 from tests.integration.live_answers import History, customers
 from tests.integration.live_log import Story, is_read, told
-from tests.integration.live_worker import LiveWorker
-from tests.saga.shop_runs import EVENTLIB, ROOT, ShopLog
+from tests.integration.live_worker import LiveWorker, reset
+from tests.saga.shop_runs import ShopLog
 
 
 @pytest.mark.slow
@@ -40,14 +38,14 @@ def test_any_worker_answers_and_a_reset_computes_the_same(tmp_path: Path, broker
                     found = worker.ask("order", "customers", key=name)
                     assert found is not None
                     assert [row["key"] for row in found["rows"]] == [[name, currency]]
-            refused = reset(shop.url, tmp_path)
+            refused = reset(shop.url, tmp_path, "order")
             assert refused.returncode == 1
             assert "stop them first" in refused.stderr
             other.stop()
         finally:
             other.__exit__()
         one.stop()
-        one.wait(lambda: reset(shop.url, tmp_path).returncode == 0, "an end of the group")
+        one.wait(lambda: reset(shop.url, tmp_path, "order").returncode == 0, "an end of the group")
         one.start()
         one.wait(partial(_has_read, shop.url), "the end of the inputs")
         one.check(History(map(json.loads, shop.tail())))
@@ -68,12 +66,6 @@ async def aborted(url: str) -> None:
         await producer.abort_transaction()
     finally:
         await producer.stop()
-
-
-def reset(url: str, directory: Path) -> "subprocess.CompletedProcess[str]":
-    command = [EVENTLIB, "live", "reset", "--service", "order", "--yes", "--log", url]
-    environment = {**os.environ, "EVENTLIB_STATE_DIR": str(directory)}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 def _has_read(url: str) -> bool:

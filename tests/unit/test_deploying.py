@@ -8,16 +8,19 @@ import pytest
 import yaml
 
 from eventlib import cli
+from eventlib.cli.live import declared_views
 from eventlib.deploying.rights import Kind, Operation, User, users_of
 from eventlib.deploying.yaml_text import documents
 from eventlib.event import contract_of
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.viewing import Viewing
 from services import shop
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = KafkaOptions(application="shop")
 PLACES = {"strimzi": "kubernetes/kafka", "kubernetes": "kubernetes/services", "kafka": "kafka"}
-USERS = {user.name: user for user in users_of(shop, OPTIONS)}
+VIEWS = declared_views(shop)
+USERS = {user.name: user for user in users_of(shop, OPTIONS, VIEWS)}
 
 
 def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,10 +50,47 @@ def test_a_service_writes_what_it_says_and_reads_what_it_handles(service: Any) -
             assert not allowed(user, Operation.WRITE) & {topic.name for topic in other.own_topics}
 
 
+@pytest.mark.parametrize("viewing", VIEWS, ids=lambda viewing: viewing.service)
+def test_views_write_what_they_tell_and_read_what_they_watch(viewing: Viewing) -> None:
+    user = USERS[f"shop-{viewing.service}-views"]
+    between = {name for name in allowed(user, Operation.WRITE) if name.startswith(f"live.{viewing.service}.")}
+    assert allowed(user, Operation.WRITE) - between == TOLD[viewing.service]
+    assert allowed(user, Operation.READ) - between - {"_schemas", "_eventlib.topics"} == WATCHED[viewing.service]
+    assert between == BETWEEN[viewing.service]
+    assert {right.name for right in user.rights if right.kind is Kind.GROUP} == {f"shop.{viewing.service}.live"}
+    assert not {right for right in user.rights if Operation.CREATE in right.operations}
+
+
+TOLD = {"order": {"orders.large"}, "stock": {"stock.alerts"}, "payment": {"payments.alerts"}, "dispatch": set()}
+WATCHED = {
+    "order": {"orders", "products.latest"},
+    "stock": {"products", "stock.requests", "stock.lines"},
+    "payment": {"stock", "payments"},
+    "dispatch": {"orders", "dispatches"},
+}
+BETWEEN = {
+    "order": {
+        *(f"live.order.{table}.changelog" for table in ("orders", "outcomes", "customers", "visits")),
+        "live.order.by-country",
+        "live.order.by-customer",
+    },
+    "stock": {"live.stock.shelves.changelog", "live.stock.by-sku"},
+    "payment": {
+        *(f"live.payment.{table}.changelog" for table in ("charges", "failures")),
+        "live.payment.by-country",
+    },
+    "dispatch": {"live.dispatch.shipping.changelog"},
+}
+
+
 def test_only_who_asks_may_write_requests() -> None:
     writers = {user.name for user in USERS.values() if "order.requests" in allowed(user, Operation.WRITE)}
     assert writers == {"shop-outside", "shop-installer"}
     assert not allowed(USERS["shop-analytics"], Operation.WRITE)
+    assert {name for name in USERS if "payments.alerts" in allowed(USERS[name], Operation.WRITE)} == {
+        "shop-payment-views",
+        "shop-installer",
+    }
 
 
 def allowed(user: User, operation: Operation) -> set[str]:

@@ -16,14 +16,17 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from eventlib.cli.live import declared_views
 from eventlib.deploying.rights import users_of
 from eventlib.deploying.topics import wanted_topics
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.viewing import Viewing
 from services import shop
 from tests.unit.kustomized import Resource, built, documents
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 OPTIONS = KafkaOptions(application="shop")
+VIEWS = declared_views(shop)
 OLDEST, NEWEST = "1.34", "1.37"
 """Of Kubernetes: files are held against one's schemas, overlays against the other's."""
 
@@ -72,7 +75,10 @@ def test_an_overlay_comes_together(overlay: str) -> None:
         validate(resource, NEWEST)
     names = [(resource["kind"], resource["metadata"]["name"]) for resource in resources]
     assert len({*names}) == len(names)
-    wanted = {("KafkaTopic", len(wanted_topics(shop, OPTIONS))), ("KafkaUser", len(users_of(shop, OPTIONS)))}
+    wanted = {
+        ("KafkaTopic", len(wanted_topics(shop, OPTIONS, VIEWS))),
+        ("KafkaUser", len(users_of(shop, OPTIONS, VIEWS))),
+    }
     assert {(kind, [each for each, _ in names].count(kind)) for kind, _ in wanted} == wanted
 
 
@@ -94,10 +100,10 @@ def _sorted(resources: list[Resource]) -> list[Resource]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_have_no_rights_and_what_they_refer_to_is_there(overlay: str) -> None:
     resources = built(ROOT / "overlays" / overlay)
-    users = {user.name for user in users_of(shop, OPTIONS)}
+    users = {user.name for user in users_of(shop, OPTIONS, VIEWS)}
     settings = {each["metadata"]["name"] for each in resources if each["kind"] == "ConfigMap"}
     pods = [*_pods(resources)]
-    assert len(pods) >= len(shop.services) + 6
+    assert len(pods) >= 2 * len(shop.services) + 6
     for name, pod in pods:
         secure = pod["securityContext"]
         assert secure["runAsNonRoot"], name
@@ -143,3 +149,19 @@ def test_a_service_scales_on_the_lag_of_its_group_and_speaks_to_no_other_service
     }
     assert peers == {"kafka", "registry"}
     assert any("ipBlock" in peer for rule in egress for peer in rule["to"]) == bool(service.ports)
+
+
+@pytest.mark.parametrize("viewing", VIEWS, ids=lambda viewing: viewing.service)
+def test_live_views_come_as_their_own_user_and_speak_to_each_other_only(viewing: Viewing) -> None:
+    name = f"{viewing.service}-views"
+    of_kind = {each["kind"]: each["spec"] for each in documents(ROOT / "services" / f"{name}.yaml")}
+    (container,) = of_kind["StatefulSet"]["template"]["spec"]["containers"]
+    assert container["command"] == ["eventlib", "live", "--service", viewing.service, "--http", "0.0.0.0:6066"]
+    assert {"name": "EVENTLIB_KAFKA_USER", "value": f"shop-{name}"} in container["env"]
+    policy = of_kind["NetworkPolicy"]
+    (allowed,) = policy["ingress"]
+    assert allowed == {"from": [{"podSelector": policy["podSelector"]}], "ports": [{"protocol": "TCP", "port": 6066}]}
+    assert not any("ipBlock" in peer for rule in policy["egress"] for peer in rule["to"])
+    (port,) = of_kind["Service"]["ports"]
+    assert port["port"] == 6066
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["targetPort"]}
