@@ -8,7 +8,7 @@ transaction leaves one) it keeps account of record by record. For each record th
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
@@ -82,17 +82,21 @@ class _Consumer(driver.Consumer):
         return [*(record for record in records[:-1] if wants(record.headers)), *records[-1:]]
 
     async def wait_first(self, *coros: Any, timeout: Any = None) -> Any:  # noqa: ASYNC109  mode's
-        """See mode's; a message that is taken at once is waited for without tasks, which cost more than all else."""
-        taking, *others = coros
-        if timeout is not None or not iscoroutine(taking):
+        """See mode's; for a message that is taken at once no task is made but its own."""
+        first, *others = coros
+        if timeout is not None or not iscoroutine(first):
             return await super().wait_first(*coros, timeout=timeout)
+        taking = asyncio.ensure_future(first)
         try:
-            waits_for = taking.send(None)
-        except StopIteration as taken:
-            for each in others:
-                each.close()
-            return WaitResults([taking], [taken.value], stopped=False)
-        return await super().wait_first(_Begun(taking, waits_for), *others)
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            taking.cancel()
+            raise
+        if not taking.done():
+            return await super().wait_first(taking, *others)
+        for each in filter(iscoroutine, others):
+            each.close()
+        return WaitResults([taking], [taking.result()], stopped=False)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """See Faust's."""
@@ -130,28 +134,6 @@ class _Consumer(driver.Consumer):
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:
         await cast("LiveApp", self.app).settled()
         return await super()._commit_offsets(offsets, start_new_transaction)
-
-
-class _Begun:
-    """The rest of a coroutine that has come to where it waits."""
-
-    def __init__(self, rest: Coroutine[Any, Any, Any], waits_for: Any) -> None:
-        self._rest = rest
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        """Wait, and go on to its end."""
-        waits_for = self._waits_for
-        while True:
-            try:
-                try:
-                    got = yield waits_for
-                except BaseException as error:  # noqa: BLE001  it is the coroutine's, a cancellation too
-                    waits_for = self._rest.throw(error)
-                else:
-                    waits_for = self._rest.send(got)
-            except StopIteration as end:
-                return end.value
 
 
 class _Producer(driver.Producer):
