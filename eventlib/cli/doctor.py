@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.util import find_spec
 
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.doctor.diagnosis import Diagnosis
 from eventlib.doctor.examination import examine
+from eventlib.errors import WiringError
 from eventlib.settings import runtime_config
 from eventlib.viewing import Viewing
 
@@ -33,8 +33,10 @@ def print_diagnoses(place: Place, *, as_json: bool) -> int:
 
 def _views(url: str, choreography: Choreography) -> Sequence[Viewing]:
     """Return what live views need, where they can be run: on Kafka, and with Faust."""
-    runs = url.startswith("kafka:") and find_spec("faust") is not None
-    return declared_views(choreography) if runs else ()
+    try:
+        return declared_views(choreography) if url.startswith("kafka:") else ()
+    except WiringError:
+        return ()
 
 
 def _print(url: str, found: Sequence[Diagnosis]) -> None:
