@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -18,7 +18,7 @@ from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json, without_logical_types
 from eventlib.codec.avro.write import writer_of
 from eventlib.codec.framed import FramedCodec
-from eventlib.event import Event
+from eventlib.event import EPOCH, Event
 from eventlib.log.memory import MemoryLog
 
 
@@ -264,6 +264,8 @@ async def test_a_field_may_have_a_name_that_only_python_reserves() -> None:
 
 @given(everything)
 async def test_what_is_written_is_what_fastavro_would_write(fields: dict[str, Any]) -> None:
+    # fastavro is given numbers here, and that of a time near the epoch fits the branch of dates, which is the first.
+    assume(not isinstance(fields["times"], datetime) or abs(fields["times"] - EPOCH) > timedelta(hours=1))
     record = record_of(Everything)
     raw = writer_of(record, b"")(Everything(**fields))
     plain = parse_schema(without_logical_types(schema_json(record)))
