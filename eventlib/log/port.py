@@ -207,10 +207,17 @@ class Batch(ABC):
     """A transaction that is being made: all that is appended to it becomes durable together, or nothing of it."""
 
     @abstractmethod
-    def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+    def enter(self, claim: Claim) -> None:
+        """Take in a claim: the transaction succeeds only while it is the newest of its service and partition.
+
+        Raises: OwnershipLost when it is not, or when this transaction cannot be made under it.
+        """
+
+    @abstractmethod
+    async def append(self, records: Sequence[Record]) -> list[int]:
         """Append records, and return the offsets that they have if the transaction succeeds.
 
-        Raises: OwnershipLost, ContractError; then nothing of this call is in the transaction.
+        Raises: ContractError, and then nothing of this call is in the transaction; LogUnavailable.
         """
 
     @property
@@ -222,12 +229,12 @@ class Batch(ABC):
 class Share(ABC):
     """A part of a transaction that is worked out while it is being made, as one thing leads to another.
 
-    Its methods neither wait nor take long: nobody else writes meanwhile. Exactly one of `committed` and `failed` is
-    called, before anybody else in this process learns what became of it.
+    It waits for nothing but the batch, and takes no longer than it has to: others who write wait for it. Exactly one
+    of `committed` and `failed` is called, by whoever made the transaction, and both return at once.
     """
 
     @abstractmethod
-    def write(self, batch: Batch) -> None:
+    async def write(self, batch: Batch) -> None:
         """Append to the transaction; called at most once. What it raises is the reason that `failed` gets."""
 
     @abstractmethod
@@ -279,9 +286,12 @@ class Log(ABC):
         topic's largest event, or on a topic or partition that does not exist.
         """
 
-    def enlist(self, share: Share) -> bool:
-        """Let a share write to this process's next transaction; False where a log cannot have that (most cannot)."""
-        del share
+    def enlist(self, share: Share, claim: Claim) -> bool:
+        """Let a share write to a transaction under a claim of this process; False where a log cannot have that.
+
+        Raises: OwnershipLost.
+        """
+        del share, claim
         return False
 
     @abstractmethod

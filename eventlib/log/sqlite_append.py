@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 from eventlib.errors import ContractError, EventlibError, LogUnavailable
 from eventlib.log.port import Batch, Claim, Record, Share, TopicPartition
@@ -27,8 +27,10 @@ class _Append(Share):
         self._claim = claim
         self._offsets: list[int] = []
 
-    def write(self, batch: Batch) -> None:
-        self._offsets = batch.append(self._records, self._claim)
+    async def write(self, batch: Batch) -> None:
+        if self._claim is not None:
+            batch.enter(self._claim)
+        self._offsets = await batch.append(self._records)
 
     def committed(self) -> None:
         self.future.set_result(self._offsets)
@@ -140,7 +142,7 @@ class Appender:
             if isinstance(share, _Append) and share.future.done():
                 continue  # its caller was cancelled
             try:
-                share.write(group)
+                _run(share.write(group))
             except Exception as error:
                 share.failed(error)
                 if len(group) != before:
@@ -177,3 +179,13 @@ class Appender:
     def _fail_pending(self, error: Exception) -> None:
         while self._pending:
             self._pending.popleft().failed(error)
+
+
+def _run(writing: Coroutine[None, None, None]) -> None:
+    """Run what waits for nothing but a group, which never lets it wait."""
+    try:
+        writing.send(None)
+    except StopIteration:
+        return
+    writing.close()
+    raise RuntimeError("a share waited for something else than its batch")

@@ -33,12 +33,14 @@ class Group(Batch):
         """See `Batch.is_full`."""
         return len(self._rows) >= _ENOUGH
 
-    def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
-        """See `Batch.append`."""
-        if claim is not None:
-            owner = self._file.owners.get((claim.service, claim.partition))
-            if owner is None or owner.epoch != claim.epoch:
-                raise ownership_lost(claim, 0 if owner is None else owner.epoch)
+    def enter(self, claim: Claim) -> None:
+        """See `Batch.enter`: nobody else can take it while the transaction is being made."""
+        owner = self._file.owners.get((claim.service, claim.partition))
+        if owner is None or owner.epoch != claim.epoch:
+            raise ownership_lost(claim, 0 if owner is None else owner.epoch)
+
+    async def append(self, records: Sequence[Record]) -> list[int]:
+        """See `Batch.append`. It never waits."""
         states = list[PartitionState]()
         for record in records:
             state = self._file.partitions.get(record[:2]) or self._file.partition(record[0], record[1])

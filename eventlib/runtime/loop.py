@@ -122,7 +122,7 @@ class TaskLoop:
             await self._effects.stop(self._config.grace_s)
             await self._patiently(worker.finish(now_ms()))
         finally:
-            self._relay.leave(worker)
+            await self._relay.leave(worker)
             await self._effects.stop(0)
             await self._reader.close()
 

@@ -5,11 +5,15 @@ what an order costs while there is little to do. So when a task commits, what it
 this process that have nothing else at hand; what they say goes on in the same way; and all of their transactions are
 committed as one, or none is. Nobody outside sees a part of it, and a task that is busy, or elsewhere, reads it later
 from the log as ever: so nothing depends on it, and a log that cannot do this goes without.
+
+On Kafka that takes a request to the brokers for each wave of hops, while the members' own loops go on. So whoever takes
+part waits with its next turn until the transaction has ended (`until_free`), and takes up only what is known to be next:
+a reader that has come to an offset has been given all before it, and no reader gets beyond an open transaction.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 from eventlib.errors import LogUnavailable, OwnershipLost
@@ -32,8 +36,17 @@ class Member(Protocol):
     def places(self) -> Sequence[TopicPartition]:
         """What it reads."""
 
+    def at_rest(self) -> bool:
+        """Tell whether it waits with nothing at hand."""
+
+    def lead(self) -> None:
+        """Take note that its open transaction is being written now."""
+
     def follow(self, at_ms: int) -> bool:
         """Open a transaction for what others are saying; False when something else is at hand."""
+
+    def take(self, record: Record, event: Event | None) -> bool:
+        """Handle one more input in the open transaction, if it is the next one there."""
 
     def worth_appending(self) -> bool:
         """Tell whether the open transaction has to be appended; if not, it is skipped."""
@@ -55,16 +68,28 @@ class Relay:
         self._log = log
         self._members: dict[TopicPartition, list[Member]] = {}
         self._round: _Round | None = None
+        self._taking_part: dict[Member, _Round] = {}
 
     def join(self, member: Member) -> None:
         """Let a member be handed what it reads."""
         for place in member.places:
             self._members.setdefault(place, []).append(member)
 
-    def leave(self, member: Member) -> None:
-        """Hand nothing more to a member."""
+    async def leave(self, member: Member) -> None:
+        """Hand nothing more to a member, and wait until what it has a part in is over."""
         for place in member.places:
             self._members[place].remove(member)
+        if self._round is not None:
+            self._round.forget(member)
+        await self.until_free(member)
+
+    async def until_free(self, member: Member) -> bool:
+        """Wait until a member has a part in nothing; False when it had none. Until then its task is not its own."""
+        if member not in self._taking_part:
+            return False
+        while (taken := self._taking_part.get(member)) is not None:
+            await taken.ended.wait()
+        return True
 
     def time(self, now_ms: int) -> int:
         """Return the time for a transaction that is opened now: those that are committed together have one time.
@@ -82,10 +107,10 @@ class Relay:
         Raises: OwnershipLost when it is not the owner any more; LogUnavailable when it has to try again, alone.
         """
         if self._round is None or self._round.is_over:
-            self._round = _Round(self._members)
-            if not self._log.enlist(self._round):
-                self._round = None
+            begun = _Round(self._members, self._taking_part)
+            if not self._log.enlist(begun, member.claim):
                 return False
+            self._round = begun
         await self._round.lead(member)
         return True
 
@@ -100,18 +125,26 @@ class _Part:
         self.offsets: list[int] = []
         self.transaction: Transaction | None = None
 
+    def said(self) -> Iterable[tuple[Record, Event | None]]:
+        """Yield what the member has said that is not in the log's transaction yet."""
+        task, placed = self.member.task, len(self.offsets)
+        return zip(task.events[placed:], task.said[placed:], strict=True)
+
+
+_Inputs = dict[Member, list[tuple[Record, Event | None]]]
+
 
 class _Round(Share):
-    """One transaction of the log: of those who lead, and of those who follow."""
+    """One transaction of the log: of those who lead, and of those who follow, wave by wave."""
 
-    def __init__(self, members: Mapping[TopicPartition, Sequence[Member]]) -> None:
+    def __init__(self, members: Mapping[TopicPartition, Sequence[Member]], taking_part: "dict[Member, _Round]") -> None:
         self.is_over = False
         self.at_ms = 0
+        self.ended = asyncio.Event()
         self._members = members
+        self._taking_part = taking_part
         self._leading: dict[Member, asyncio.Future[None]] = {}
         self._parts: dict[Member, _Part] = {}
-        self._waiting: deque[tuple[Member, list[tuple[Record, Event | None]]]] = deque()
-        self._inputs: dict[Member, list[tuple[Record, Event | None]]] = {}
 
     def lead(self, member: Member) -> asyncio.Future[None]:
         """Take in a member with an open transaction; the future is done when that is settled."""
@@ -120,7 +153,12 @@ class _Round(Share):
         self.at_ms = max(self.at_ms, member.task.at_ms)
         return future
 
-    def write(self, batch: Batch) -> None:
+    def forget(self, member: Member) -> None:
+        """Leave out a member that waits no more, if nothing was written yet."""
+        if not self.is_over and self._leading.pop(member, None) is not None:
+            member.roll_back()
+
+    async def write(self, batch: Batch) -> None:
         """See `Share.write`."""
         self.is_over = True
         for member, future in self._leading.items():
@@ -128,21 +166,16 @@ class _Round(Share):
                 member.roll_back()
                 continue
             try:
-                self._say(self._part(member, batch), batch)
+                self._enter(member, batch)
+                member.lead()
             except OwnershipLost as error:
                 member.roll_back()
                 future.set_exception(error)
-        while self._waiting and not batch.is_full:
-            member, inputs = self._waiting.popleft()
-            del self._inputs[member]
-            part = self._parts.get(member) or self._follower(member, batch)
-            # A member with an earlier time would say something behind what has a later one already.
-            if part is not None and member.task.at_ms == self.at_ms:
-                for record, event in inputs:
-                    member.task.take(record, event)
-                self._say(part, batch)
-        for part in self._parts.values():
-            self._close(part, batch)
+        handed = await self._say(self._parts.values(), batch)
+        while handed and not batch.is_full:
+            took = [self._take(member, inputs, batch) for member, inputs in handed.items()]
+            handed = await self._say([part for part in took if part is not None], batch)
+        await self._close(batch)
 
     def committed(self) -> None:
         """See `Share.committed`."""
@@ -151,6 +184,7 @@ class _Round(Share):
                 member.skip()
             else:
                 member.settle(part.transaction, part.offsets)
+        self._end()
         for future in self._leading.values():
             if not future.done():
                 future.set_result(None)
@@ -161,49 +195,67 @@ class _Round(Share):
         for member in self._parts.keys() - self._leading.keys():
             member.roll_back()
         for member, future in self._leading.items():
-            if not future.done():
+            if not future.done() or member in self._parts:
                 member.roll_back(alone=True)
-                future.set_exception(LogUnavailable(f"nothing of this transaction was written: {error}"))
+            if not future.done():
+                future.set_exception(LogUnavailable(f"this transaction did not succeed: {error}"))
+        self._end()
 
-    def _part(self, member: Member, batch: Batch) -> _Part:
-        batch.append((), member.claim)  # before anything is done: whether it is still the owner
+    def _end(self) -> None:
+        for member in self._parts:
+            del self._taking_part[member]
+        self.ended.set()
+
+    def _enter(self, member: Member, batch: Batch) -> _Part:
+        batch.enter(member.claim)  # before anything is done: whether it is still the owner
         part = self._parts[member] = _Part(member)
+        self._taking_part[member] = self
+        return part
+
+    async def _say(self, parts: Iterable[_Part], batch: Batch) -> _Inputs:
+        """Append what members have said since, and return what of it goes on here; if nothing does, it can wait."""
+        said = [(part, record, event) for part in parts for record, event in part.said()]
+        takers = [self._takers(record, event) for _, record, event in said]
+        if not any(takers):
+            return {}
+        offsets = await batch.append([record for _, record, _ in said])
+        handed: _Inputs = {}
+        for (part, record, event), offset, readers in zip(said, offsets, takers, strict=True):
+            part.offsets.append(offset)
+            for reader in readers:
+                handed.setdefault(reader, []).append((record.placed(offset), event))
+        return handed
+
+    def _takers(self, record: Record, event: Event | None) -> list[Member]:
+        readers = () if event is None else self._members.get(record[:2], ())
+        return [reader for reader in readers if reader in self._parts or reader.at_rest()]
+
+    def _take(self, member: Member, inputs: Sequence[tuple[Record, Event | None]], batch: Batch) -> _Part | None:
+        part = self._parts.get(member) or self._follower(member, batch)
+        # A member with an earlier time would say something behind what has a later one already.
+        if part is None or member.task.at_ms != self.at_ms:
+            return None
+        for record, event in inputs:
+            member.take(record, event)
         return part
 
     def _follower(self, member: Member, batch: Batch) -> _Part | None:
-        if not member.follow(self.at_ms):
+        if member in self._taking_part or not member.follow(self.at_ms):
             return None
         try:
-            return self._part(member, batch)
+            return self._enter(member, batch)
         except OwnershipLost:  # it learns that by itself
             member.roll_back()
             return None
 
-    def _say(self, part: _Part, batch: Batch) -> None:
-        """Append what a member has said since, and hand it on."""
-        task, placed = part.member.task, len(part.offsets)
-        records, said = task.events[placed:], task.said[placed:]
-        if not records:
-            return
-        offsets = batch.append(records, part.member.claim)
-        part.offsets += offsets
-        for record, offset, event in zip(records, offsets, said, strict=True):
-            readers = self._members.get(record[:2])
-            if readers and event is not None:
-                placed_record = record.placed(offset)
-                for reader in readers:
-                    self._hand(reader, placed_record, event)
-
-    def _hand(self, reader: Member, record: Record, event: Event) -> None:
-        inputs = self._inputs.get(reader)
-        if inputs is None:
-            inputs = self._inputs[reader] = []
-            self._waiting.append((reader, inputs))
-        inputs.append((record, event))
-
-    def _close(self, part: _Part, batch: Batch) -> None:
-        member = part.member
-        if member in self._leading or member.worth_appending():
-            part.transaction = member.task.close()
-            rest = [*part.transaction.changes, *part.transaction.journal]
-            part.offsets += batch.append(rest, member.claim)
+    async def _close(self, batch: Batch) -> None:
+        """Append what is left of all, at once."""
+        left = list[tuple[_Part, list[Record]]]()
+        for member, part in self._parts.items():
+            if member in self._leading or member.worth_appending():
+                said = [record for record, _ in part.said()]
+                part.transaction = member.task.close()
+                left.append((part, [*said, *part.transaction.changes, *part.transaction.journal]))
+        offsets = iter(await batch.append([record for _, records in left for record in records]))
+        for part, records in left:
+            part.offsets += islice(offsets, len(records))

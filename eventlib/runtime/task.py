@@ -99,14 +99,15 @@ class Task:
             if inputs.due_ms is not None and self._handled == len(records):
                 self.handling.pass_deadlines(inputs.due_ms)
 
-    def take(self, record: Record, event: Event | None) -> bool:
+    def take(self, record: Record, event: Event | None, read_to: int = 0) -> bool:
         """Handle one more input in the transaction that is open; `event` is what its record holds.
 
         False, and nothing is done, when it is not the next one of its topic here, or has to wait for a transaction
-        with a later time or more room.
+        with a later time or more room. Up to `read_to` there is nothing more: logs have offsets that are no records.
         """
         draft = self._draft
-        if not self._takes_more or record.offset != draft.next_of(record.topic) or record.timestamp_ms > draft.at_ms:
+        expected = max(draft.next_of(record.topic), read_to)
+        if not self._takes_more or record.offset != expected or record.timestamp_ms > draft.at_ms:
             return False
         if len(draft.events) >= MAX_SAID:
             return False

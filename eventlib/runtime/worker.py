@@ -54,6 +54,7 @@ class Worker:
         self.at_rest: Callable[[], bool] = lambda: False
         self._log = log
         self._relay = relay
+        self._read_to: Mapping[str, int] = {}
         self.observer: Observer | None = None
         self._append_began_ns = 0
         self._alone = False
@@ -96,6 +97,7 @@ class Worker:
         then the next turn handles the same; Terminal when the log or the code needs a person.
         """
         if self._relay is not None:
+            await self._until_free(self._relay)
             now_ms = self._relay.time(now_ms)
         if self.inbox and self.inbox[0].topic == self.task.service.control.name:
             await self._commit(Inputs(now_ms, release=await self._release(self.inbox[0])))
@@ -113,6 +115,8 @@ class Worker:
 
     async def finish(self, now_ms: int) -> None:
         """Commit the answers that are left, and how far inputs were skipped. Raises: as `turn` does."""
+        if self._relay is not None:
+            await self._until_free(self._relay)
         await self._commit(Inputs(now_ms, answers=list(self.answers)), always=True)
 
     def _before_control(self) -> list[Record]:
@@ -168,13 +172,33 @@ class Worker:
 
     # --- what the relay does with a transaction that is open
 
+    async def _until_free(self, relay: Relay) -> None:
+        """Wait for the transaction that this task follows in, and forget inputs that were handled there."""
+        if await relay.until_free(self):
+            handled = self.task.positions.next
+            self.inbox = [record for record in self.inbox if record.offset >= handled.get(record.topic, 0)]
+
+    def lead(self) -> None:
+        """Take note of where inputs go on after those in the open transaction, which is being written now."""
+        self._read_to = self._ahead() if self.task.taken == len(self.inbox) else {}
+
     def follow(self, at_ms: int) -> bool:
         """Open a transaction for what others in this process are just saying; False when something is at hand."""
         due = self.task.next_due_ms(at_ms)
         if not self.at_rest() or (due is not None and due <= at_ms):
             return False
+        self._read_to = self._ahead()
         self.task.open(Inputs(at_ms))
         return True
+
+    def _ahead(self) -> Mapping[str, int]:
+        """Return up to where each input is known to have nothing more, after all that was taken from it."""
+        reader = self._reader
+        return {} if reader is None else {place[0]: reader.position(place) for place in self.places}
+
+    def take(self, record: Record, event: Event | None) -> bool:
+        """Handle one more input in the open transaction, if it is the next one there."""
+        return self.task.take(record, event, self._read_to.get(record.topic, 0))
 
     def worth_appending(self) -> bool:
         """Tell whether the open transaction has to be appended; if not, `skip` it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -14,18 +14,20 @@ from eventlib.log.sqlite import SqliteLog
 from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.testing.log_fixture import TOPICS, record, values
 
+ANY = Claim("s", 0, 1)  # this log makes one transaction under all claims
+
 
 class Told(Share):
     """A share that does what a test says, and remembers what it was told."""
 
-    def __init__(self, write: Callable[[Batch], object]) -> None:
+    def __init__(self, write: Callable[[Batch], Awaitable[object]]) -> None:
         self.offsets: object = None
         self.ended: list[Exception | None] = []
         self._write = write
 
-    def write(self, batch: Batch) -> None:
+    async def write(self, batch: Batch) -> None:
         assert self.offsets is None, "it is to write once"
-        self.offsets = self._write(batch) or ()
+        self.offsets = await self._write(batch) or ()
 
     def committed(self) -> None:
         self.ended.append(None)
@@ -41,7 +43,7 @@ async def opened(directory: Path, options: SqliteOptions | None = None) -> Sqlit
 
 
 async def passed(share: Told, log: SqliteLog) -> None:
-    assert log.enlist(share)
+    assert log.enlist(share, ANY)
     async with asyncio.timeout(10):
         while not share.ended:
             await asyncio.sleep(0)
@@ -51,9 +53,11 @@ async def test_it_has_its_offsets_at_once_and_one_commit_with_what_else_there_is
     log = await opened(tmp_path)
     await log.append([record("a", b"0")])
     commits = log.commits
-    share = Told(
-        lambda batch: [batch.append([record("a", b"2")]), batch.append([record("b", b"3"), record("a", b"4")])]
-    )
+
+    async def write(batch: Batch) -> list[list[int]]:
+        return [await batch.append([record("a", b"2")]), await batch.append([record("b", b"3"), record("a", b"4")])]
+
+    share = Told(write)
     beside = asyncio.create_task(log.append([record("a", b"1")]))
     await asyncio.sleep(0)
     await passed(share, log)
@@ -83,15 +87,20 @@ async def test_a_claim_that_is_lost_is_refused_at_once_and_costs_the_others_noth
     lost = await log.seize("s", 0)
     kept = await log.seize("s", 0)
 
-    def write(batch: Batch) -> list[int]:
+    async def write(batch: Batch) -> list[int]:
         with pytest.raises(OwnershipLost):
-            batch.append([record("a", b"zombie")], lost)
+            batch.enter(lost)
+        batch.enter(kept)
         with pytest.raises(ContractError):
-            batch.append([record("a", b"no"), record("nowhere", b"no")], kept)
-        return batch.append([record("a", b"kept")], kept)
+            await batch.append([record("a", b"no"), record("nowhere", b"no")])
+        return await batch.append([record("a", b"kept")])
 
-    share, zombie = Told(write), Told(lambda batch: batch.append([record("a", b"zombie")], lost))
-    assert log.enlist(zombie)
+    async def write_late(batch: Batch) -> None:
+        batch.enter(lost)
+        await batch.append([record("a", b"zombie")])
+
+    share, zombie = Told(write), Told(write_late)
+    assert log.enlist(zombie, lost)
     await passed(share, log)
     assert share.ended == [None]
     assert [type(each) for each in zombie.ended] == [OwnershipLost]
@@ -102,15 +111,15 @@ async def test_a_claim_that_is_lost_is_refused_at_once_and_costs_the_others_noth
 async def test_one_that_fails_half_way_leaves_nothing_and_what_was_appended_beside_it_is_there(tmp_path: Path) -> None:
     log = await opened(tmp_path)
 
-    def half(batch: Batch) -> None:
-        batch.append([record("a", b"half")])
-        batch.append([record("b", b"half")], Claim("s", 0, 99))
+    async def half(batch: Batch) -> None:
+        await batch.append([record("a", b"half")])
+        batch.enter(Claim("s", 0, 99))
 
     torn, other = Told(half), Told(lambda batch: batch.append([record("a", b"other")]))
     before, behind = asyncio.create_task(log.append([record("a", b"1")])), None
     await asyncio.sleep(0)
-    assert log.enlist(other)
-    assert log.enlist(torn)
+    assert log.enlist(other, ANY)
+    assert log.enlist(torn, ANY)
     behind = asyncio.create_task(log.append([record("a", b"2")]))
     assert (await before, await behind) == ([0], [1])
     assert [type(each) for each in torn.ended] == [OwnershipLost]
@@ -135,8 +144,8 @@ async def test_when_something_cannot_be_stored_it_fails_and_the_appends_beside_i
 async def test_a_mistake_in_it_is_its_own(tmp_path: Path) -> None:
     log = await opened(tmp_path)
 
-    def wrong(batch: Batch) -> None:
-        batch.append([record("a", b"half")])
+    async def wrong(batch: Batch) -> None:
+        await batch.append([record("a", b"half")])
         raise RuntimeError("a mistake")
 
     share, beside = Told(wrong), asyncio.create_task(log.append([record("a", b"1")]))
@@ -154,7 +163,7 @@ async def test_a_log_that_is_full_or_closed_says_so(tmp_path: Path) -> None:
     assert [type(each) for each in share.ended] == [LogFull]
     assert await log.append([record("a", b"small")]) == [0]
     late = Told(lambda batch: batch.append([record("a", b"late")]))
-    assert log.enlist(late)
+    assert log.enlist(late, ANY)
     await log.close()
     assert [type(each) for each in late.ended] == [LogUnavailable]
 
@@ -164,9 +173,9 @@ async def test_another_process_sees_all_of_it_or_nothing(tmp_path: Path) -> None
     other = sqlite3.connect(tmp_path / "log.db")
     seen = list[int]()
 
-    def write(batch: Batch) -> None:
+    async def write(batch: Batch) -> None:
         for i in range(3):
-            batch.append([record("a", b"%d" % i)])
+            await batch.append([record("a", b"%d" % i)])
             seen.append(other.execute("SELECT count(*) FROM records").fetchone()[0])
 
     await passed(Told(write), log)
@@ -177,4 +186,4 @@ async def test_another_process_sees_all_of_it_or_nothing(tmp_path: Path) -> None
 
 
 def test_a_log_may_do_without() -> None:
-    assert not MemoryLog().enlist(Told(lambda batch: batch.append([])))
+    assert not MemoryLog().enlist(Told(lambda batch: batch.append([])), ANY)

@@ -19,6 +19,7 @@ class _Entry(NamedTuple):
     records: Sequence[Record]
     size: int
     future: "asyncio.Future[list[int]]"
+    act: Callable[[], Awaitable[None]] | None = None
 
 
 class Group:
@@ -39,8 +40,17 @@ class Group:
 
     def append(self, records: Sequence[Record]) -> "asyncio.Future[list[int]]":
         """Put records into the next group; the future has their offsets when they are durable."""
+        return self._enqueue(records, size_of(records), None)
+
+    def alone(self, act: Callable[[], Awaitable[None]]) -> "asyncio.Future[list[int]]":
+        """Let something else be done in its turn, between two groups; the future says that it is over."""
+        return self._enqueue((), 0, act)
+
+    def _enqueue(
+        self, records: Sequence[Record], size: int, act: Callable[[], Awaitable[None]] | None
+    ) -> "asyncio.Future[list[int]]":
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        self._pending.append(_Entry(records, size_of(records), future))
+        self._pending.append(_Entry(records, size, future, act))
         if self._writing is None:
             self._writing = asyncio.create_task(self._run(), name=self._name)
         return future
@@ -57,7 +67,11 @@ class Group:
         group: list[_Entry] = []
         try:
             while group := self._next():
-                await self._together(group)
+                if group[0].act is None:
+                    await self._together(group)
+                else:
+                    await group[0].act()
+                    group[0].future.set_result([])
         except BaseException as error:
             _fail(group, error if isinstance(error, Exception) else LogUnavailable("the log was closed meanwhile"))
             raise
@@ -68,6 +82,8 @@ class Group:
         group, count, size = list[_Entry](), 0, 0
         while self._pending:
             entry = self._pending[0]
+            if entry.act is not None:
+                return group or [self._pending.popleft()]
             if group and (count + len(entry.records) > _RECORDS or size + entry.size > self._most_bytes):
                 break
             self._pending.popleft()

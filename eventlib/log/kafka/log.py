@@ -13,7 +13,7 @@ from eventlib.log.kafka.reader import Feed, KafkaReader
 from eventlib.log.kafka.register import PLACE as REGISTER
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import Topics
-from eventlib.log.port import Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.port import Claim, Log, Membership, Reader, Record, Share, TopicPartition
 from eventlib.log.rules import known, refuse_unfit
 from eventlib.topic import Topic
 
@@ -79,6 +79,12 @@ class KafkaLog(Log):
         if not records:
             return []
         return await (self._appends.append(records) if owner is None else owner.append(records))
+
+    def enlist(self, share: Share, claim: Claim) -> bool:
+        """See `Log.enlist`."""
+        self._check_open()
+        self._owners.enlist(share, claim, lambda records: refuse_unfit(records, self._topics.known))
+        return True
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """See `Log.read`."""

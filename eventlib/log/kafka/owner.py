@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from eventlib.errors import OwnershipLost
 from eventlib.log.kafka.failures import Fenced
@@ -20,7 +21,7 @@ class Owner:
         self.writer = writer
         self.is_lost = False
         self._on_loss = on_loss
-        self._under_way = set[asyncio.Future[list[int]]]()
+        self._under_way = set[asyncio.Future[Any]]()
 
     async def append(self, records: Sequence[Record]) -> list[int]:
         """Append records in one transaction. Raises: OwnershipLost; what `Log.append` raises."""
@@ -34,6 +35,11 @@ class Owner:
             return await asyncio.shield(appending)
         except Fenced as error:
             raise ownership_lost(self.claim, str(error)) from error
+
+    def hold(self, under_way: "asyncio.Future[None]") -> None:
+        """Take note of a transaction that this claim is part of."""
+        self._under_way.add(under_way)
+        under_way.add_done_callback(self._under_way.discard)
 
     def lose(self, *, to_somebody: bool = True) -> None:
         """Let the claim count for nothing from now on."""

@@ -22,8 +22,9 @@ from eventlib.log.kafka.looking import Looks, Written
 from eventlib.log.kafka.owner import Owner, ownership_lost
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.register import Entry, Register, Task, claim_record, release_record, wish_record
+from eventlib.log.kafka.sharing import Refuse
 from eventlib.log.kafka.writer import Writer, producer_names
-from eventlib.log.port import Claim
+from eventlib.log.port import Claim, Share
 
 _LETS_GO_S = 8.0
 """How long a living owner may take to let go: its effects' grace, and a bit."""
@@ -62,6 +63,18 @@ class Owners:
         if owner is None or owner.claim != claim or owner.is_lost:
             raise ownership_lost(claim)
         return owner
+
+    def enlist(self, share: Share, claim: Claim, refuse: Refuse) -> None:
+        """Let a share write under a claim, and others that the same writer has. Raises: OwnershipLost."""
+        writer = self.owner(claim).writer
+
+        def enter(claim: Claim, under_way: asyncio.Future[None]) -> None:
+            owner = self.owner(claim)
+            if owner.writer is not writer:
+                raise ownership_lost(claim)
+            owner.hold(under_way)
+
+        writer.enlist(share, enter, refuse)
 
     async def take(self, task: Task, living: Collection[str]) -> Owner:
         """Take a task over for this process; one of the `living` processes is given time to let go.

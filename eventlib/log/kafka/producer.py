@@ -37,6 +37,7 @@ class Producer:
         self._id = -1
         self._epoch = -1
         self._sequences = dict[TopicPartition, int]()
+        self._is_open = False
 
     async def start(self) -> None:
         """Take an id from the cluster; with a transactional id, its former owner is fenced and its transaction ended.
@@ -71,19 +72,37 @@ class Producer:
         Raises: Fenced when somebody else has taken over, its Undecided when it is not known how it ended: the producer
         is of no use any more; LogUnavailable, ContractError, LogDenied when nothing was written.
         """
+        try:
+            offsets = await self.write(records)
+        except EventlibError as error:
+            await self.give_up(error)
+            raise
+        await self.end()
+        return offsets
+
+    async def write(self, records: Sequence[Record]) -> list[int]:
+        """Append records to the open transaction, or begin one with them, and return their offsets.
+
+        Raises: Fenced; LogUnavailable, ContractError, LogDenied, and then `give_up` has to follow.
+        """
         made = self._batches(records)
         if not self._cluster.implicit_transactions:
             await self._announce({batch.place for batch in made})
-        try:
-            offsets = await self._write(made, self._cluster.options.transaction_timeout_s)
-        except EventlibError as error:
-            await self._end(committed=False)
-            if isinstance(error, Retryable) and not self._cluster.implicit_transactions:
-                # What was sent may still arrive, and would count for this producer's next transaction.
-                raise Undecided(str(error)) from error
-            raise
+        self._is_open = True
+        return await self._write(made, self._cluster.options.transaction_timeout_s)
+
+    async def end(self) -> None:
+        """Commit the open transaction. Raises: Fenced, its Undecided when it is not known how it ended."""
         await self._end(committed=True)
-        return offsets
+
+    async def give_up(self, error: Exception) -> None:
+        """Abort the open transaction, if there is one, because of an error. Raises: Fenced, Undecided as `end` does."""
+        if not self._is_open:
+            return
+        await self._end(committed=False)
+        if isinstance(error, Retryable) and not self._cluster.implicit_transactions:
+            # What was sent may still arrive, and would count for this producer's next transaction.
+            raise Undecided(str(error)) from error
 
     async def pass_over(self, place: TopicPartition, offsets: int) -> None:
         """Use up so many offsets of a partition, at least one, for nothing that anybody could read.
@@ -117,6 +136,7 @@ class Producer:
 
     async def _end(self, *, committed: bool) -> None:
         """End the transaction. Raises: Fenced; Undecided when it is not known how it ended."""
+        self._is_open = False
         what = "committing" if committed else "aborting"
 
         async def attempt() -> None:

@@ -74,6 +74,7 @@ class KafkaReader(Reader):
         self._error: EventlibError | None = None
         self._trouble: tuple[float, Exception] | None = None
         self._woken = False
+        self._was_full = False
         self._closed = False
         feed.opened(self)
 
@@ -82,13 +83,15 @@ class KafkaReader(Reader):
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while True:
+            if self._was_full:
+                self._was_full = False
+                await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
             self._something.clear()
             records = self._take(limit)
             self._catch_up()
             if records or self._woken or self._closed:
                 self._woken = False
-                if len(records) >= limit:
-                    await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
+                self._was_full = len(records) >= limit
                 return records
             late = deadline is not None and loop.time() >= deadline
             self._raise(late=late)
@@ -111,7 +114,9 @@ class KafkaReader(Reader):
         return self._feed.room()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See `Reader.seek`."""
+        """See `Reader.seek`; a few records are gone past, since they are on their way."""
+        if self.slots[partition].go_past(offset):
+            return
         self._leave(self.slots[partition])
         self.slots[partition] = Slot(self, partition, offset)
         self.look()

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from eventlib.log.kafka.tail import Tail
 
 
+_A_LITTLE = 5_000
+
+
 class Looking(Protocol):
     """A reader, as its slots know it."""
 
@@ -64,6 +67,13 @@ class Slot:
         self.fetched = max(self.fetched, offset)
         if not self._chunks:
             self.position = max(self.position, self.fetched)
+
+    def go_past(self, offset: int) -> bool:
+        """Go on at an offset a little ahead; False, and nothing is done, when it is not."""
+        if not self.position <= offset <= self.fetched + _A_LITTLE:
+            return False
+        self.position = offset
+        return True
 
     def take(self, limit: int) -> list[Record]:
         """Take up to `limit` records; the position goes past gaps after them."""

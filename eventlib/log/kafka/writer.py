@@ -8,7 +8,8 @@ from eventlib.log.kafka.failures import Fenced, Undecided
 from eventlib.log.kafka.groups import Group
 from eventlib.log.kafka.looking import Written
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.port import Record
+from eventlib.log.kafka.sharing import Enter, Refuse, Transaction
+from eventlib.log.port import Record, Share
 
 _TURNS = ("a", "b")
 
@@ -38,24 +39,41 @@ class Writer:
         """Append records with the next transaction; the future may raise Fenced, and what `Producer.commit` does."""
         return self._group.append(records)
 
+    def enlist(self, share: Share, enter: Enter, refuse: Refuse) -> None:
+        """Give a share a transaction of its own, after those before it."""
+        transaction = Transaction(self, share, enter, refuse)
+        self._group.alone(transaction.run).add_done_callback(transaction.is_over)
+
     async def close(self) -> None:
         """Stop, and fail what still waits."""
         self.is_spent = True
         await self._group.close()
 
     async def _commit(self, records: Sequence[Record]) -> list[int]:
-        if self.is_spent:
-            raise Fenced("its writer was ended")
-        producer = self._producers[0]
-        self._producers.reverse()
+        producer = self.next_producer()
         try:
             offsets = await producer.commit(records)
         except Fenced as error:
-            self.is_spent = True
-            self.on_end(not isinstance(error, Undecided))
+            self.spend(error)
             raise
-        self._written.wrote(records, offsets)
+        self.wrote(records, offsets)
         return offsets
+
+    def next_producer(self) -> Producer:
+        """Return whose turn it is. Raises: Fenced."""
+        if self.is_spent:
+            raise Fenced("its writer was ended")
+        self._producers.reverse()
+        return self._producers[-1]
+
+    def spend(self, error: Fenced) -> None:
+        """Be of no use any more."""
+        self.is_spent = True
+        self.on_end(not isinstance(error, Undecided))
+
+    def wrote(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
+        """Take note of what was committed."""
+        self._written.wrote(records, offsets)
 
 
 def producer_names(writer: str) -> list[str]:
