@@ -1,4 +1,4 @@
-"""A real broker that lets everybody do what the choreography's generated rights say, and nothing else."""
+"""A real broker that lets everybody do what the choreography's generated rights say, over TLS, and nothing else."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ def authorized_broker(users: Iterable[User], topics: Iterable[Wanted]) -> Iterat
     """Run a node with an authorizer, on which topics and rights were made by another client than ours."""
     users = [*users]
     passwords = {_ADMIN: "admin-secret", **{user.name: f"{user.name}-secret" for user in users}}
-    security = Security(sasl=Sasl.SCRAM, authorize=True, users=passwords)
+    security = Security(sasl=Sasl.SCRAM, tls=True, authorize=True, users=passwords)
     with running_cluster(ClusterConfig(security=security)) as cluster:
         admin = AdminClient(client_config(cluster, _ADMIN))
         made = admin.create_topics(
@@ -56,7 +56,8 @@ def client_config(cluster: Cluster, user: str) -> dict[str, Any]:
     environment: Mapping[str, str] = cluster.environment(user)
     return {
         "bootstrap.servers": cluster.bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": environment["EVENTLIB_KAFKA_TLS_CA"],
         "sasl.mechanism": environment["EVENTLIB_KAFKA_SASL"],
         "sasl.username": user,
         "sasl.password": environment["EVENTLIB_KAFKA_PASSWORD"],
