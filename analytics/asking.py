@@ -44,6 +44,18 @@ def refuse_missing(url: str) -> None:
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
 
 
+def refuse_unreadable(url: str) -> None:
+    """Open a log and close it again: what is wrong with it is said before Spark is started, and a directory made, for nothing.
+
+    Raises: WiringError for a URL that is none; LogUnavailable when there is no log, or its brokers do not answer.
+    """
+
+    async def nothing(_: Log) -> None:
+        pass
+
+    ask(url, nothing)
+
+
 def spans(url: str) -> Mapping[TopicPartition, range]:
     """Return the offsets that every partition of a log has now: from its oldest record up to what comes next.
 

@@ -124,7 +124,7 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
 @app.command("sql", cls=Command)
 def ask_sql(
     text: Annotated[
-        str | None, typer.Argument(metavar="[SELECT…]", help="The query; without one, a prompt.", show_default=False)
+        str | None, typer.Argument(metavar="SELECT…", help="The query; without one, a prompt.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None,
@@ -210,7 +210,7 @@ def print_connectors() -> None:
     from analytics.connectors import connectors
     from eventlib.broker.java import find_java
 
-    print(",".join(map(str, connectors(find_java(), fetch=True))))
+    print(",".join(map(str, connectors(find_java("Spark"), fetch=True))))
 
 
 @app.command("reconcile", cls=Command)

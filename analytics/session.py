@@ -84,7 +84,7 @@ def session(
         **_EVERYWHERE,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {java}",
         "spark.driver.memory": "2g",
-        "spark.jars": ",".join(map(str, connectors(find_java(), fetch=fetch))),
+        "spark.jars": ",".join(map(str, connectors(find_java("Spark"), fetch=fetch))),
         "spark.local.dir": str(home),
         "spark.python.authenticate.socketTimeout": "2min",  # on a busy machine, a worker starts late
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
@@ -165,6 +165,6 @@ def java_home_in(home: Path) -> Path:
     """Make a directory such a JAVA_HOME, and return it. Raises: BrokerFailed when there is no Java."""
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(_WRAPPER.format(java=find_java().executable.resolve()))
+    wrapper.write_text(_WRAPPER.format(java=find_java("Spark").executable.resolve()))
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return home

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analytics import session
-from analytics.asking import refuse_missing
+from analytics.asking import refuse_unreadable
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.rebuild import AsOf
@@ -20,7 +20,7 @@ from eventlib.times import time_of
 
 def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json: bool) -> bool:
     """Rebuild the tables, tell what was read and written, and return whether they are incomplete."""
-    refuse_missing(url)
+    refuse_unreadable(url)
     when = None if as_of is None else as_of_text(as_of)
     with bars(shown=not as_json) as shown:
         task = shown.add_task("starting Spark", total=None)

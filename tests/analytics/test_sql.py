@@ -28,7 +28,7 @@ def test_tables_and_events_are_asked_by_name(
         query(spark, "SELECT * FROM no_such_table", tmp_path, shop_log)
     asked = "SELECT status, ended_at FROM orders WHERE ended_at IS NOT NULL LIMIT 1; SELECT nothing FROM orders"
     monkeypatch.setattr("sys.stdin", StringIO(asked))
-    assert run(["sql", "--out", str(tmp_path), "--json"]) == 0
+    assert run(["sql", "--out", str(tmp_path), "--json"]) == 1
     said = capsys.readouterr()
     (row,) = map(json.loads, said.out.splitlines())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["ended_at"])
