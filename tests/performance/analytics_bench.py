@@ -6,6 +6,7 @@ journals and changelogs are what they are anywhere. `--logs` keeps them for the 
 log, and so is the copy on a broker of its own. Each source is measured on all cores in a process of its own, in which the
 jobs take turns, and the archive on one core too: each in so many rounds as there is time for, in one at least. Figures
 are medians, and the tables say of how many. The logs are right: an audit that has findings is wrong.
+The file is written after each part; what fails is in it, and ends the command with 1 when all else has been measured.
 """
 
 import argparse
@@ -18,15 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from eventlib.broker import ClusterConfig, running_cluster
+from tests.performance.analytics_tables import Measured, growth_of, table_of
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "build" / "bench-analytics.json"
@@ -36,8 +37,6 @@ _EVENTS_OF_AN_ORDER = 34  # fewer than the demo's orders have, so that a log may
 _BROKER = ClusterConfig(java_options=("-Xmx1g", "-XX:+UseSerialGC"))
 
 _WIDTH = 120  # of the tables in a file
-
-Measured = list[dict[str, Any]]
 
 
 def run(*command: object) -> str:
@@ -59,11 +58,12 @@ def shop_log(place: Path, events: int) -> str:
     if not file.exists():
         say(f"making a log of about {events:,} events")
         orders = max(1, events // _EVENTS_OF_AN_ORDER)
-        unfinished = file.with_suffix(".unfinished")
-        run("services", "demo", "--orders", orders, "--seed", 7, "--log", f"sqlite:///{unfinished}", "--json")
-        with closing(sqlite3.connect(unfinished)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        unfinished.rename(file)
+        with tempfile.TemporaryDirectory(dir=place) as making:
+            unfinished = Path(making) / "shop.db"
+            run("services", "demo", "--orders", orders, "--seed", 7, "--log", f"sqlite:///{unfinished}", "--json")
+            with closing(sqlite3.connect(unfinished)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            unfinished.rename(file)
     return f"sqlite:///{file}"
 
 
@@ -90,12 +90,45 @@ def source(name: str, url: str, place: Path) -> Iterator[str]:
             yield url
 
 
-def measured(name: str, url: str, cores: int, rounds: int, seconds: float) -> Measured:
-    """Measure all jobs on a log, in no further round when there is no time."""
+@dataclass
+class Report:
+    """What was measured so far, and what has failed; its file has it after every part, however the rest goes."""
+
+    logs: dict[int, Measured] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def part(self, what: str) -> Iterator[None]:
+        """Do one part of the whole; whatever it fails with is told, and the other parts go on."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  an hour's figures are not lost to the last part
+            self.fail(f"{what}: {error}")
+        finally:
+            self.write()
+
+    def fail(self, why: str) -> None:
+        """Note a failure."""
+        say(f"failed: {why}")
+        self.failures.append(why)
+
+    def write(self) -> None:
+        """Write the file."""
+        machine = {"python": platform.python_version(), "cores": CORES}
+        REPORT.parent.mkdir(exist_ok=True)
+        unfinished = REPORT.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps({**machine, "logs": self.logs, "failures": self.failures}, indent=2) + "\n")
+        unfinished.replace(REPORT)
+
+
+def measured(name: str, url: str, cores: int, rounds: int, seconds: float) -> tuple[Measured, int]:
+    """Measure all jobs on a log, in no further round when there is no time; returns how that ended, too."""
     say(f"measuring: {name}, local[{cores}]")
-    lines = run("tests.performance.analytics_measuring", url, f"local[{cores}]", rounds, round(seconds)).splitlines()
-    runs = [json.loads(line) for line in lines if line.startswith("{")]
-    found = list[dict[str, Any]]()
+    told = [url, f"local[{cores}]", str(rounds), str(round(seconds))]
+    command = [sys.executable, "-m", "tests.performance.analytics_measuring", *told]
+    done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
+    runs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    found = Measured()
     for job in dict.fromkeys(each["job"] for each in runs):
         of_job = [each for each in runs if each["job"] == job]
         medians = {key: statistics.median(each[key] for each in of_job) for key in of_job[0] if key != "job"}
@@ -104,86 +137,68 @@ def measured(name: str, url: str, cores: int, rounds: int, seconds: float) -> Me
             "cpu_us_per_event": medians["cpu_s"] / medians["events"] * 1e6,
         }
         found.append({"source": name, "cores": cores, "job": job, "times": len(of_job), **medians, **rates})
-    return found
+    return found, done.returncode
 
 
-def table_of(found: Measured, size: int) -> Table:
-    """Return what was measured on a log of some size as a table."""
-    table = Table(title=f"about {size:,} events", title_justify="left")
-    for heading in (
-        "source",
-        "cores",
-        "job",
-        "times",
-        "events/s",
-        "of the scan",
-        "CPU µs an event",
-        "JVM MB",
-        "workers MB",
-    ):
-        table.add_column(heading, justify="left" if heading in {"source", "job"} else "right")
-    for each in found:
-        scan = next(it for it in found if (it["source"], it["cores"]) == (each["source"], each["cores"]))
-        table.add_row(
-            *(each["source"], str(each["cores"]), each["job"], str(each["times"]), f"{each['events_per_s']:,.0f}"),
-            f"{each['events_per_s'] / scan['events_per_s']:.2f}",
-            f"{each['cpu_us_per_event']:.1f}",
-            *(f"{each[key]:,.0f}" for key in ("java_mb", "workers_mb", "findings")),
-        )
-    return table
-
-
-def growth_of(report: Mapping[int, Measured]) -> Table:
-    """Return each job's CPU for an event, side by side for the sizes of the log."""
-    table = Table(title="CPU µs an event, and MB at most, as the log grows", title_justify="left")
-    for heading in ("source", "cores", "job", *(f"{size:,}" for size in report)):
-        table.add_column(heading)
-    places = dict.fromkeys((each["source"], each["cores"], each["job"]) for found in report.values() for each in found)
-    for place in places:
-        cells = list[str]()
-        for found in report.values():
-            each = next((it for it in found if (it["source"], it["cores"], it["job"]) == place), None)
-            cells.append("" if each is None else f"{each['cpu_us_per_event']:.1f}, {_mb(each):,.0f} MB")
-        table.add_row(place[0], str(place[1]), place[2], *cells)
-    return table
-
-
-def _mb(each: Mapping[str, Any]) -> float:
-    return float(each["java_mb"] + each["workers_mb"])
-
-
-def of_size(size: int, sources: Sequence[str], rounds: int, minutes: float, logs: Path) -> Measured:
+def of_size(report: Report, size: int, chosen: argparse.Namespace, logs: Path) -> None:
     """Measure all jobs from every source, in about so many minutes."""
-    found, until = Measured(), time.monotonic() + 60 * minutes
+    found, until = report.logs.setdefault(size, []), time.monotonic() + 60 * chosen.minutes
     url = shop_log(logs, size)
-    kinds = {name: [CORES, 1] if name == "archive" and CORES > 1 else [CORES] for name in sources}
+    kinds = {name: [CORES, 1] if name == "archive" and CORES > 1 else [CORES] for name in chosen.sources}
     left = sum(map(len, kinds.values()))
-    for name in sources:
-        with source(name, url, logs) as there:
+    for name in chosen.sources:
+        with report.part(f"{size:,} events, {name}"), source(name, url, logs) as there:
             for cores in kinds[name]:
                 # One share more than there are measurements: for the copies that are still to be made.
-                found += measured(name, there, cores, rounds, max(0.0, until - time.monotonic()) / (left + 1))
+                seconds = max(0.0, until - time.monotonic()) / (left + 1)
+                of_part, code = measured(name, there, cores, chosen.rounds, seconds)
+                found += of_part
                 left -= 1
+                where = f"{size:,} events, {name}, local[{cores}]"
+                if code:
+                    report.fail(f"{where}: ended with {code}")
+                for each in of_part:
+                    if each["findings"]:
+                        report.fail(
+                            f"{where}: {each['job']} has {each['findings']:,.0f} findings in a log that is right"
+                        )
+                report.write()
+
+
+def main(chosen: argparse.Namespace, logs: Path) -> int:
+    """Measure, tell, and return how many parts have failed."""
+    report, console = Report(), Console(width=None if sys.stdout.isatty() else _WIDTH)
+    for size in chosen.events:
+        with report.part(f"{size:,} events"):
+            of_size(report, size, chosen, logs)
+        console.print(table_of(report.logs[size], size))
+    console.print(growth_of(report.logs))
+    for each in report.failures:
+        console.print(f"failed: {each}", markup=False)
+    print(f"written: {REPORT}")
+    return len(report.failures)
+
+
+def sizes(text: str) -> list[int]:
+    """Read sizes of logs, each given once, the smallest first."""
+    return sorted({int(size) for size in text.split(",")})
+
+
+def names(text: str) -> list[str]:
+    """Read names of sources."""
+    found = text.split(",")
+    if unknown := set(found) - set(SOURCES):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: there are {', '.join(SOURCES)}")
     return found
-
-
-def main(chosen: argparse.Namespace, logs: Path) -> None:
-    """Measure, and tell."""
-    report, console = dict[int, Measured](), Console(width=None if sys.stdout.isatty() else _WIDTH)
-    for size in map(int, chosen.events.split(",")):
-        report[size] = of_size(size, chosen.sources.split(","), chosen.rounds, chosen.minutes, logs)
-        console.print(table_of(report[size], size))
-    console.print(growth_of(report))
-    REPORT.parent.mkdir(exist_ok=True)
-    machine = {"python": platform.python_version(), "cores": CORES}
-    REPORT.write_text(json.dumps({**machine, "logs": report}, indent=2) + "\n")
 
 
 def parsed() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", default="1000000", help="sizes of logs; 1000000,3000000,10000000 take hours")
-    parser.add_argument("--sources", default=",".join(SOURCES), help="of sqlite, archive, kafka")
+    parser.add_argument(
+        "--events", type=sizes, default="1000000", help="sizes of logs; 1000000,3000000,10000000 take hours"
+    )
+    parser.add_argument("--sources", type=names, default=",".join(SOURCES), help="of sqlite, archive, kafka")
     parser.add_argument("--rounds", type=int, default=3, help="at most")
     parser.add_argument(
         "--minutes", type=float, default=14, help="about so long for each size; one round there is always"
@@ -197,4 +212,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_here:
         kept = chosen.logs or Path(made_here)
         kept.mkdir(parents=True, exist_ok=True)
-        main(chosen, kept)
+        failed = main(chosen, kept)
+    sys.exit(1 if failed else 0)
