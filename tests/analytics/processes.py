@@ -10,8 +10,11 @@ from pathlib import Path
 
 from tests.analytics.sources import ROOT
 
-LONGEST_S = 300
-"""More than anything here takes: who waits longer has found something that hangs."""
+LONGEST_S = 1_200
+"""More, on a busy machine, than anything here takes: who waits longer has found something that hangs."""
+
+_ENDS_S = 120
+"""How long what was started may take to end after who has started it."""
 
 
 @contextmanager
@@ -48,17 +51,20 @@ def said(process: "subprocess.Popen[str]") -> str:
     return process.stderr.read()
 
 
-def wait_until(done: Callable[[], object]) -> None:
-    """Wait until something has come about."""
+def wait_until(done: Callable[[], object], process: "subprocess.Popen[str] | None" = None) -> None:
+    """Wait until something has come about; not on a process that has ended before it came to that."""
     until = time.monotonic() + LONGEST_S
     while not done():
-        assert time.monotonic() < until
+        if process is not None and process.poll() is not None:
+            assert done(), f"it has ended with {process.returncode}: {process.communicate()}"
+            return
+        assert time.monotonic() < until, f"not in {LONGEST_S} s"
         time.sleep(0.01)
 
 
 def left_by(directory: Path) -> list[str]:
     """What stands in a directory, and the processes that were told to use it, once they had the time to end."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + _ENDS_S
     while (left := [*map(str, directory.iterdir()), *_using(directory)]) and time.monotonic() < until:
         time.sleep(0.1)
     return left

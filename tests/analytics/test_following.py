@@ -67,7 +67,7 @@ async def test_killed_while_it_rebuilds_it_has_whole_tables_and_goes_on_from_the
     with running(tmp_path / "temporary", "rebuild", *arguments) as follower:
         first_line(follower)
         log.show(0.6)
-        wait_until((out / "versions/0000000002/saga_steps").exists)
+        wait_until((out / "versions/0000000002/saga_steps").exists, follower)
         follower.send_signal(signal.SIGKILL)
         follower.wait()
     version = current(out)
@@ -154,7 +154,7 @@ def test_killed_at_any_step_it_goes_on_where_it_was(
             before = current(out)
             assert before is not None
             later = out / "versions" / f"{int(before.name) + 1:010}" / chosen.choice(TABLES)
-            wait_until(partial(has_come_to, later, before, importing))
+            wait_until(partial(has_come_to, later, before, importing), follower)
             follower.send_signal(signal.SIGKILL)
             follower.wait()
         version = current(out)
