@@ -136,6 +136,11 @@ class Reader(ABC):
     def position(self, partition: TopicPartition) -> int:
         """Return the next offset that `poll` will look at; past gaps, so that it reaches the end."""
 
+    @property
+    def is_taking(self) -> bool:
+        """Whether a poll has gone past records that it did not return yet."""
+        return False
+
     @abstractmethod
     async def ends(self) -> Mapping[TopicPartition, int]:
         """Return the next offset to be written of each partition, as of now."""

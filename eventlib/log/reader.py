@@ -53,6 +53,7 @@ class LogReader(Reader):
         self._source = source
         self._positions = dict(positions)
         self._woken = False
+        self._is_taking = False
         self._closed = False
         self._look: asyncio.Future[None] | None = None
 
@@ -62,13 +63,22 @@ class LogReader(Reader):
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while True:
             await self._source.refresh()
-            records = await self._take(limit)
-            if records or self._woken or self._closed or (deadline is not None and loop.time() >= deadline):
-                self._woken = False
+            self._is_taking = True
+            try:
+                records = await self._take(limit)
                 if len(records) >= limit:
                     await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
+            finally:
+                self._is_taking = False
+            if records or self._woken or self._closed or (deadline is not None and loop.time() >= deadline):
+                self._woken = False
                 return records
             await self._wait(deadline)
+
+    @property
+    def is_taking(self) -> bool:
+        """See `Reader.is_taking`."""
+        return self._is_taking
 
     def wake(self) -> None:
         """See `Reader.wake`."""

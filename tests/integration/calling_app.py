@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Never
 
-from eventlib import Choreography, Decider, Event, Meta, Service
+from eventlib import Choreography, Decider, Event, EventLog, Meta, Service
+from eventlib.runtime.records import JournalEntry
 from eventlib.topic import Topic
 
 ASKS = Topic("asks", partitions=2)
@@ -104,3 +105,16 @@ def three_services(broken: set[str]) -> Choreography:  # noqa: C901  three small
 
     services = [Service(each.name, deciders=[each], effects="all") for each in (first, second, third)]
     return Choreography("three", services)
+
+
+async def each_once(log: EventLog, service: str, partition: int) -> None:
+    """See that a task has taken each record that it handles once, and each topic's in order."""
+    taken = dict[str, list[int]]()
+    for raw in await log.port.read(f"{service}.journal", partition, 0, 100_000):
+        for step in log.codec.decode(JournalEntry, raw.value or b"").steps:
+            if step.kind == "run":
+                taken.setdefault(step.topic, []).extend(range(step.first, step.last + 1))
+    for topic in log.choreography.service(service).inputs:
+        records = await log.port.read(topic.name, partition, 0, 100_000)
+        there = [r.offset for r in records if r.type != Calling.__name__]  # which no decider hears
+        assert [o for o in taken.get(topic.name, []) if o in {*there}] == there, (service, topic.name)

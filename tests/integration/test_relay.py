@@ -16,7 +16,18 @@ from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.runtime.records import JournalEntry
 from services import shop
 from services.stock.events import DeliveryLine, DeliverySubmitted
-from tests.integration.calling_app import ASKS, Asked, Called, Calling, Late, Passed, Phone, Shown, three_services
+from tests.integration.calling_app import (
+    ASKS,
+    Asked,
+    Called,
+    Calling,
+    Late,
+    Passed,
+    Phone,
+    Shown,
+    each_once,
+    three_services,
+)
 from tests.performance.sagas import InstantCarrier, InstantGateway, order, run_orders, stock_up
 
 
@@ -182,6 +193,24 @@ async def test_a_key_that_cannot_be_handled_is_parked_there_and_nowhere_else(tmp
     assert await names(log, "passes", Passed) == ["a", "b", "c"]
     assert await names(log, "shows", Shown) == ["a", "c"]
     assert await names(log, "second.parked", Passed) == ["b"]
+    await log.port.close()
+
+
+async def test_each_input_is_taken_in_its_order_however_busy_the_readers_are(tmp_path: Path) -> None:
+    log, phone = await opened(tmp_path, three_services(set())), Phone()
+    phone.free.set()
+    async with Runtime(log, ports={"phone": phone}, config=RuntimeConfig(batch=2)) as runtime:
+        fit = [name for name in map(str, range(2_000)) if ASKS.partition_of(name.encode()) == 0]
+        for one, other, asked in zip(
+            *[iter(fit)] * 3, strict=False
+        ):  # what is published fills a batch, and what is said comes just behind
+            await runtime.idle()
+            said = Passed(name=one), Passed(name=other), Asked(name=asked)
+            await log.publish_many([Publication(event) for event in said])
+        await runtime.idle()
+    for service in ("first", "second", "third"):
+        for partition in range(2):
+            await each_once(log, service, partition)
     await log.port.close()
 
 

@@ -17,7 +17,7 @@ from eventlib.log.port import Batch, Claim, Record, Share
 from eventlib.runtime.records import JournalEntry
 from eventlib.testing.log_fixture import record
 from eventlib.topic import Topic
-from tests.integration.calling_app import Asked, Called, Calling, Passed, Phone, Shown, three_services
+from tests.integration.calling_app import Asked, Called, Calling, Passed, Phone, Shown, each_once, three_services
 
 PATIENCE_S = 60.0
 
@@ -96,19 +96,6 @@ async def test_what_others_write_in_between_is_handled_too_and_in_its_place(url:
         for service in ("second", "third"):
             for partition in range(2):
                 await each_once(log, service, partition)
-
-
-async def each_once(log: EventLog, service: str, partition: int) -> None:
-    """See that a task has taken each record that it handles once, and each topic's in order."""
-    taken = dict[str, list[int]]()
-    for raw in await log.port.read(f"{service}.journal", partition, 0, 100_000):
-        for step in log.codec.decode(JournalEntry, raw.value or b"").steps:
-            if step.kind == "run":
-                taken.setdefault(step.topic, []).extend(range(step.first, step.last + 1))
-    for topic in log.choreography.service(service).inputs:
-        records = await log.port.read(topic.name, partition, 0, 100_000)
-        there = [r.offset for r in records if r.type != Calling.__name__]  # which no decider hears
-        assert [o for o in taken.get(topic.name, []) if o in {*there}] == there, (service, topic.name)
 
 
 class Told(Share):

@@ -129,6 +129,8 @@ def _was_tried(history: History, chaos: Chaos, fleet: Fleet) -> None:
     """See that the chaos was one."""
     assert fleet.kills == chaos.kills
     said = {kind for story in history.stories.values() for kind in story.said}
-    assert {"PaymentFailed", "OrderCompleted"} <= said
-    assert said & {"DispatchCancelled", "CancelRefused"}
-    assert said & {"PaymentVoided", "DispatchFailed"}
+    assert "OrderCompleted" in said
+    if chaos.orders >= 1_000:  # of a hundred orders, a few dozen are paid: now and then none of them is declined
+        assert "PaymentFailed" in said
+        assert said & {"DispatchCancelled", "CancelRefused"}
+        assert said & {"PaymentVoided", "DispatchFailed"}
