@@ -128,6 +128,30 @@ class ReaderContract(LogFixture):
         assert [r.value for r in await poll_all(reader, 1)] == [b"seen"]
         await reader.close()
 
+    async def test_it_says_when_it_is_ahead_of_what_it_returned(self, log: Log) -> None:
+        """Who goes by a reader's positions while it polls would pass over what that poll is about to return."""
+        places = (A0, A1, B0)
+        said = [record(topic, b"x", partition=partition) for topic, partition in places]
+        left: dict[tuple[str, int], list[int]] = {place: [] for place in places}
+        for _ in range(40):
+            for place, offset in zip(places, await log.append(said), strict=True):
+                left[place].append(offset)
+        reader = log.reader(dict.fromkeys(places, 0))
+
+        async def poll_on() -> None:
+            while any(left.values()):
+                for r in await reader.poll(20):
+                    assert left[r.topic, r.partition].pop(0) == r.offset
+
+        polling = asyncio.create_task(poll_on())
+        async with asyncio.timeout(PATIENCE_S):
+            while not polling.done():
+                ahead = [place for place, offsets in left.items() if offsets and reader.position(place) > offsets[0]]
+                assert reader.is_taking or not ahead
+                await asyncio.sleep(0)
+        await polling
+        await reader.close()
+
     async def test_a_refused_append_is_never_seen(self, log: Log) -> None:
         """Neither while it is made nor after."""
         reader = log.reader(await ends_of(log))
