@@ -87,6 +87,7 @@ def session(
         "spark.jars": ",".join(map(str, connectors(find_java("Spark"), fetch=fetch))),
         "spark.local.dir": str(home),
         "spark.python.authenticate.socketTimeout": "2min",  # on a busy machine, a worker starts late
+        "spark.python.daemon.module": "analytics.worker_daemon",
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
