@@ -44,7 +44,7 @@ DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 _MOST = 10_000
 _GRACE_MS = 60_000
 
-_TIME, _PLACE = itemgetter(1), itemgetter(0)  # of a row, its time and its record
+_TIME = itemgetter(1)  # of a row
 
 
 def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
@@ -101,7 +101,7 @@ class _Task:
         last_ms = 0
         for at_ms, moment in groupby(rows, key=_TIME):
             entries, given = list[JournalEntry](), list[tuple[Record, int]]()
-            for record, _, _, role in sorted(moment, key=_PLACE):
+            for record, _, _, role in moment:
                 if role == JOURNAL:
                     entries.append(self._opened.codec.decode(JournalEntry, record.value or b""))
                 else:

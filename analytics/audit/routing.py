@@ -67,10 +67,10 @@ class Routes:
         return said.unionAll(done.select(*ROUTED.names))
 
     def in_order(self, routed: DataFrame) -> DataFrame:
-        """Return rows of `ROUTED` task by task in the order of time: at one time, what was done after what was said."""
+        """Return rows of `ROUTED` task by task in the order of time: at one time by offset, what was done behind what was said."""
         last = f.greatest("role", f.lit(HEARD | SAID))
         by_task = routed.repartition(self.tasks, "task")
-        return by_task.sortWithinPartitions("task", "at_ms", last)  # numbers, which Spark sorts fast
+        return by_task.sortWithinPartitions("task", "at_ms", last, "offset")  # numbers, which Spark sorts fast
 
     @property
     def topics(self) -> list[str]:
