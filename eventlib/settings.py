@@ -30,7 +30,11 @@ class EventlibSettings(Variables):
     app: Annotated[str | None, Means("where the choreography is, module:name; unset: pyproject.toml says so")] = None
     traceback: Annotated[bool, Means("show where something unforeseen came from")] = False
     admin_token: Annotated[
-        SecretStr | None, Means("what requests to `eventlib admin` carry; unset: there is no admin API")
+        SecretStr | None,
+        Means(
+            "what requests to `eventlib admin` carry; several with commas between, while one replaces another; "
+            "unset: there is no admin API"
+        ),
     ] = None
     ivy_settings: Annotated[
         str | None,

@@ -1,6 +1,6 @@
 """The admin API on a log: every path needs the token, but for `/healthz`, which says nothing else than the exit code does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hmac import compare_digest
 from typing import Annotated
 
@@ -70,18 +70,19 @@ class Listed(Meant):
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
 
 
-def create_admin(log: EventLog, token: str) -> FastAPI:
-    """Return the admin API on a log; requests carry the token as `Authorization: Bearer TOKEN`.
+def create_admin(log: EventLog, tokens: Sequence[str]) -> FastAPI:
+    """Return the admin API on a log; requests carry one of the tokens as `Authorization: Bearer TOKEN`.
 
     Guarantee: what is answered with 202 stands on the log, and is done once. Raises: WiringError for a short token.
     """
-    if len(token) < SHORTEST_TOKEN:
+    shortest = min(map(len, tokens), default=0)
+    if shortest < SHORTEST_TOKEN:
         raise WiringError(
-            f"the admin token has {len(token)} characters: EVENTLIB_ADMIN_TOKEN takes {SHORTEST_TOKEN} or more"
+            f"an admin token has {shortest} characters: EVENTLIB_ADMIN_TOKEN takes {SHORTEST_TOKEN} or more"
         )
     app = FastAPI(title=f"{log.choreography.name}: admin", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(EventlibError, _problem)
-    known = [Depends(_guard(token))]
+    known = [Depends(_guard(tokens))]
     desk = _Desk(log)
     app.get("/healthz")(desk.health)
     app.get("/status", dependencies=known)(desk.status)
@@ -163,12 +164,13 @@ def _asked(parking: Parking, position: Position) -> dict[str, object]:
     return {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id, "asked": at}
 
 
-def _guard(token: str) -> Callable[..., None]:
-    """Return what lets a request through that carries the token; it takes as long for a wrong one."""
+def _guard(tokens: Sequence[str]) -> Callable[..., None]:
+    """Return what lets a request through that carries one of the tokens; it takes as long for a wrong one."""
     bearer = HTTPBearer(auto_error=False)
 
     def guard(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
-        if given is None or not compare_digest(given.credentials.encode(), token.encode()):
+        brought = b"" if given is None else given.credentials.encode()
+        if not any(compare_digest(brought, token.encode()) for token in tokens):
             raise HTTPException(
                 401, "give the admin token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
             )

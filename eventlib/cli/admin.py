@@ -25,12 +25,14 @@ def serve_admin(place: Place, http: str) -> None:
             "the admin API is off: set EVENTLIB_ADMIN_TOKEN to a long random text, such as `openssl rand -hex 32` gives"
         )
 
+    tokens = [each.strip() for each in token.get_secret_value().split(",")]
+
     async def serve() -> None:
         async with AsyncExitStack() as stack:
             listening = stack.enter_context(closing(Listening(http)))
             log = await stack.enter_async_context(open_log(place.url, choreography, read_only=True))
             stop = stop_signal()
-            serving = await stack.enter_async_context(listening.serve(create_admin(log, token.get_secret_value())))
+            serving = await stack.enter_async_context(listening.serve(create_admin(log, tokens)))
             tell(f"The admin API of {choreography.name} is at {listening.url}; Ctrl-C stops.")
             done, _ = await asyncio.wait([stop, serving], return_when=asyncio.FIRST_COMPLETED)
             for each in done:

@@ -30,8 +30,9 @@ class Instance:
         self._port = "0"
         self.url = ""
 
-    def start(self) -> None:
-        """Start it; it answers a little later."""
+    def start(self, **variables: str) -> None:
+        """Start it, with these variables instead of those before; it answers a little later."""
+        self._environment |= variables
         command = [
             str(Path(sys.executable).with_name("eventlib")),
             "schemas",

@@ -12,7 +12,7 @@ from eventlib.cli import run
 from eventlib.errors import WiringError
 from tests.integration.test_runtime import Ordered, Outside, events, make_shop, settle
 
-TOKEN = "x" * 32
+TOKEN, NEXT_TOKEN = "x" * 32, "y" * 32
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -30,7 +30,7 @@ async def log(tmp_path: Path) -> AsyncIterator[EventLog]:
 
 @pytest.fixture
 async def admin(log: EventLog) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_admin(log, TOKEN))
+    transport = httpx.ASGITransport(create_admin(log, [TOKEN, NEXT_TOKEN]))
     async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=KNOWN) as client:
         yield client
 
@@ -96,8 +96,15 @@ async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: Even
 
 
 async def test_a_short_token_is_refused(log: EventLog) -> None:
-    with pytest.raises(WiringError, match="takes 16 or more"):
-        create_admin(log, "short")
+    for tokens in (["short"], [TOKEN, ""], []):
+        with pytest.raises(WiringError, match="takes 16 or more"):
+            create_admin(log, tokens)
+
+
+async def test_each_of_several_tokens_is_taken_while_one_replaces_another(admin: httpx.AsyncClient) -> None:
+    for token, expected in ((TOKEN, 200), (NEXT_TOKEN, 200), (TOKEN + NEXT_TOKEN, 401), (f"{TOKEN},{NEXT_TOKEN}", 401)):
+        answer = await admin.get("/parked", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == expected
 
 
 def test_it_is_off_without_a_token(

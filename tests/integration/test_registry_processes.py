@@ -5,6 +5,7 @@ import json
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import cycle
 from pathlib import Path
 from secrets import token_hex
 
@@ -48,6 +49,49 @@ async def test_no_id_is_lost_doubled_or_changed_by_kills(stack: ExitStack, tmp_p
     found = await schemas.ids([(f"s{number % 20}", Schema(schema(number))) for number in range(100)])
     await opened.close()
     assert sorted(each or 0 for each in found) == [*range(1, 101)]
+
+
+async def test_another_user_takes_over_without_a_refusal(stack: ExitStack, tmp_path: Path) -> None:
+    before, after = {"shop": "before"}, {"shop-2": "after"}
+    log = f"sqlite:///{tmp_path}/shop.db"
+    instances = [stack.enter_context(Instance(log, tmp_path, name, **writers(before))) for name in ("one", "other")]
+    for each in instances:
+        await each.answers()
+    urls = [each.url for each in instances]
+    for users, changed in (({**before, **after}, before), (after, after)):
+        registering = asyncio.create_task(registered(urls, changed, 40))
+        for each in instances:
+            assert each.end() == 0
+            each.start(**writers(users))
+            await each.answers()
+        await registering
+    async with httpx.AsyncClient(timeout=60) as client:
+        for url in urls:
+            assert (await client.get(f"{url}/subjects", auth=("shop", "before"))).status_code == 401
+            async with asyncio.timeout(30):
+                while len((await client.get(f"{url}/subjects", auth=("shop-2", "after"))).json()) < 80:
+                    await asyncio.sleep(0.05)  # who follows is a moment behind
+
+
+def writers(users: dict[str, str]) -> dict[str, str]:
+    return {"EVENTLIB_SCHEMAS_WRITERS": json.dumps(users)}
+
+
+async def registered(urls: list[str], user: dict[str, str], count: int) -> None:
+    """Register schemas as a user, each at the next instance that is there: none may refuse that user."""
+    ((name, password),) = user.items()
+    tried, number = cycle(urls), 0
+    async with httpx.AsyncClient(auth=(name, password), timeout=httpx.Timeout(60, connect=1)) as client:
+        while number < count:
+            path = f"{next(tried)}/subjects/{name}-{number}/versions"
+            try:
+                answer = await client.post(path, json={"schema": schema(number)})
+            except httpx.HTTPError:  # one that is started again just now
+                await asyncio.sleep(0.05)
+                continue
+            assert answer.status_code in {200, 503}, answer.text
+            number += answer.status_code == 200
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -1,0 +1,157 @@
+"""Keys are rotated as the runbook says, under an open log and while orders come in; what was before lets nobody in."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
+
+from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster
+from eventlib.broker.config import certificate, key_store
+from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.port import Record
+from eventlib.times import now_ms
+from eventlib.topic import Topic
+from tests.integration.authorities import Authority, together
+from tests.integration.rotating import LISTENER, alter_broker, alter_password, scram
+from tests.integration.upgraded import Upgraded
+from tests.saga.shop_runs import EVENTLIB
+
+OTHERS = "order+stock+dispatch all"
+EVERY = "order+stock+payment+dispatch"
+USERS = {"admin": "admin-secret", "payment": "before"}
+BEFORE = {"EVENTLIB_KAFKA_USER": "payment", "EVENTLIB_KAFKA_PASSWORD": "before", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-512"}
+TOPIC = Topic("a", partitions=1)
+PATIENCE_S = 60
+
+
+async def test_a_log_stays_open_while_all_keys_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    both = together(tmp_path / "both.pem", old, new)
+    before, after = client_of(old, trusts=old.certificate), client_of(new, trusts=new.certificate)
+    password = {**BEFORE, "EVENTLIB_KAFKA_PASSWORD": "after", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-256"}
+    with mutual_tls(old) as cluster:
+        come_as_admin(cluster, monkeypatch, {**before, **BEFORE})
+        log = await KafkaLog.open(cluster.url)
+        try:
+            await log.create_topics([TOPIC])
+            come_as_admin(cluster, monkeypatch, client_of(old, trusts=both))
+            alter_password(cluster, UserScramCredentialUpsertion("payment", scram("SCRAM-SHA-256"), b"after"))
+            alter_broker(cluster, {"truststore.location": str(both)})
+            alter_broker(cluster, {"keystore.location": str(new.key_store())})
+            assert denied(cluster, {**after, **password}) == ""
+            come_as_admin(cluster, monkeypatch, after)
+            alter_password(cluster, UserScramCredentialDeletion("payment", ScramMechanism.SCRAM_SHA_512))
+            alter_broker(cluster, {"truststore.location": str(new.certificate)})
+            await log.append([Record("a", 0, -1, now_ms(), b"k", b"v")])
+            assert len(await log.read("a", 0, 0, 10)) == 1
+        finally:
+            await log.close()
+        assert "refuses this user" in denied(cluster, {**after, **BEFORE})
+        assert denied(cluster, {**client_of(old, trusts=new.certificate), **password})
+        assert "is not trusted" in denied(cluster, {**before, **password})
+        assert denied(cluster, {**after, **password}) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"], ids=["beside", "instead"])
+def test_a_users_password_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
+    after = {**BEFORE, "EVENTLIB_KAFKA_PASSWORD": "after", "EVENTLIB_KAFKA_SASL": mechanism}
+    with running_cluster(ClusterConfig(security=Security(sasl=Sasl.SCRAM, tls=True, users=USERS))) as cluster:
+        come_as_admin(cluster, monkeypatch)
+        shop = Upgraded(tmp_path, cluster, steps=4)
+        with shop.importing():
+            shop.start(OTHERS)
+            shop.start("payment old", **BEFORE)
+            shop.orders_come()
+            alter_password(cluster, UserScramCredentialUpsertion("payment", scram(mechanism), b"after"))
+            shop.orders_come()
+            shop.start("payment new", **after)
+            shop.orders_come()
+            shop.stop("payment old")
+            shop.orders_come()
+        if mechanism == "SCRAM-SHA-256":
+            assert denied(cluster, BEFORE) == ""
+            alter_password(cluster, UserScramCredentialDeletion("payment", ScramMechanism.SCRAM_SHA_512))
+        assert "refuses this user" in denied(cluster, BEFORE)
+        assert denied(cluster, after) == ""
+        shop.check()
+
+
+@pytest.mark.slow
+def test_certificates_and_their_authority_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    both = together(tmp_path / "both.pem", old, new)
+    with mutual_tls(old) as cluster:
+        come_as_admin(cluster, monkeypatch, client_of(old, trusts=both))  # who places orders is not started again
+        shop = Upgraded(tmp_path, cluster, steps=5)
+        with shop.importing():
+            shop.start(f"{EVERY} 1", f"{EVERY} 2", **client_of(old, trusts=old.certificate))
+            shop.orders_come()
+            alter_broker(cluster, {"truststore.location": str(both)})
+            renew(shop, client_of(new, trusts=both))
+            alter_broker(cluster, {"keystore.location": str(new.key_store())})
+            shop.orders_come()
+            renew(shop, client_of(new, trusts=new.certificate))
+        come_as_admin(cluster, monkeypatch, client_of(new, trusts=new.certificate))
+        alter_broker(cluster, {"truststore.location": str(new.certificate)})
+        assert "is not trusted" in denied(cluster, client_of(new, trusts=old.certificate))
+        assert denied(cluster, client_of(old, trusts=new.certificate))
+        assert denied(cluster, client_of(new, trusts=new.certificate)) == ""
+        shop.check()
+
+
+def renew(shop: Upgraded, variables: Mapping[str, str]) -> None:
+    """Start the two processes again, one after the other, with other variables."""
+    for number in (1, 2):
+        shop.stop(f"{EVERY} {number}")
+        shop.start(f"{EVERY} {number}", **variables)
+        shop.orders_come()
+
+
+@contextmanager
+def mutual_tls(authority: Authority) -> Iterator[Cluster]:
+    """Run a node that asks its clients for a certificate; it and they trust one authority."""
+    properties = {
+        f"{LISTENER}.client.auth": "required",
+        f"{LISTENER}.truststore.type": "PEM",
+        f"{LISTENER}.truststore.location": str(authority.certificate),
+    }
+
+    def prepare(cluster: Cluster) -> None:
+        key_store(cluster.directory).parent.mkdir()
+        shutil.copy(authority.key_store(), key_store(cluster.directory))
+        shutil.copy(authority.certificate, certificate(cluster.directory))
+
+    security = Security(sasl=Sasl.SCRAM, tls=True, users=USERS)
+    with running_cluster(ClusterConfig(security=security, properties=properties), prepare) as cluster:
+        yield cluster
+
+
+def client_of(authority: Authority, trusts: Path) -> dict[str, str]:
+    """Return the variables of a client with a certificate of an authority, and whom it trusts."""
+    chain, key = authority.signed("client")
+    return {
+        "EVENTLIB_KAFKA_TLS_CA": str(trusts),
+        "EVENTLIB_KAFKA_TLS_CERT": str(chain),
+        "EVENTLIB_KAFKA_TLS_KEY": str(key),
+    }
+
+
+def come_as_admin(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, own: Mapping[str, str] | None = None) -> None:
+    for name, value in {**cluster.environment("admin"), **(own or {})}.items():
+        monkeypatch.setenv(name, value)
+
+
+def denied(cluster: Cluster, variables: Mapping[str, str]) -> str:
+    """Return why a client with these variables is not let in; nothing when it is."""
+    command = [EVENTLIB, "topics", "--log", cluster.url]
+    done = subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode == 0) == (done.stderr == ""), done.stderr
+    return done.stderr
