@@ -1,24 +1,37 @@
-"""What telemetry costs: one-line orders without it, with metrics, and traced at two shares, in turns.
+"""What telemetry costs: the same orders without it, with metrics, and traced at two shares, in turns in one process.
 
-`python -m tests.performance.telemetry [ORDERS] [ROUNDS]` prints CPU seconds for 1,000 orders as one JSON object. Spans go
-to a receiver in this process, whose time is not counted.
+`python -m tests.performance.telemetry [ORDERS] [ROUNDS]` prints CPU seconds for 1,000 orders as one JSON object. Each mode
+has a log, a runtime and a telemetry of its own, and gets ORDERS orders in each round: what a machine does to one of
+them within a second it does to its neighbours. `off again` is what the others are compared with once more: how far
+it is from `off` is how far any of them may be by chance. Spans go to a receiver in another process, which is not counted.
 """
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
+from eventlib import EventLog, Runtime, RuntimeConfig, open_log
+from eventlib.runtime import collect_garbage_seldom
+from services import shop
 from tests.integration.otlp import receiving
+from tests.performance.sagas import InstantCarrier, InstantGateway, cpu_s, run_orders, stock_up, telemetry_as_told
 
-ORDERS, ROUNDS = 3_000, 5
+ORDERS, ROUNDS = 250, 40
+_WARM_ROUNDS = 4
 METRICS = {"OTEL_EXPORTER_PROMETHEUS_PORT": "0"}
 TRACES = {"OTEL_TRACES_EXPORTER": "otlp"}
 MODES: dict[str, dict[str, str]] = {
     "off": {},
+    "off_again": {},
     "metrics": METRICS,
     "traces_at_default": TRACES,
     "metrics_and_traces_at_default": METRICS | TRACES,
@@ -26,27 +39,70 @@ MODES: dict[str, dict[str, str]] = {
 }
 
 
-def measured(orders: int, variables: dict[str, str]) -> float:
-    """Return the CPU seconds of 1,000 orders, in a process of its own."""
-    with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "tests.performance.sagas", str(Path(directory) / "shop.db"), str(orders)]
-        environment = os.environ | variables
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return float(json.loads(done.stdout)["cpu_s_per_1000"][0])
+@dataclass(frozen=True)
+class Shop:
+    """A shop with a log of its own; `flush` sends what it has to tell."""
+
+    log: EventLog
+    runtime: Runtime
+    flush: Callable[[], None]
+
+    async def run(self, first: int, end: int) -> float:
+        """Run orders; return the CPU seconds of 1,000."""
+        before = cpu_s()
+        await run_orders(self.log, self.runtime, first, end)
+        self.flush()
+        return (cpu_s() - before) / (end - first) * 1_000
+
+
+async def opened(stack: AsyncExitStack, path: Path) -> Shop:
+    """Open a shop with the telemetry that the environment asks for."""
+    log = await stack.enter_async_context(open_log(f"sqlite:///{path}", shop))
+    telemetry = stack.enter_context(telemetry_as_told(log))
+    ports = {"gateway": InstantGateway(), "carrier": InstantCarrier()}
+    observer = None if telemetry is None else telemetry.recorder
+    runtime = await stack.enter_async_context(Runtime(log, ports=ports, observer=observer))
+    if telemetry is not None:
+        telemetry.observe(log, runtime, RuntimeConfig())
+    await stock_up(log)
+    await runtime.idle()
+    return Shop(log, runtime, (lambda: None) if telemetry is None else telemetry.flush)
+
+
+async def measured(directory: Path, orders: int, rounds: int) -> Mapping[str, list[float]]:
+    """Measure, each round in another order."""
+    found: dict[str, list[float]] = defaultdict(list)
+    async with AsyncExitStack() as stack:
+        shops = dict[str, Shop]()
+        for mode, variables in MODES.items():
+            with patch.dict(os.environ, variables):
+                shops[mode] = await opened(stack, directory / f"{mode}.db")
+        modes = [*shops.items()]
+        for turn in range(-_WARM_ROUNDS, rounds):
+            begin, first = (turn + _WARM_ROUNDS) * orders, turn % len(modes)
+            for mode, each in modes[first:] + modes[:first]:
+                cost = await each.run(begin, begin + orders)
+                if turn >= 0:
+                    found[mode].append(cost)
+    return found
 
 
 def main(orders: int, rounds: int) -> None:
-    """Measure, each round in another order, and tell."""
-    found: dict[str, list[float]] = defaultdict(list)
-    modes = [*MODES.items()]
+    """Measure in a process of its own, whose spans this one receives, and tell."""
     with receiving(keeps=False) as receiver:
-        for turn in range(rounds):
-            first = turn % len(modes)
-            for mode, variables in modes[first:] + modes[:first]:
-                to = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url} if variables else {}
-                found[mode].append(measured(orders, variables | to))
-    print(json.dumps(found))
+        command = [sys.executable, "-m", "tests.performance.telemetry", "measure", str(orders), str(rounds)]
+        environment = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    print(done.stdout, end="")
 
 
 if __name__ == "__main__":
-    main(*(map(int, sys.argv[1:]) if len(sys.argv) > 2 else (ORDERS, ROUNDS)))
+    collect_garbage_seldom()
+    match sys.argv[1:]:
+        case ["measure", orders, rounds]:
+            with tempfile.TemporaryDirectory() as place:
+                print(json.dumps(asyncio.run(measured(Path(place), int(orders), int(rounds)))))
+        case [orders, rounds]:
+            main(int(orders), int(rounds))
+        case _:
+            main(ORDERS, ROUNDS)
