@@ -11,6 +11,7 @@ from eventlib.broker.java import Java, find_java
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "connect"
 CONNECT = JarSet("Kafka Connect", "kafka-connect", "connect-runtime", DEPLOY / "jars.lock")
+DEBEZIUM = JarSet("Debezium", "debezium", "debezium-connector-postgres", DEPLOY / "debezium.lock")
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
@@ -20,20 +21,28 @@ def has_compiler() -> bool:
 
 
 @contextmanager
-def connect(directory: Path, connectors: list[str], environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
-    """Run a worker with connectors of deploy/connect, by their names.
+def connect(
+    directory: Path, connectors: list[str], environment: Mapping[str, str], *plugins: JarSet
+) -> Iterator[Callable[[], None]]:
+    """Run a worker with connectors of deploy/connect, by their names, and the plugins that they are in.
 
     What is given refuses, with what it has said, a worker that has ended, or a task that has failed.
     """
     java = find_java()
     jars = ":".join(f"{each.fetched(java, each.default_place())}/*" for each in (CONNECT, KAFKA))
-    classes = _converter(java, directory, jars)
-    said = directory / "connect.log"
+    place = directory / "plugins"
+    _compile_converter(java, place / "converter", jars)
+    for each in plugins:
+        if not (place / each.name).exists():
+            (place / each.name).symlink_to(each.fetched(java, each.default_place()))
+    settings, said = directory / "worker.properties", directory / "connect.log"
+    told = (DEPLOY / "worker.properties").read_text(encoding="utf-8")
+    settings.write_text(f"{told}plugin.path={place}\n", encoding="utf-8")
     main = "org.apache.kafka.connect.cli.ConnectStandalone"
-    files = [str(DEPLOY / "worker.properties"), *(str(DEPLOY / f"{name}.json") for name in connectors)]
+    files = [str(settings), *(str(DEPLOY / f"{name}.json") for name in connectors)]
     with said.open("w", encoding="utf-8") as out:
         worker = subprocess.Popen(
-            [str(java.executable), *_OPTIONS, "-cp", f"{classes}:{jars}", main, *files],
+            [str(java.executable), *_OPTIONS, "-cp", jars, main, *files],
             env={**os.environ, **environment, "CONNECT_OFFSETS": str(directory / "connect.offsets")},
             stdout=out,
             stderr=out,
@@ -56,9 +65,6 @@ def connect(directory: Path, connectors: list[str], environment: Mapping[str, st
             worker.wait()
 
 
-def _converter(java: Java, directory: Path, jars: str) -> Path:
-    classes = directory / "classes"
-    classes.mkdir()
+def _compile_converter(java: Java, place: Path, jars: str) -> None:
     source = DEPLOY / "converter" / "EventConverter.java"
-    subprocess.run([java.tool("javac"), "-proc:none", "-d", classes, "-cp", jars, source], check=True)
-    return classes
+    subprocess.run([java.tool("javac"), "-proc:none", "-d", place, "-cp", jars, source], check=True)
