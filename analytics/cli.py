@@ -29,6 +29,10 @@ LogOption = Annotated[
         show_default=False,
     ),
 ]
+AppOption = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:NAME", help="Whose log it is.", show_default=False),
+]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 
@@ -145,10 +149,7 @@ def ask_sql(
 @app.command("audit", cls=Command)
 def audit_log(
     log: LogOption = None,
-    choreography: Annotated[
-        str | None,
-        typer.Option("--app", metavar="MODULE:NAME", help="Whose log it is.", show_default=False),
-    ] = None,
+    choreography: AppOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", file_okay=False, help="Write DIR/findings/ too.", show_default=False),
@@ -177,7 +178,7 @@ def audit_log(
 
 
 @app.command("report", cls=Command)
-def report_log(
+def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
     log: LogOption = None,
     tables: Annotated[
         Path | None,
@@ -194,14 +195,16 @@ def report_log(
         bool, typer.Option("--no-audit", metavar="", help="Leave the audit out, which takes longest.")
     ] = False,
     opened: Annotated[bool, typer.Option("--open", metavar="", help="Show it in the browser.")] = False,
+    choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report on a log: sales, outcomes, times, shortages and the audit, as one HTML page that needs no network."""
+    from analytics.audit.application import Application
     from analytics.commands.report import report_command
 
-    url = log_url(log)
+    url, whose = log_url(log), Application(app_named(choreography))
     with job_span("analytics report", {"eventlib.log": url}):
-        report_command(url, tables, out, audited=not without_audit, opened=opened, as_json=as_json)
+        report_command(url, whose, tables, out, audited=not without_audit, opened=opened, as_json=as_json)
 
 
 @app.command("connectors", cls=Command)
@@ -231,10 +234,7 @@ def reconcile_states(
             show_default=False,
         ),
     ] = None,
-    choreography: Annotated[
-        str | None,
-        typer.Option("--app", metavar="MODULE:NAME", help="Whose log it is.", show_default=False),
-    ] = None,
+    choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare what stores, changelogs and the API have with what the log says, key by key; 1 if something differs."""

@@ -39,6 +39,10 @@ class Application:
         """The choreography. Raises: WiringError when there is none."""
         return load_choreography(self.named, Path(self.directory))
 
+    def load(self) -> None:
+        """Load the choreography now, where it should be there before anything else begins. Raises: WiringError."""
+        self.choreography  # noqa: B018  a property that is kept
+
     def __reduce__(self) -> tuple[type["Application"], tuple[str | None, str]]:
         """Travel by name alone: there may be no pyproject.toml where it arrives."""
         return Application, (self.named or nearest(Path(self.directory))[1], self.directory)

@@ -14,6 +14,7 @@ _LONGEST = 60
 
 def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
     """Reconcile the live state with a log, tell what was compared, and return whether something differs."""
+    wanted.application.load()
     refuse_unreadable(url)
     with bars(shown=not as_json) as shown:
         task = shown.add_task("starting Spark", total=None)

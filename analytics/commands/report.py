@@ -5,14 +5,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from analytics.asking import refuse_unreadable
+from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from analytics.reporting.making import Reported, make_report
 from analytics.session import session
 from eventlib.cli import output
 
 
-def report_command(url: str, tables: Path | None, out: Path, *, audited: bool, opened: bool, as_json: bool) -> None:
+def report_command(  # noqa: PLR0913  what a person may say of a report
+    url: str, whose: Application, tables: Path | None, out: Path, *, audited: bool, opened: bool, as_json: bool
+) -> None:
     """Write the report of a log, tell what was read and written, and open it if that is wanted."""
+    whose.load()
     refuse_unreadable(url)
     out.parent.mkdir(parents=True, exist_ok=True)
     with bars(shown=not as_json) as shown, TemporaryDirectory(prefix="report-") as scratch:
@@ -22,7 +26,8 @@ def report_command(url: str, tables: Path | None, out: Path, *, audited: bool, o
             shown.update(task, description=f"reporting: {what}", completed=done, total=total)
 
         spark = session("report")
-        done = make_report(spark, url, tables or Path(scratch), audited=audited, progress=progress)
+        place = tables or Path(scratch)
+        done = make_report(spark, url, place, audited=audited, application=whose, progress=progress)
     unfinished = out.with_name(f".{out.name}.unfinished")
     unfinished.write_text(done.html, encoding="utf-8")
     unfinished.replace(out)

@@ -29,7 +29,7 @@ def ranges_table(read: Mapping[TopicPartition, range]) -> Table:
     shown = output.table("topic", "offsets", "read by partition", right=["offsets"], whole=["topic"])
     for topic, places in groupby(sorted(read), key=lambda place: place[0]):
         spans = [(partition, read[topic, partition]) for _, partition in places]
-        by_partition = "  ".join(f"{partition}:{span.start}-{span.stop - 1}" for partition, span in spans)
+        by_partition = "  ".join(f"{partition}:{span.start}-{span.stop - 1}" for partition, span in spans if span)
         shown.add_row(topic, f"{sum(len(span) for _, span in spans):,}", by_partition)
     return shown
 

@@ -24,3 +24,11 @@ def test_nothing_is_made_of_a_log_that_cannot_be_read(
     assert run([*options, "--log", url, "--out", str(out)]) == 1
     assert says in capsys.readouterr().err
     assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("command", ["report", "reconcile", "audit"])
+def test_an_application_that_is_not_there_is_refused_before_anything_is_read(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--app", "no.such:app", "--log", "sqlite:///no-such-file.db"]) == 1
+    assert "no.such" in capsys.readouterr().err
