@@ -3,7 +3,8 @@
 import asyncio
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -18,30 +19,59 @@ from eventlib.cli.stopping import stop_signal
 from eventlib.errors import WiringError
 from eventlib.settings import eventlib_settings
 from eventlib.telemetry.logs import set_up_logging, tell
+from eventlib.telemetry.options import telemetry_options
 from eventlib.viewing import Viewing, views_module
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
 
-def run_live(place: Place, only: list[str], http: str | None) -> None:
+def run_live(place: Place, only: list[str], http: str | None, metrics: str | None = None) -> None:
     """Run views until SIGINT or SIGTERM, or until something fails for good."""
     at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
     apps = _apps(place, only)
-    settings = eventlib_settings()
+    settings, options = eventlib_settings(), telemetry_options()
     set_up_logging(settings.log_format, settings.log_level)
-    asyncio.run(_run(apps, at, place.url))
+    measured = None if options.sdk_disabled else metrics or options.metrics_place
+    asyncio.run(_run(apps, at, place.url, measured))
 
 
-async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str) -> None:
-    from eventlib.live.running import run_views
+async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metrics: str | None) -> None:
+    from eventlib.live.running import first_of, run_views
 
-    def started() -> None:
-        pages = ", ".join(f"{app.of} at {app.conf.canonical_url}/views" if at else app.of for app in apps)
-        tell(f"Running live views of {pages} on {url}; Ctrl-C stops.")
+    async with AsyncExitStack() as stack:
+        stop = stop_signal()
+        seen = ""
+        if metrics is not None:
+            seen, serving = await _serve_metrics(stack, apps, metrics)
+            stop = asyncio.ensure_future(first_of(stop, serving))
+            stack.callback(stop.cancel)
 
-    await run_views(apps, at, stop_signal(), started)
+        def started() -> None:
+            pages = [f"{app.of} at {app.conf.canonical_url}/views" if at else app.of for app in apps]
+            pages += [f"metrics at {seen}/metrics"] if seen else []
+            tell(f"Running live views of {', '.join(pages)} on {url}; Ctrl-C stops.")
+
+        await run_views(apps, at, stop, started)
     tell("Stopped.")
+
+
+async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: str) -> "tuple[str, asyncio.Task[None]]":
+    """Serve the metrics of views until the stack is left; return where, and what is done only when that has failed."""
+    from eventlib.cli.http import Listening
+    from eventlib.live.figures import look_at
+
+    try:
+        from eventlib.telemetry.process import measured_views
+    except ModuleNotFoundError as error:
+        raise WiringError(f"metrics need the package {error.name}: install eventlib-sagas[telemetry]") from error
+
+    def lacks() -> str:
+        return next((lacking for app in apps if (lacking := app.queries.lacking())), "")
+
+    listening = stack.enter_context(closing(Listening(place, option="--metrics-port")))
+    measured = stack.enter_context(measured_views(apps[0].choreography, partial(look_at, apps), lacks))
+    return listening.url, await stack.enter_async_context(listening.serve(measured))
 
 
 def reset_live(place: Place, only: list[str], *, yes: bool, as_json: bool) -> None:

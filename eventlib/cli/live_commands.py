@@ -28,6 +28,15 @@ def run(
             show_default=False,
         ),
     ] = None,
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="PORT",
+            help="Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.",
+            show_default=False,
+        ),
+    ] = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -41,16 +50,18 @@ def run(
 
     [dim]Examples:[/dim]
       eventlib live --http 6066
+      eventlib live --http 6066 --metrics-port 9464
       eventlib live --service order --http 0.0.0.0:6066 --log kafka://broker:9092
       curl 'localhost:6066/views/outcomes?key=France'
     """
     if context.invoked_subcommand is not None:
-        if service or http:
-            raise typer.BadParameter(f"stands after `{context.invoked_subcommand}`", param_hint="--service / --http")
+        if service or http or metrics_port:
+            hint = "--service / --http / --metrics-port"
+            raise typer.BadParameter(f"stands after `{context.invoked_subcommand}`", param_hint=hint)
         return
     from eventlib.cli.live import run_live
 
-    run_live(Place.of(context, app, log), service or [], http)
+    run_live(Place.of(context, app, log), service or [], http, metrics_port)
 
 
 @live.command(cls=Command)

@@ -131,11 +131,10 @@ class Cluster:
         egress = self._log()
         if service.ports:
             egress.append({"to": [outside], "ports": [_tcp(_HTTPS)]})
-        monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
         return {
             "podSelector": {"matchLabels": self.labels(service.name)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"from": [monitoring], "ports": [_tcp(METRICS)]}],
+            "ingress": [_scraped()],
             "egress": egress,
         }
 
@@ -145,7 +144,7 @@ class Cluster:
         return {
             "podSelector": {"matchLabels": labels},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"from": others, "ports": [_tcp(VIEWS)]}],
+            "ingress": [{"from": others, "ports": [_tcp(VIEWS)]}, _scraped()],
             "egress": [*self._log(), {"to": others, "ports": [_tcp(VIEWS)]}],
         }
 
@@ -159,8 +158,7 @@ class Cluster:
 
 
 def _headless(program: Program, labels: dict[str, str]) -> dict[str, Any]:
-    name, port = program.port
-    ports = [{"name": name, "port": port, "targetPort": name}]
+    ports = [{"name": name, "port": port, "targetPort": name} for name, port in program.ports.items()]
     return {"clusterIP": "None", "selector": labels, "ports": ports}
 
 
@@ -171,6 +169,12 @@ def _resources(specifications: Mapping[tuple[str, str], Any], name: str, labels:
 
 def _head(version: str, kind: str, name: str, labels: dict[str, str]) -> Resource:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": labels}}
+
+
+def _scraped() -> dict[str, Any]:
+    """Return Prometheus's way to metrics."""
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    return {"from": [monitoring], "ports": [_tcp(METRICS)]}
 
 
 def _tcp(port: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from eventlib.viewing import Viewing
 
 METRICS, VIEWS = 9464, 6066
 _EVERYWHERE = "0.0.0.0"  # noqa: S104  a network policy says for whom
+_TELLS = {"OTEL_EXPORTER_PROMETHEUS_HOST": _EVERYWHERE, "OTEL_EXPORTER_PROMETHEUS_PORT": str(METRICS)}
 _USER_ID = 10_001
 _STATE, _CA, _TMP = "/var/lib/shop", "/etc/kafka", "/tmp"  # noqa: S108  a container's own
 _HANDS_OVER_S = 25
@@ -24,11 +25,11 @@ _HANDS_OVER_S = 25
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What pods run: as which user, by which command, and where it says how it does."""
+    """What pods run: as which user, by which command, and where it says how it does: at the first of its ports."""
 
     user: str
     command: tuple[str, ...]
-    port: tuple[str, int]
+    ports: Mapping[str, int]
     environment: Mapping[str, str]
     alive: str = "/healthz"
     ready: str = "/readyz"
@@ -36,15 +37,15 @@ class Program:
 
 def running(service: Service, options: KafkaOptions) -> Program:
     """Return what runs a service."""
-    tells = {"OTEL_EXPORTER_PROMETHEUS_HOST": _EVERYWHERE, "OTEL_EXPORTER_PROMETHEUS_PORT": str(METRICS)}
     command = ("eventlib", "run", "--service", service.name)
-    return Program(user_name(options, service.name), command, ("metrics", METRICS), tells)
+    return Program(user_name(options, service.name), command, {"metrics": METRICS}, _TELLS)
 
 
 def watching(viewing: Viewing, options: KafkaOptions) -> Program:
     """Return what runs a service's live views."""
     command = ("eventlib", "live", "--service", viewing.service, "--http", f"{_EVERYWHERE}:{VIEWS}")
-    return Program(user_name(options, viewing.name), command, ("views", VIEWS), {}, alive="/views")
+    ports = {"views": VIEWS, "metrics": METRICS}
+    return Program(user_name(options, viewing.name), command, ports, _TELLS, alive="/views")
 
 
 def stateful_set(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def _pod(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, 
 
 
 def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
-    port, number = program.port
+    port = next(iter(program.ports))
     alive = {"httpGet": {"path": program.alive, "port": port}}
     return {
         "name": "service",
@@ -96,7 +97,7 @@ def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
         "command": [*program.command],
         "envFrom": [{"configMapRef": {"name": f"{options.application}-settings"}}],
         "env": _environment(program),
-        "ports": [{"name": port, "containerPort": number}],
+        "ports": [{"name": name, "containerPort": number} for name, number in program.ports.items()],
         "startupProbe": {**alive, "periodSeconds": 2, "failureThreshold": 60},
         "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
         "readinessProbe": {"httpGet": {"path": program.ready, "port": port}, "periodSeconds": 2},

@@ -1,6 +1,6 @@
 """A service's live views as a Faust application: `app = LiveApp(shop, "order")`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import faust
 import mode
-from faust.types import StreamT, TopicT
+from faust.types import TP, StreamT, TopicT
 
 from eventlib.choreography import Choreography
 from eventlib.errors import WiringError
@@ -19,12 +19,13 @@ from eventlib.globaltable import GlobalTable
 from eventlib.live.carrying import Carry
 from eventlib.live.connection import connection_to
 from eventlib.live.events import CarriedSchema, EventSchema, Recorded
+from eventlib.live.figures import Figures
 from eventlib.live.publishing import Publisher
 from eventlib.live.queries import Queries
 from eventlib.live.rows import Row, Rows
 from eventlib.live.store import LiveTable
 from eventlib.live.timed import Joined, Keeping, Sessions, Sums, Windows
-from eventlib.live.transport import Sent, Transport
+from eventlib.live.transport import Consumer, Sent, Transport
 from eventlib.opening import open_log
 from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.topic import DEFAULT_PARTITIONS, Topic
@@ -51,6 +52,7 @@ class LiveApp(faust.App):
         self.of = choreography.service(service).name
         self.connection = connection_to(eventlib_settings().log)
         self.sent = Sent()
+        self.figures = Figures()
         self.views: dict[str, Rows] = {}
         self.carries: dict[str, Carry] = {}
         self._partitions = partitions
@@ -61,9 +63,10 @@ class LiveApp(faust.App):
         self._stack = AsyncExitStack()
         self._event_log: EventLog | None = None
         self._wanted = set[str]()
-        self._schema = EventSchema(self.connection, self._wanted, lambda: self.log_here)
+        self._schema = EventSchema(self.connection, self._wanted, lambda: self.log_here, self.figures)
         super().__init__(self.connection.options.group(self.viewing.group), **_settings(self.connection.settings()))
-        Queries(self).serve()
+        self.queries = Queries(self)
+        self.queries.serve()
 
     @property
     def log_here(self) -> EventLog:
@@ -141,6 +144,13 @@ class LiveApp(faust.App):
     async def settled(self) -> None:
         """Wait until all that was sent so far is on the brokers. Raises: what kept something from it."""
         await self.sent.settled()
+
+    async def lags(self) -> Mapping[TP, int]:
+        """Return how many records of each partition that is here are not finished; none before it runs.
+
+        Raises: KafkaError when brokers do not say where partitions end.
+        """
+        return {} if self._event_log is None else await cast("Consumer", self.consumer).lags()
 
     async def failed(self) -> None:
         """Wait until the app fails. Raises: what it failed with."""

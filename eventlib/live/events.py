@@ -13,6 +13,7 @@ from eventlib.errors import UndecodableRecord
 from eventlib.event import Event, Meta
 from eventlib.eventlog import EventLog
 from eventlib.live.connection import Connection
+from eventlib.live.figures import Figures
 from eventlib.log.kafka.batches import record_of
 from eventlib.times import to_ms
 
@@ -84,11 +85,12 @@ class EventSchema(faust.Schema[Any, Any]):
     only watches, and who handles events parks those.
     """
 
-    def __init__(self, connection: Connection, wanted: set[str], log: Callable[[], EventLog]) -> None:
+    def __init__(self, connection: Connection, wanted: set[str], log: Callable[[], EventLog], figures: Figures) -> None:
         super().__init__(key_serializer="raw", value_serializer="raw", allow_empty=True)
         self._connection = connection
         self._wanted = wanted
         self._log = log
+        self._figures = figures
 
     def compile(self, app: AppT, **_: Any) -> Decode:
         """Return what makes an event of a record."""
@@ -110,6 +112,7 @@ class EventSchema(faust.Schema[Any, Any]):
             event = await self._log().decode_now(record)
         except UndecodableRecord as error:
             _log.warning("live views pass over a record: %s", error)
+            self._figures.failed[place[0]] += 1
             return UNWANTED
         return UNWANTED if event is None else Recorded(event, record.meta())
 

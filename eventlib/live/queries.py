@@ -41,7 +41,7 @@ class Queries:
         @self._app.page("/readyz", name="ready")
         async def ready(view: View, request: Request) -> Response:
             del request
-            lacking = self._lacking()
+            lacking = self.lacking()
             return view.json({"ready": True}) if lacking is None else _unavailable(view, lacking)
 
         @self._app.page("/views/{name}", name="rows")
@@ -58,7 +58,7 @@ class Queries:
             except Elsewhere as error:
                 return _unavailable(view, str(error))
 
-    def _lacking(self) -> str | None:
+    def lacking(self) -> str | None:
         """Return what keeps this worker from answering for everything; None when nothing does."""
         app = self._app
         if app.rebalancing or app.in_recovery:

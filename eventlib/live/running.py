@@ -51,10 +51,10 @@ async def run_views(
     starting = [asyncio.ensure_future(app.start()) for app in apps]
     failing = [asyncio.ensure_future(app.failed()) for app in apps]
     try:
-        await _first(stop, *failing, asyncio.gather(*starting))
+        await first_of(stop, *failing, asyncio.gather(*starting))
         if not stop.done():
             when_started()
-            await _first(stop, *failing)
+            await first_of(stop, *failing)
     finally:
         for each in (*starting, *failing):
             each.cancel()
@@ -63,7 +63,7 @@ async def run_views(
             await app.stop()
 
 
-async def _first(*futures: "asyncio.Future[Any]") -> None:
+async def first_of(*futures: "asyncio.Future[Any]") -> None:
     """Wait until one is done. Raises: what it failed with."""
     done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
     for each in done:

@@ -10,6 +10,8 @@ from faust.streams import current_event
 from faust.tables.table import Table
 from faust.types import TP, FutureMessage
 
+from eventlib.telemetry.look import size_of
+
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
@@ -77,6 +79,10 @@ class Store(rocksdb.Store):
         found.pop(self.offset_key, None)
         found |= {key: value for key, value in self._fresh[partition].items() if key.startswith(prefix)}
         yield from ((key, value) for key, value in found.items() if value is not None)
+
+    def size(self) -> int:
+        """Return what the partitions that are here take on the disk, in bytes."""
+        return sum(size_of(self.partition_path(partition)) for partition in [*self._dbs])
 
     def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
         """See Faust's; what was not acknowledged goes too, since whoever has the partition now computes it."""

@@ -31,8 +31,17 @@ class _Thread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = "read_committed"  # noqa: SLF001  Faust passes no such setting on
         return consumer
 
+    async def places(self, partitions: Iterable[TP]) -> dict[TP, tuple[int, int]]:
+        """Return where each partition will be read next, and where it ends: brokers are asked. Raises: KafkaError."""
+        return cast("dict[TP, tuple[int, int]]", await self.call_thread(self._places, [*partitions]))
 
-class _Consumer(driver.Consumer):
+    async def _places(self, partitions: Sequence[TP]) -> dict[TP, tuple[int, int]]:
+        consumer = self._ensure_consumer()
+        ends = await consumer.end_offsets(partitions)
+        return {tp: (await consumer.position(tp), ends[tp]) for tp in partitions}
+
+
+class Consumer(driver.Consumer):
     """Commits a position when all that followed from what stands before it is on the brokers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -40,6 +49,17 @@ class _Consumer(driver.Consumer):
         self._held = set[TP]()
         self._recovering = True
         self._delivered: defaultdict[TP, deque[int]] = defaultdict(deque)
+
+    async def lags(self) -> dict[TP, int]:
+        """Return how much of each partition that is read here is not finished. Raises: KafkaError."""
+        here = [tp for tp in self.assignment() if not self._is_changelog_tp(tp)]
+        places = await cast("_Thread", self._thread).places(here)
+        return {tp: max(0, end - min(at, self._oldest_open(tp, at))) for tp, (at, end) in places.items()}
+
+    def _oldest_open(self, tp: TP, otherwise: int) -> int:
+        """Return the first record of a partition that was taken and is not done."""
+        done = self._acked_index[tp]
+        return next((offset for offset in self._delivered.get(tp, ()) if offset not in done), otherwise)
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
@@ -74,7 +94,14 @@ class _Consumer(driver.Consumer):
             await asyncio.sleep(_PAUSE_S)
             return {}
         fetched = await super()._getmany(active, timeout)
+        self._count(fetched)
         return {tp: self._worth_taking(records) for tp, records in fetched.items()}
+
+    def _count(self, fetched: Mapping[TP, Sequence[Any]]) -> None:
+        app = cast("LiveApp", self.app)
+        for tp, records in fetched.items():
+            if not self._is_changelog_tp(tp):
+                app.figures.took(app.connection.logical(tp.topic), records)
 
     def _worth_taking(self, records: Sequence[Any]) -> Sequence[Any]:
         """Return those of a partition's records that a view wants, and the last: its position is theirs."""
@@ -146,7 +173,7 @@ class _Producer(driver.Producer):
 class Transport(driver.Transport):
     """Faust's connections, with the differences above."""
 
-    Consumer = _Consumer
+    Consumer = Consumer
     Producer = _Producer
 
 

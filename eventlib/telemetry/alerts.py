@@ -125,6 +125,22 @@ _COMMON = (
         "`python -m analytics audit` names the keys and the events.",
     ),
     Alert(
+        "EventlibViewsBehind",
+        f"{total('eventlib.live.lag', ['service'])} > {_LAG}",
+        "10m",
+        "ticket",
+        "The live views of {{ $labels.service }} are {{ $value }} records behind.",
+        "What they show is old, and nothing else: look whether their workers live; more of them share the partitions.",
+    ),
+    Alert(
+        "EventlibViewsCannotRead",
+        f"{increase('eventlib.live.records.failed', ['service', 'topic'], '15m')} > 0",
+        "0m",
+        "ticket",
+        "The live views of {{ $labels.service }} have passed over events of {{ $labels.topic }} that they could not read.",
+        "The log of their worker says why; after a fix, `eventlib live reset` computes them anew.",
+    ),
+    Alert(
         "EventlibSpansDropped",
         f"{rate('eventlib.spans.dropped', over='15m')} > 0",
         "15m",

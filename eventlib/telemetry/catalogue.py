@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
+Teller = Literal["runtime", "views", "audit"]
 
 _SUFFIXES = {"s": "_seconds", "By": "_bytes"}
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -14,7 +15,8 @@ LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60
 class Metric:
     """One metric: its name, kind and unit (UCUM) as OpenTelemetry has them, and what its values are told apart by.
 
-    `told_by` is who has it: a process that runs services, or `python -m analytics audit --metrics FILE`.
+    `told_by` is who has it: a process that runs services, one that runs live views, or `python -m analytics audit
+    --metrics FILE`.
     """
 
     name: str
@@ -23,7 +25,7 @@ class Metric:
     description: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
-    told_by: Literal["runtime", "audit"] = "runtime"
+    told_by: Teller = "runtime"
 
     @property
     def prometheus(self) -> str:
@@ -33,6 +35,7 @@ class Metric:
 
 
 _SERVICE = ("service",)
+_TOPIC = ("service", "topic")
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -143,6 +146,46 @@ METRICS: dict[str, Metric] = {
             ("law",),
             told_by="audit",
         ),
+        Metric(
+            "eventlib.live.records.read",
+            "counter",
+            "{record}",
+            "Records that live views have read here.",
+            _TOPIC,
+            told_by="views",
+        ),
+        Metric(
+            "eventlib.live.records.failed",
+            "counter",
+            "{record}",
+            "Of these, events that could not be read, and were passed over.",
+            _TOPIC,
+            told_by="views",
+        ),
+        Metric(
+            "eventlib.live.lag",
+            "gauge",
+            "{record}",
+            "Records that live views have not finished yet.",
+            ("service", "topic", "partition"),
+            told_by="views",
+        ),
+        Metric(
+            "eventlib.live.event.age",
+            "gauge",
+            "s",
+            "Since the newest record that live views have read here was written.",
+            _TOPIC,
+            told_by="views",
+        ),
+        Metric(
+            "eventlib.live.table.size",
+            "gauge",
+            "By",
+            "Size of a live table on this disk.",
+            ("service", "table"),
+            told_by="views",
+        ),
         Metric("eventlib.spans.exported", "counter", "{span}", "Spans handed to the exporter."),
         Metric(
             "eventlib.spans.dropped",
@@ -159,8 +202,9 @@ def reference() -> str:
     lines = [
         "# Metrics",
         "",
-        "`eventlib run --metrics-port PORT` serves them; those of the audit are written by",
-        "`python -m analytics audit --metrics FILE`, for the textfile collector of Prometheus's node exporter.",
+        "`eventlib run --metrics-port PORT` serves them, and `eventlib live --metrics-port PORT` those of live views",
+        "(`eventlib_live_…`); those of the audit are written by `python -m analytics audit --metrics FILE`, for the",
+        "textfile collector of Prometheus's node exporter.",
         "",
         "| for Prometheus | kind | labels | means |",
         "|---|---|---|---|",

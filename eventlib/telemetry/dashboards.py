@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eventlib.telemetry.promql import quantile, rate, total, worst
+from eventlib.telemetry.promql import least, quantile, rate, total, worst
 
 _WIDTH, _HEIGHT, _COLUMNS = 12, 8, 2
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
@@ -111,12 +111,44 @@ SAGAS = (
     ),
 )
 
+VIEWS = (
+    Panel("Records read a second", [(rate("eventlib.live.records.read", ["service"]), "{{service}}")], "ops"),
+    Panel(
+        "Lag",
+        [(total("eventlib.live.lag", ["service"]), "{{service}}")],
+        says="Records that are not in the tables yet, of partitions that some worker has.",
+    ),
+    Panel(
+        "Lag of the worst partitions",
+        [
+            (
+                f"topk(10, {total('eventlib.live.lag', ['topic', 'partition', 'service'])})",
+                "{{service}} {{topic}}/{{partition}}",
+            )
+        ],
+    ),
+    Panel(
+        "Since the newest record",
+        [(least("eventlib.live.event.age", ["service", "topic"]), "{{service}} {{topic}}")],
+        "s",
+        "It grows where nothing is written, or nothing is read: lag tells which.",
+    ),
+    Panel(
+        "Records that could not be read, a second",
+        [(rate("eventlib.live.records.failed", ["service", "topic"]), "{{service}} {{topic}}")],
+        "ops",
+        "They are passed over; the services park them.",
+    ),
+    Panel("Tables on the disk", [(total("eventlib.live.table.size", ["table"]), "{{table}}")], "bytes"),
+)
+
 
 def dashboards() -> dict[str, str]:
     """Return every dashboard as JSON for Grafana, by the name of its file."""
     made = {
         "eventlib-services.json": _dashboard("eventlib-services", "eventlib: services", SERVICES),
         "eventlib-sagas.json": _dashboard("eventlib-sagas", "eventlib: sagas", SAGAS),
+        "eventlib-views.json": _dashboard("eventlib-views", "eventlib: live views", VIEWS),
     }
     return {name: json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n" for name, dashboard in made.items()}
 

@@ -19,9 +19,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 
 from eventlib.telemetry.catalogue import METRICS, Metric
-
-Labels = tuple[str, ...]
-"""The values of a metric's labels, in the order of their declaration."""
+from eventlib.telemetry.look import Labels
 
 
 class Distribution:

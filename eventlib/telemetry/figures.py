@@ -10,7 +10,8 @@ from eventlib.runtime.hop import Hop
 from eventlib.runtime.transaction import Transaction
 from eventlib.service import Service
 from eventlib.signatures import name_of
-from eventlib.telemetry.distribution import Labels, distributions
+from eventlib.telemetry.distribution import distributions
+from eventlib.telemetry.look import Labels
 
 _MOST_BEGUN = 100_000
 _MOST_REASONS = 50

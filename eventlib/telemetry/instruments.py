@@ -1,8 +1,7 @@
 """Instruments from the catalogue, observed when somebody asks: what a runtime is at is read then, not counted before."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from eventlib.log.port import TopicPartition
 from eventlib.runtime import Runtime
 from eventlib.runtime.breaker import BreakerState
 from eventlib.runtime.loop import TaskLoop
-from eventlib.telemetry.catalogue import METRICS, Metric
-from eventlib.telemetry.distribution import Labels
+from eventlib.telemetry.catalogue import METRICS, Metric, Teller
 from eventlib.telemetry.figures import Figures, ends_sagas
+from eventlib.telemetry.look import Labels, Look, size_of
 from eventlib.telemetry.tracer import Tracer
 
 Values = Mapping[Labels, float]
@@ -27,53 +26,23 @@ Values = Mapping[Labels, float]
 _STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 
-@dataclass
-class Look:
-    """What was seen of a runtime at one moment, by metric."""
-
-    values: dict[str, dict[Labels, float]] = field(default_factory=dict)
-
-    def add(self, metric: str, labels: Labels, value: float) -> None:
-        """Add to a value."""
-        found = self.values.setdefault(metric, {})
-        found[labels] = found.get(labels, 0) + value
-
-
 class Instruments:
-    """The metrics of one process. `look` is called before somebody reads them, in the loop that runs the services."""
+    """The metrics of one process, of those that its kind tells. `look` is called before somebody reads them."""
 
-    def __init__(self, reader: MetricReader, resource: Resource) -> None:
+    def __init__(
+        self, reader: MetricReader, resource: Resource, told_by: Teller, see: Callable[[], Awaitable[Look]]
+    ) -> None:
         self._provider = MeterProvider([reader], resource)
         self._meter = self._provider.get_meter("eventlib")
+        self._see = see
         self._seen = Look()
-        self._runtime: Runtime | None = None
-        self._tracer: Tracer | None = None
-        self._figures: Figures | None = None
-        self._places: Mapping[str, Path] = {}
         for metric in METRICS.values():
-            if metric.told_by == "runtime" and metric.kind != "histogram":
+            if metric.told_by == told_by and metric.kind != "histogram":
                 self._make(metric)
 
-    def watch(self, figures: Figures, tracer: Tracer | None) -> None:
-        """Tell of these figures."""
-        self._figures, self._tracer = figures, tracer
-
-    def run(self, runtime: Runtime, places: Mapping[str, Path]) -> None:
-        """Tell of this runtime, and of the sizes of what is at these places."""
-        self._runtime, self._places = runtime, places
-
     async def look(self) -> None:
-        """See what the runtime is at."""
-        seen = Look()
-        if self._figures is not None:
-            _count(seen, self._figures)
-        seen.add("eventlib.spans.exported", (), 0 if self._tracer is None else self._tracer.exported)
-        seen.add("eventlib.spans.dropped", (), 0 if self._tracer is None else self._tracer.dropped)
-        if self._runtime is not None:
-            await _look_at(seen, self._runtime)
-        for metric, path in self._places.items():
-            seen.add(metric, (), size_of(path))
-        self._seen = seen
+        """See what the process is at."""
+        self._seen = await self._see()
 
     def close(self) -> None:
         """Tell nobody any more."""
@@ -87,6 +56,31 @@ class Instruments:
     def _observed(self, metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
         for labels, value in self._seen.values.get(metric.name, {}).items():
             yield Observation(value, dict(zip(metric.labels, labels, strict=True)))
+
+
+class Sight:
+    """What a process that runs services is at; it looks in the loop that runs them."""
+
+    def __init__(self, figures: Figures, tracer: Tracer | None) -> None:
+        self._figures, self._tracer = figures, tracer
+        self._runtime: Runtime | None = None
+        self._places: Mapping[str, Path] = {}
+
+    def run(self, runtime: Runtime, places: Mapping[str, Path]) -> None:
+        """Tell of this runtime, and of the sizes of what is at these places."""
+        self._runtime, self._places = runtime, places
+
+    async def see(self) -> Look:
+        """See what the runtime is at."""
+        seen = Look()
+        _count(seen, self._figures)
+        seen.add("eventlib.spans.exported", (), 0 if self._tracer is None else self._tracer.exported)
+        seen.add("eventlib.spans.dropped", (), 0 if self._tracer is None else self._tracer.dropped)
+        if self._runtime is not None:
+            await _look_at(seen, self._runtime)
+        for metric, path in self._places.items():
+            seen.add(metric, (), size_of(path))
+        return seen
 
 
 def _count(seen: Look, figures: Figures) -> None:
@@ -140,9 +134,3 @@ def _in_flight(loop: TaskLoop) -> Values:
         if decider in ending and deadline != FORGET:
             found[decider,] += count
     return found
-
-
-def size_of(path: Path) -> int:
-    """Return what a file, with those that go with it, or a directory takes on the disk, in bytes."""
-    files = path.rglob("*") if path.is_dir() else path.parent.glob(f"{path.name}*")
-    return sum(each.stat().st_size for each in files if each.is_file() and each.parent.name != f"{path.name}.state")

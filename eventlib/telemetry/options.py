@@ -21,7 +21,7 @@ class TelemetryOptions(BaseSettings):
     exporter_prometheus_host: Annotated[str, Means("the address at which metrics are served")] = "127.0.0.1"
     exporter_prometheus_port: Annotated[
         Annotated[int, Field(ge=0, le=65_535)] | None,
-        Means("the port at which `eventlib run` serves metrics, as its --metrics-port does"),
+        Means("the port at which `eventlib run` and `eventlib live` serve metrics, as their --metrics-port does"),
     ] = None
 
     @property

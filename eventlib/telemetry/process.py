@@ -1,6 +1,6 @@
 """The telemetry of one process: what is asked for is made at its start, and ended with it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from eventlib.sampling import traced_share
 from eventlib.telemetry.distribution import Reader
 from eventlib.telemetry.figures import Figures
 from eventlib.telemetry.http import App, Measured, Traced
-from eventlib.telemetry.instruments import Instruments
+from eventlib.telemetry.instruments import Instruments, Sight
+from eventlib.telemetry.look import Look
 from eventlib.telemetry.options import Exporter, TelemetryOptions
 from eventlib.telemetry.recorder import Recorder
 from eventlib.telemetry.spans import SpanMaker
@@ -32,13 +33,14 @@ class Telemetry:
         self._registry = CollectorRegistry()
         self._tracer = None if exporter is None else Tracer(exporter)
         self._instruments: Instruments | None = None
+        self._sight: Sight | None = None
         self._runtime: Runtime | None = None
         figures = None
         if metrics:
             figures = Figures(choreography.services)
             reader = Reader(self._registry, figures.durations)
-            self._instruments = Instruments(reader, Resource.create({"service.name": choreography.name}))
-            self._instruments.watch(figures, self._tracer)
+            self._sight = Sight(figures, self._tracer)
+            self._instruments = Instruments(reader, _resource(choreography), "runtime", self._sight.see)
         system = "kafka" if log_url.startswith("kafka:") else "eventlib"
         self.recorder = Recorder(SpanMaker(system, choreography.name), self._tracer, figures)
 
@@ -68,8 +70,8 @@ class Telemetry:
         """Tell of a log, and of a runtime on it, which has `recorder` as its observer."""
         log.observer = self.recorder
         self._runtime = runtime
-        if self._instruments is not None and runtime is not None:
-            self._instruments.run(runtime, places_of(log.port.url, config.state_dir))
+        if self._sight is not None and runtime is not None:
+            self._sight.run(runtime, places_of(log.port.url, config.state_dir))
 
     def _lacks(self) -> str:
         """Return what this process is not ready for yet: until its tasks' states are there, others should not stop."""
@@ -89,6 +91,28 @@ class Telemetry:
         if self._instruments is not None:
             await self._instruments.look()
         return generate_latest(self._registry)
+
+
+@contextmanager
+def measured_views(
+    choreography: Choreography, see: Callable[[], Awaitable[Look]], lacks: Callable[[], str]
+) -> Iterator[App]:
+    """Give a process with live views an ASGI app that has their metrics at /metrics, until the context is left."""
+    registry = CollectorRegistry()
+    instruments = Instruments(Reader(registry, {}), _resource(choreography), "views", see)
+
+    async def exposition() -> bytes:
+        await instruments.look()
+        return generate_latest(registry)
+
+    try:
+        yield Measured(exposition, lacks)
+    finally:
+        instruments.close()
+
+
+def _resource(choreography: Choreography) -> Resource:
+    return Resource.create({"service.name": choreography.name})
 
 
 @contextmanager

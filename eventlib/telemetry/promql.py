@@ -17,6 +17,11 @@ def worst(name: str, by: Sequence[str] = ()) -> str:
     return f"max{_by(by)}({METRICS[name].prometheus})"
 
 
+def least(name: str, by: Sequence[str] = ()) -> str:
+    """Return a gauge's smallest value of all processes."""
+    return f"min{_by(by)}({METRICS[name].prometheus})"
+
+
 def rate(name: str, by: Sequence[str] = (), over: str = _RATE) -> str:
     """Return how many a second, of a counter or of what a histogram counts."""
     return f"sum{_by(by)}(rate({counted(name)}[{over}]))"

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.live_answers import ANSWERS, Answer, History, as_answer
 from tests.saga.shop_runs import EVENTLIB, ROOT
@@ -99,6 +100,15 @@ class LiveWorker:
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
+
+    def samples(self, port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+        """Return its metrics, as Prometheus reads them at a port."""
+        answer = self._client.get(f"http://127.0.0.1:{port}/metrics")
+        assert answer.status_code == 200
+        families = text_string_to_metric_families(answer.text)
+        return {
+            (each.name, frozenset(each.labels.items())): each.value for family in families for each in family.samples
+        }
 
     def rows(self, service: str, view: str) -> Answer | None:
         """Return all rows of a view; None while it cannot tell them all."""

@@ -9,23 +9,64 @@ from secrets import token_hex
 
 import pytest
 
+from eventlib import open_log
 from eventlib.broker import Cluster
+from eventlib.telemetry.catalogue import METRICS
+from eventlib.times import now_ms
+from services import shop as the_shop
 from tests.integration.live_answers import History, check_told, failures
-from tests.integration.live_log import Story, is_read, share_read, told
+from tests.integration.live_log import WATCHED, Story, is_read, share_read, told
 from tests.integration.live_worker import SERVICES, LiveWorker
+from tests.saga.fleet import free_port
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
 
 def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Path, broker: Cluster) -> None:
     shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
     asyncio.run(told(shop.url, Story(160, seed=1)))
-    with LiveWorker(shop.url, tmp_path) as worker:
+    port = free_port()
+    measured = {"OTEL_EXPORTER_PROMETHEUS_PORT": str(port)}
+    with LiveWorker(shop.url, tmp_path, environment=measured) as worker:
         worker.wait(lambda: bool(worker.rows("stock", "shelves")), "the first row")
         worker.kill()
         asyncio.run(told(shop.url, Story(80, seed=2, first=160)))
         worker.start()
         check_all(worker, shop)
+        check_metrics(worker, shop.url, port)
         worker.stop()
+
+
+def check_metrics(worker: LiveWorker, url: str, port: int) -> None:
+    """Hold what a worker that has read everything tells of itself against what is so, and then goes wrong."""
+
+    def value(metric: str, **labels: str) -> float:
+        return worker.samples(port)[METRICS[metric].prometheus, frozenset(labels.items())]
+
+    def all_is_done() -> bool:
+        lags = {labels: lag for (name, labels), lag in worker.samples(port).items() if name == "eventlib_live_lag"}
+        return len(lags) >= 8 * sum(map(len, WATCHED.values())) and not any(lags.values())
+
+    worker.wait(all_is_done, "an end of all lags")
+    seen = worker.samples(port)
+    assert {name for name, _ in seen if name.startswith("eventlib")} == {
+        metric.prometheus for metric in METRICS.values() if metric.told_by == "views"
+    }
+    assert all(value > 0 for (name, _), value in seen.items() if name == "eventlib_live_table_size_bytes")
+    orders = {"service": "dispatch", "topic": "orders"}
+    before, began = value("eventlib.live.records.read", **orders), time.time()
+    asyncio.run(garbled(url))
+    worker.wait(lambda: value("eventlib.live.records.failed", **orders) == 1, "a record that cannot be read")
+    assert value("eventlib.live.records.read", **orders) == before + 1
+    assert value("eventlib.live.event.age", **orders) <= time.time() - began
+    worker.wait(all_is_done, "an end of all lags")
+    assert value("eventlib.live.records.failed", service="dispatch", topic="dispatches") == 0
+
+
+async def garbled(url: str) -> None:
+    """Put an order on a log whose bytes are none."""
+    async with open_log(url, the_shop) as log:
+        record = next(each for each in Story(1, seed=9).records(log) if each.type == "OrderPlaced")
+        await log.port.append([record._replace(value=b"\x00\x00\x00\x00\x01broken", timestamp_ms=now_ms())])
 
 
 def check_all(worker: LiveWorker, shop: ShopLog) -> None:

@@ -159,9 +159,11 @@ def test_live_views_come_as_their_own_user_and_speak_to_each_other_only(viewing:
     assert container["command"] == ["eventlib", "live", "--service", viewing.service, "--http", "0.0.0.0:6066"]
     assert {"name": "EVENTLIB_KAFKA_USER", "value": f"shop-{name}"} in container["env"]
     policy = of_kind["NetworkPolicy"]
-    (allowed,) = policy["ingress"]
+    allowed, scraped = policy["ingress"]
+    assert scraped["ports"] == [{"protocol": "TCP", "port": 9464}]
+    assert {"name": "OTEL_EXPORTER_PROMETHEUS_PORT", "value": "9464"} in container["env"]
     assert allowed == {"from": [{"podSelector": policy["podSelector"]}], "ports": [{"protocol": "TCP", "port": 6066}]}
     assert not any("ipBlock" in peer for rule in policy["egress"] for peer in rule["to"])
-    (port,) = of_kind["Service"]["ports"]
-    assert port["port"] == 6066
+    port, metrics = of_kind["Service"]["ports"]
+    assert (port["port"], metrics["port"], metrics["name"]) == (6066, 9464, "metrics")
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["targetPort"]}
