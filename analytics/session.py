@@ -104,6 +104,7 @@ def session(
         "spark.local.dir": str(home),
         "spark.python.authenticate.socketTimeout": "2min",  # on a busy machine, a worker starts late
         "spark.python.daemon.module": "analytics.worker_daemon",
+        "spark.sql.codegen.cache.maxEntries": "1000",  # a rebuild's alone are more than Spark's 100
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

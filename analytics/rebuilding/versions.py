@@ -32,6 +32,9 @@ TABLES = (*WHOLE, *GROWING)
 KEPT = "kept"
 """What is kept of each order, from which the next version goes on: no table to be read."""
 
+_PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "causation_id", "correlation_id")}
+"""For columns of which Parquet would make a dictionary only to find that it does not pay."""
+
 _MANIFEST = "manifest.json"
 _SCRATCH = "scratch"
 
@@ -87,7 +90,7 @@ class Version:
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows to be read again before the version counts, and return them as they stand there."""
         path = str(self.scratch / name)
-        rows.write.parquet(path)
+        rows.write.options(**_PLAIN).parquet(path)
         return rows.sparkSession.read.schema(rows.schema).parquet(path)
 
     def write(self, table: str, rows: DataFrame, before: Path | None = None) -> DataFrame:
