@@ -34,7 +34,8 @@ TOPICS = tuple(sorted({contract_of(event).topic.name for event in EVENTS}))
 
 META = ("topic", "partition", "offset", "recorded_at", "type", "id", "source", "correlation_id", "causation_id")
 
-_ID = "schema id"
+Writers = Mapping[int, str]
+"""The schemas that have written to a topic, by number."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +64,29 @@ class Facts:
         by_topic = dict[str, list[type[Event]]]()
         for event in events:
             by_topic.setdefault(contract_of(event).topic.name, []).append(event)
-        return reduce(DataFrame.unionAll, [self._of_topic(here, fields) for here in by_topic.values()])
+        frames, decoded = list[DataFrame](), dict[str, Writers]()
+        for topic, here in by_topic.items():
+            written = {event: writers_of(record_of(event), self._texts) for event in here}
+            if all(contract_of(event).request for event in here):  # who asked for what: what follows says it again
+                frames.append(_row(self.records(here), {"order_id": f.col("key")}, fields))
+            elif has_avro() and all(_alike(event, writers) for event, writers in written.items()):
+                decoded[topic] = {number: text for each in written.values() for number, text in each.items()}
+            else:
+                frames += [self._in_python(event, fields) for event in here]
+        if decoded:  # in one scan: each of its own has Spark plan, and Java compile, all of it once more
+            frames.append(self._in_jvm([each for topic in decoded for each in by_topic[topic]], decoded, fields))
+        return reduce(DataFrame.unionAll, frames)
 
     @cached_property
     def _texts(self) -> Mapping[int, str]:
         return schemas(self.url)
 
-    def _of_topic(self, here: Sequence[type[Event]], fields: Sequence[str]) -> DataFrame:
-        if all(contract_of(event).request for event in here):  # who asked for what: the facts that follow say it again
-            return _row(self.records(here), {"order_id": f.col("key")}, fields)
-        written = {event: writers_of(record_of(event), self._texts) for event in here}
-        if not has_avro() or not all(_alike(event, writers) for event, writers in written.items()):
-            return reduce(DataFrame.unionAll, [self._in_python(event, fields) for event in here])
-        there = [name for name in fields if any(name in event.model_fields for event in here)]
-        writers = [json.loads(text) | {_ID: number} for each in written.values() for number, text in each.items()]
+    def _in_jvm(
+        self, events: Sequence[type[Event]], writers: Mapping[str, Writers], fields: Sequence[str]
+    ) -> DataFrame:
+        there = [name for name in fields if any(name in event.model_fields for event in events)]
         # In an array, it is decoded once, whatever is asked of it.
-        found = self.records(here).select(*META, f.inline(f.array(_decoded(writers, there))))
+        found = self.records(events).select(*META, f.inline(f.array(_decoded(writers, there))))
         return _row(found, {name: f.col(name) for name in there}, fields)
 
     def _in_python(self, event: type[Event], fields: Sequence[str]) -> DataFrame:
@@ -95,20 +103,27 @@ def _row(found: DataFrame, there: Mapping[str, Column], fields: Sequence[str]) -
     return found.select(*META, *columns)
 
 
-def _decoded(writers: Sequence[dict[str, Json]], fields: Sequence[str]) -> Column:
-    """Return a struct of fields, whichever event it is; what was written alike is read by one decoder."""
-    reader = json.dumps(_record([{"name": name, "type": _or_null(_AVRO[name]), "default": None} for name in fields]))
-    alike = dict[str, list[int]]()
-    for writer in writers:
-        plain = [{"name": each["name"], "type": each["type"]} for each in writer["fields"]]
-        alike.setdefault(json.dumps(_record(plain)), []).append(writer[_ID])
+def _decoded(writers: Mapping[str, Writers], fields: Sequence[str]) -> Column:
+    """Return a struct of fields, whichever event it is, of what its topic's schemas have written."""
+    nullable = [{"name": name, "type": _or_null(_AVRO[name]), "default": None} for name in fields]
+    options = {"avroSchema": json.dumps(_record(nullable)), "mode": "PERMISSIVE"}
     rest = f.substring(f.col("value"), HEADER_BYTES + 1, 0x7FFFFFFF - HEADER_BYTES)
-    options = {"avroSchema": reader, "mode": "PERMISSIVE"}
-    found = [(numbers, from_avro(rest, text, options)) for text, numbers in alike.items()]
-    header = f.substring("value", 1, HEADER_BYTES)
-    event: Column = f.when(f.lit(False), from_avro(rest, reader, options))
-    for numbers, decoded in found:
-        event = event.when(header.isin(*(f.lit(header_of(number)) for number in numbers)), decoded)
+    event: Column = f.when(f.lit(False), from_avro(rest, options["avroSchema"], options))
+    for topic, of_topic in writers.items():
+        event = event.when(f.col("topic") == topic, _written_by(of_topic, rest, options))
+    return event
+
+
+def _written_by(writers: Writers, rest: Column, options: dict[str, str]) -> Column:
+    """Return what stands after a header; what was written alike is read by one decoder."""
+    alike = dict[str, list[int]]()
+    for number, text in writers.items():
+        plain = [{"name": each["name"], "type": each["type"]} for each in json.loads(text)["fields"]]
+        alike.setdefault(json.dumps(_record(plain)), []).append(number)
+    event: Column = f.when(f.lit(False), from_avro(rest, options["avroSchema"], options))
+    for text, numbers in alike.items():
+        ours = f.substring("value", 1, HEADER_BYTES).isin(*(f.lit(header_of(number)) for number in numbers))
+        event = event.when(ours, from_avro(rest, text, options))
     return event
 
 

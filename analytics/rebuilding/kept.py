@@ -30,10 +30,11 @@ _AGAINST = (
 )
 _LINE_TOPICS = ("stock.lines", "stock.requests")
 
-ABOUT_ORDERS = tuple(
-    event for event in EVENTS if contract_of(event).topic.name not in _LINE_TOPICS and not contract_of(event).request
-)
-"""The events whose fields are looked at: not those about single lines, of which there are most."""
+ABOUT_LINES = tuple(event for event in EVENTS if contract_of(event).topic.name in _LINE_TOPICS)
+"""The events about single lines, of which there are most."""
+
+ABOUT_ORDERS = tuple(event for event in EVENTS if event not in ABOUT_LINES and not contract_of(event).request)
+"""The events whose fields are looked at."""
 
 FIELDS = ("order_id", "customer_id", "country", "amount_cents", "currency", "reason", "tracking", "placed_at")
 

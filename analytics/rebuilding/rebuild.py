@@ -18,7 +18,7 @@ from analytics.rebuilding.dropped import dropped_of, incomplete
 from analytics.rebuilding.facts import EVENTS, META, TOPICS, Facts
 from analytics.rebuilding.tables import (
     DEFINITION,
-    OF_LINES,
+    NOT_OF_LINES,
     OF_ORDERS,
     OF_RECEIPTS,
     OF_STEPS,
@@ -201,12 +201,15 @@ class _Run:
         self._tell("reading the log")
         until = None if at is None else at + timedelta(milliseconds=1)
         facts = self._facts({"begin": begin, "end": ends, "until": until})
-        steps = self._add("saga_steps", saga_steps(facts.of(EVENTS, OF_STEPS), self._causes(facts, ends)))
-        self._add("order_lines", order_lines(facts.of(*OF_LINES)))
+        of_orders = self.version.stage("facts", facts.of(*NOT_OF_LINES))
+        of_lines = facts.of(kept.ABOUT_LINES, OF_STEPS)
+        both = of_orders.select(of_lines.columns).unionAll(of_lines)
+        steps = self._add("saga_steps", saga_steps(both, self._causes(facts, ends)))
+        self._add("order_lines", order_lines(of_orders))
         received = stock_movements(facts.of(*OF_RECEIPTS))
         moved = self._add("stock_movements", stock_movements(steps).unionAll(received))
         self._tell(KEPT)
-        about = facts.of(kept.ABOUT_ORDERS, kept.FIELDS)
+        about = of_orders.filter(kept.is_one(*kept.ABOUT_ORDERS))
         orders = self.version.write(KEPT, kept.by_order(steps, about, self._had(KEPT)))
         for table, made_of in OF_ORDERS.items():
             self._tell(table)

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analytics.rebuilding.facts import EVENTS
-from analytics.rebuilding.kept import has, is_one
+from analytics.rebuilding.kept import ABOUT_LINES, FIELDS, has, is_one
 from eventlib.event import Event, contract_of
 from services.dispatch import events as dispatch
 from services.order import events as order
@@ -104,8 +104,8 @@ OF_ORDERS = {"orders": orders, "payments": payments, "dispatches": dispatches, "
 """The tables that follow from what is kept of each order."""
 
 
-OF_LINES: Wanted = (order.OrderPlaced,), ("order_id", "lines", "currency", "placed_at")
-"""What `order_lines` is made of."""
+OF_LINES = ("order_id", "lines", "currency", "placed_at")
+"""The fields that `order_lines` is made of."""
 
 
 def order_lines(facts: DataFrame) -> DataFrame:
@@ -159,6 +159,12 @@ def stock_levels(movements: DataFrame, before: DataFrame | None) -> DataFrame:
 
 OF_STEPS = ("order_id", "sku", "line_no", "quantity", "amount_cents", "reason")
 """The fields of all events that `saga_steps` is made of."""
+
+NOT_OF_LINES: Wanted = (
+    tuple(event for event in EVENTS if event not in ABOUT_LINES),
+    tuple(dict.fromkeys((*OF_STEPS, *OF_LINES, *FIELDS))),
+)
+"""What four tables are made of, beside the many events about single lines: worth being decoded once and put down."""
 
 
 def saga_steps(facts: DataFrame, causes: DataFrame) -> DataFrame:
