@@ -15,12 +15,16 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.live_answers import ANSWERS, Answer, History, as_answer
+from tests.saga.fleet import free_port
 from tests.saga.shop_runs import EVENTLIB, ROOT
 
 SERVICES = ("order", "stock", "payment", "dispatch")
 PATIENCE_S = 240.0
 _LOOK_S = 0.5
 _PORTS = (10_000, 32_000)  # below those that the system gives to whoever connects to something
+
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 class LiveWorker:
@@ -40,6 +44,8 @@ class LiveWorker:
         self._longest_s = longest_s
         own = {"EVENTLIB_LOG": url, "EVENTLIB_STATE_DIR": str(directory)}
         self._environment = {**os.environ, **own, **environment}
+        self._metrics_port = free_port()
+        self._environment.setdefault("OTEL_EXPORTER_PROMETHEUS_PORT", str(self._metrics_port))
         self._diary = directory / f"live-{self._port}.stderr"
         self._process: subprocess.Popen[str] | None = None
         self._client = httpx.Client(timeout=20, trust_env=False)
@@ -101,14 +107,26 @@ class LiveWorker:
         found: dict[str, Any] = answer.json()
         return found
 
-    def samples(self, port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-        """Return its metrics, as Prometheus reads them at a port."""
-        answer = self._client.get(f"http://127.0.0.1:{port}/metrics")
+    def samples(self) -> Samples:
+        """Return its metrics, as Prometheus reads them; none while it starts."""
+        try:
+            answer = self._client.get(f"http://127.0.0.1:{self._metrics_port}/metrics")
+        except httpx.ConnectError:
+            return {}
         assert answer.status_code == 200
         families = text_string_to_metric_families(answer.text)
         return {
             (each.name, frozenset(each.labels.items())): each.value for family in families for each in family.samples
         }
+
+    def partitions(self) -> set[tuple[str, str]]:
+        """Return the partitions (topic, number) that it has of what its views read; none while it is not ready."""
+        try:
+            ready = self._client.get(f"http://127.0.0.1:{self._metrics_port}/readyz").status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return set()
+        lags = (dict(labels) for name, labels in self.samples() if name == "eventlib_live_lag")
+        return {(each["topic"], each["partition"]) for each in lags if ready}
 
     def rows(self, service: str, view: str) -> Answer | None:
         """Return all rows of a view; None while it cannot tell them all."""

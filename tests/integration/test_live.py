@@ -17,37 +17,34 @@ from services import shop as the_shop
 from tests.integration.live_answers import History, check_told, failures
 from tests.integration.live_log import WATCHED, Story, is_read, share_read, told
 from tests.integration.live_worker import SERVICES, LiveWorker
-from tests.saga.fleet import free_port
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog
 
 
 def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Path, broker: Cluster) -> None:
     shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
     asyncio.run(told(shop.url, Story(160, seed=1)))
-    port = free_port()
-    measured = {"OTEL_EXPORTER_PROMETHEUS_PORT": str(port)}
-    with LiveWorker(shop.url, tmp_path, environment=measured) as worker:
+    with LiveWorker(shop.url, tmp_path) as worker:
         worker.wait(lambda: bool(worker.rows("stock", "shelves")), "the first row")
         worker.kill()
         asyncio.run(told(shop.url, Story(80, seed=2, first=160)))
         worker.start()
         check_all(worker, shop)
-        check_metrics(worker, shop.url, port)
+        check_metrics(worker, shop.url)
         worker.stop()
 
 
-def check_metrics(worker: LiveWorker, url: str, port: int) -> None:
+def check_metrics(worker: LiveWorker, url: str) -> None:
     """Hold what a worker that has read everything tells of itself against what is so, and then goes wrong."""
 
     def value(metric: str, **labels: str) -> float:
-        return worker.samples(port)[METRICS[metric].prometheus, frozenset(labels.items())]
+        return worker.samples()[METRICS[metric].prometheus, frozenset(labels.items())]
 
     def all_is_done() -> bool:
-        lags = {labels: lag for (name, labels), lag in worker.samples(port).items() if name == "eventlib_live_lag"}
+        lags = {labels: lag for (name, labels), lag in worker.samples().items() if name == "eventlib_live_lag"}
         return len(lags) >= 8 * sum(map(len, WATCHED.values())) and not any(lags.values())
 
     worker.wait(all_is_done, "an end of all lags")
-    seen = worker.samples(port)
+    seen = worker.samples()
     assert {name for name, _ in seen if name.startswith("eventlib")} == {
         metric.prometheus for metric in METRICS.values() if metric.told_by == "views"
     }

@@ -19,6 +19,9 @@ from tests.integration.live_log import Story, is_read, told
 from tests.integration.live_worker import LiveWorker, reset
 from tests.saga.shop_runs import ShopLog
 
+TOPICS = {"orders", "live.order.by-country", "live.order.by-customer"}
+"""What order's views read."""
+
 
 @pytest.mark.slow
 def test_any_worker_answers_and_a_reset_computes_the_same(tmp_path: Path, broker: Cluster) -> None:
@@ -49,6 +52,56 @@ def test_any_worker_answers_and_a_reset_computes_the_same(tmp_path: Path, broker
         one.start()
         one.wait(partial(_has_read, shop.url), "the end of the inputs")
         one.check(History(map(json.loads, shop.tail())))
+
+
+@pytest.mark.slow
+def test_tables_stay_right_while_one_of_two_workers_is_killed_comes_back_and_leaves(
+    tmp_path: Path, broker: Cluster
+) -> None:
+    shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
+    asyncio.run(told(shop.url, Story(80, seed=5)))
+    with LiveWorker(shop.url, tmp_path, "order") as one, LiveWorker(shop.url, tmp_path, "order") as other:
+        for seed, leave in ((6, LiveWorker.kill), (7, LiveWorker.stop)):
+            one.wait(partial(share_all, one, other), "both workers with a part each, and all together")
+            before = read_by(other)
+            asyncio.run(told(shop.url, Story(80, seed=seed, first=1_000 * seed)))
+            one.wait(partial(has_read_more, other, before), "what is new at the second worker")
+            leave(other)
+            one.wait(partial(has_all, one), "all partitions at the first worker")
+            one.wait(partial(_has_read, shop.url), "the end of the inputs")
+            one.check(History(map(json.loads, shop.tail())))
+            other.start()
+        one.wait(partial(share_all, one, other), "both workers with a part each, and all together")
+        other.check(History(map(json.loads, shop.tail())))
+        one.stop()
+        other.stop()
+
+
+def share_all(one: LiveWorker, other: LiveWorker) -> bool:
+    """Tell whether each partition is one worker's, and each worker has some."""
+    parts = one.partitions(), other.partitions()
+    return all(parts) and not parts[0] & parts[1] and is_whole(parts[0] | parts[1])
+
+
+def has_all(worker: LiveWorker) -> bool:
+    """Tell whether a worker has every partition."""
+    return is_whole(worker.partitions())
+
+
+def is_whole(partitions: set[tuple[str, str]]) -> bool:
+    """Tell whether partitions are all of what order's views read: of their input, and of what is between them."""
+    topics = {topic for topic, _ in partitions}
+    return topics == TOPICS and len(partitions) == 8 * len(topics)
+
+
+def has_read_more(worker: LiveWorker, before: float) -> bool:
+    """Tell whether a worker has read something since it had read so much."""
+    return read_by(worker) > before
+
+
+def read_by(worker: LiveWorker) -> float:
+    """Return how many records a worker has read since it was started."""
+    return sum(value for (name, _), value in worker.samples().items() if name == "eventlib_live_records_read_total")
 
 
 async def aborted(url: str) -> None:
