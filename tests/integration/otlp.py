@@ -5,10 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+
+class Taking(Protocol):
+    """Something that has taken requests with spans: what was sent, by path."""
+
+    bodies: list[tuple[str, bytes]]
 
 
 class Receiver(ThreadingHTTPServer):
@@ -75,7 +81,7 @@ class Span:
     ended_ns: int
 
 
-def spans_of(receiver: Receiver) -> list[Span]:
+def spans_of(receiver: Taking) -> list[Span]:
     """Return the spans that were received, read with OpenTelemetry's own classes."""
     found = list[Span]()
     for path, body in receiver.bodies:

@@ -30,7 +30,7 @@ def services_image(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Ima
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Receiver]:
-    """What stands in for the collector, which cannot be had here: it takes what a collector takes."""
+    """What stands in for the collector (test_collector.py runs that): it takes what a collector takes."""
     with receiving(keeps=True) as receiver:
         yield receiver
 

@@ -21,7 +21,7 @@ from services import shop
 from services.order.api import create_app
 from services.payment.ports import Charged, Declined
 from tests.integration.api_shop import World, serving, stock_up
-from tests.integration.otlp import Receiver, Span, receiving, spans_of
+from tests.integration.otlp import Receiver, Span, Taking, receiving, spans_of
 from tests.performance.sagas import order
 
 SERVER, CLIENT, PRODUCER, CONSUMER = 2, 3, 4, 5
@@ -86,7 +86,7 @@ def _caller(number: str) -> str:
     return f"{CALLER[:34]}{number}{CALLER[35:]}"
 
 
-async def orders_of(url: str, directory: Path, receiver: Receiver) -> Told:
+async def orders_of(url: str, directory: Path, receiver: Taking) -> Told:
     order_ids = dict[str, str]()
     async with traced_shop(url, directory) as (telemetry, runtime, world, client):
         for number, country in ((NOWHERE, "Nowhere"), (FRANCE, "France"), (CANCELLED, "France")):

@@ -133,6 +133,9 @@ def test_the_collector_is_wired() -> None:
     endpoints = {s.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT") for s in OURS.values()} - {None}
     assert endpoints == {f"http://collector:{port}"}
     assert collector["exporters"]["otlp"]["endpoint"] == "jaeger:4317"
+    image = config("compose.yaml")["services"]["collector"]["image"]
+    built = (DIRECTORY.parents[1] / "tests" / "integration" / "collector" / "go.mod").read_text(encoding="ascii")
+    assert f"collector/otelcol v{image.rpartition(':')[2]}\n" in built, "it is not the collector that the tests run"
 
 
 def test_grafana_has_the_dashboards_and_what_they_ask() -> None:
