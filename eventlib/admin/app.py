@@ -70,7 +70,7 @@ class Listed(Meant):
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
 
 
-def create_admin(log: EventLog, tokens: Sequence[str]) -> FastAPI:
+def create_admin(log: EventLog, *tokens: str) -> FastAPI:
     """Return the admin API on a log; requests carry one of the tokens as `Authorization: Bearer TOKEN`.
 
     Guarantee: what is answered with 202 stands on the log, and is done once. Raises: WiringError for a short token.

@@ -32,7 +32,7 @@ def serve_admin(place: Place, http: str) -> None:
             listening = stack.enter_context(closing(Listening(http)))
             log = await stack.enter_async_context(open_log(place.url, choreography, read_only=True))
             stop = stop_signal()
-            serving = await stack.enter_async_context(listening.serve(create_admin(log, tokens)))
+            serving = await stack.enter_async_context(listening.serve(create_admin(log, *tokens)))
             tell(f"The admin API of {choreography.name} is at {listening.url}; Ctrl-C stops.")
             done, _ = await asyncio.wait([stop, serving], return_when=asyncio.FIRST_COMPLETED)
             for each in done:

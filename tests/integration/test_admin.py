@@ -30,7 +30,7 @@ async def log(tmp_path: Path) -> AsyncIterator[EventLog]:
 
 @pytest.fixture
 async def admin(log: EventLog) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_admin(log, [TOKEN, NEXT_TOKEN]))
+    transport = httpx.ASGITransport(create_admin(log, TOKEN, NEXT_TOKEN))
     async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=KNOWN) as client:
         yield client
 
@@ -98,7 +98,7 @@ async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: Even
 async def test_a_short_token_is_refused(log: EventLog) -> None:
     for tokens in (["short"], [TOKEN, ""], []):
         with pytest.raises(WiringError, match="takes 16 or more"):
-            create_admin(log, tokens)
+            create_admin(log, *tokens)
 
 
 async def test_each_of_several_tokens_is_taken_while_one_replaces_another(admin: httpx.AsyncClient) -> None:
