@@ -6,9 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 from socket import gethostname
 from typing import Any, TypeVar, cast
+from warnings import catch_warnings
 
 import faust
 import mode
+from faust.exceptions import AlreadyConfiguredWarning
 from faust.types import TP, StreamT, TopicT
 
 from eventlib.choreography import Choreography
@@ -168,10 +170,9 @@ class LiveApp(faust.App):
         log = await self._stack.enter_async_context(open_log(self.connection.url, self.choreography, read_only=True))
         directory = self.directory(log.port.log_id)
         directory.parent.mkdir(parents=True, exist_ok=True)
-        self.conf.datadir = directory
-        if (
-            self.conf.web_enabled
-        ):  # a port is one worker's on this machine: when it comes back, nobody waits for the dead
+        with catch_warnings(action="ignore", category=AlreadyConfiguredWarning):  # tables ask for it later
+            self.conf.datadir = directory
+        if self.conf.web_enabled:  # a port is one worker's on this machine: when it is back, nobody waits for the dead
             self.conf.consumer_group_instance_id = f"{gethostname()}-{self.conf.web_port}"
         await super().on_first_start()
         viewing = self.viewing
