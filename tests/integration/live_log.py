@@ -7,6 +7,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from eventlib import EventLog, Publication, open_log
+from eventlib.errors import LogUnavailable
 from eventlib.event import Event
 from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.security import connection_arguments
@@ -85,7 +86,17 @@ async def told(url: str, story: Story) -> None:
 
 
 async def is_read(url: str, service: str) -> bool:
-    """Tell whether the views of a service have read all that is on the log, and on their own topics."""
+    """Tell whether the views of a service have read all that is on the log, and on their own topics.
+
+    On a machine that is too busy to answer in time it is not known yet: whoever waits asks again.
+    """
+    try:
+        return await _is_read(url, service)
+    except LogUnavailable:
+        return False
+
+
+async def _is_read(url: str, service: str) -> bool:
     reached = await _reached(url, service)
     async with open_log(url, shop, read_only=True) as log:
         carried = [name for name in await log.port.topics() if name.startswith(f"live.{service}.by-")]
