@@ -19,12 +19,14 @@ from eventlib.topic import Topic
 from tests.integration.authorities import Authority, together
 from tests.integration.rotating import LISTENER, alter_broker, alter_password, scram
 from tests.integration.upgraded import Upgraded
-from tests.saga.shop_runs import EVENTLIB
+from tests.saga.fleet import Fleet
+from tests.saga.shop_runs import EVENTLIB, ShopLog
 
 OTHERS = "order+stock+dispatch all"
 EVERY = "order+stock+payment+dispatch"
 USERS = {"admin": "admin-secret", "payment": "before"}
 BEFORE = {"EVENTLIB_KAFKA_USER": "payment", "EVENTLIB_KAFKA_PASSWORD": "before", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-512"}
+AFTER = {**BEFORE, "EVENTLIB_KAFKA_PASSWORD": "after", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-256"}
 TOPIC = Topic("a", partitions=1)
 PATIENCE_S = 60
 
@@ -33,34 +35,33 @@ async def test_a_log_stays_open_while_all_keys_change(tmp_path: Path, monkeypatc
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     both = together(tmp_path / "both.pem", old, new)
     before, after = client_of(old, trusts=old.certificate), client_of(new, trusts=new.certificate)
-    password = {**BEFORE, "EVENTLIB_KAFKA_PASSWORD": "after", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-256"}
     with mutual_tls(old) as cluster:
         come_as_admin(cluster, monkeypatch, {**before, **BEFORE})
         log = await KafkaLog.open(cluster.url)
         try:
             await log.create_topics([TOPIC])
+            await log.append([Record("a", 0, -1, now_ms(), b"k", b"before")])
+            assert len(await log.read("a", 0, 0, 10)) == 1
             come_as_admin(cluster, monkeypatch, client_of(old, trusts=both))
             alter_password(cluster, UserScramCredentialUpsertion("payment", scram("SCRAM-SHA-256"), b"after"))
             alter_broker(cluster, {"truststore.location": str(both)})
             alter_broker(cluster, {"keystore.location": str(new.key_store())})
-            assert denied(cluster, {**after, **password}) == ""
+            assert denied(cluster, {**after, **AFTER}) == ""
             come_as_admin(cluster, monkeypatch, after)
             alter_password(cluster, UserScramCredentialDeletion("payment", ScramMechanism.SCRAM_SHA_512))
             alter_broker(cluster, {"truststore.location": str(new.certificate)})
-            await log.append([Record("a", 0, -1, now_ms(), b"k", b"v")])
-            assert len(await log.read("a", 0, 0, 10)) == 1
+            await log.append([Record("a", 0, -1, now_ms(), b"k", b"after")])
+            assert len(await log.read("a", 0, 0, 10)) == 2
         finally:
             await log.close()
         assert "refuses this user" in denied(cluster, {**after, **BEFORE})
-        assert denied(cluster, {**client_of(old, trusts=new.certificate), **password})
-        assert "is not trusted" in denied(cluster, {**before, **password})
-        assert denied(cluster, {**after, **password}) == ""
+        assert denied(cluster, {**client_of(old, trusts=new.certificate), **AFTER})
+        assert "is not trusted" in denied(cluster, {**before, **AFTER})
+        assert denied(cluster, {**after, **AFTER}) == ""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"], ids=["beside", "instead"])
-def test_a_users_password_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
-    after = {**BEFORE, "EVENTLIB_KAFKA_PASSWORD": "after", "EVENTLIB_KAFKA_SASL": mechanism}
+def test_a_users_password_changes_while_orders_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_cluster(ClusterConfig(security=Security(sasl=Sasl.SCRAM, tls=True, users=USERS))) as cluster:
         come_as_admin(cluster, monkeypatch)
         shop = Upgraded(tmp_path, cluster, steps=4)
@@ -68,18 +69,36 @@ def test_a_users_password_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             shop.start(OTHERS)
             shop.start("payment old", **BEFORE)
             shop.orders_come()
-            alter_password(cluster, UserScramCredentialUpsertion("payment", scram(mechanism), b"after"))
+            alter_password(cluster, UserScramCredentialUpsertion("payment", scram("SCRAM-SHA-256"), b"after"))
             shop.orders_come()
-            shop.start("payment new", **after)
+            shop.start("payment new", **AFTER)
             shop.orders_come()
             shop.stop("payment old")
             shop.orders_come()
-        if mechanism == "SCRAM-SHA-256":
-            assert denied(cluster, BEFORE) == ""
-            alter_password(cluster, UserScramCredentialDeletion("payment", ScramMechanism.SCRAM_SHA_512))
+        assert denied(cluster, BEFORE) == ""
+        alter_password(cluster, UserScramCredentialDeletion("payment", ScramMechanism.SCRAM_SHA_512))
         assert "refuses this user" in denied(cluster, BEFORE)
-        assert denied(cluster, after) == ""
+        assert denied(cluster, AFTER) == ""
         shop.check()
+
+
+@pytest.mark.slow
+def test_a_process_whose_password_is_replaced_ends_when_it_has_to_connect_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_cluster(ClusterConfig(security=Security(sasl=Sasl.SCRAM, tls=True, users=USERS))) as cluster:
+        come_as_admin(cluster, monkeypatch)
+        with Fleet(ShopLog(tmp_path, cluster.url), {**BEFORE, "EVENTLIB_STATE_DIR": str(tmp_path / "state")}) as fleet:
+            fleet.start_services("stock", "--service", "stock")
+            fleet.ready("stock")
+            alter_password(cluster, UserScramCredentialUpsertion("payment", scram("SCRAM-SHA-512"), b"after"))
+            cluster.restart(1)
+            with pytest.raises(AssertionError, match="refuses this user"):
+                fleet.result("stock")
+            assert "Traceback" not in fleet.diary("stock")
+            fleet.start("its next", "env", "EVENTLIB_KAFKA_PASSWORD=after", EVENTLIB, "run", "--service", "stock")
+            fleet.ready("its next")
+            fleet.stop("its next")
 
 
 @pytest.mark.slow
