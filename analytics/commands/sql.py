@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from eventlib.cli import output
 from eventlib.errors import EventlibError, WiringError
 
 _MOST_SHOWN = 1_000
-_AT_ONCE = 1_000
 
 
 def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json: bool) -> None:
@@ -67,9 +65,7 @@ def _asked() -> Iterator[str]:
 def _answer(spark: SparkSession, text: str, out: Path | None, url: str | None, *, as_json: bool) -> None:
     found = query(spark, text, out, url)
     if as_json:
-        rows = (_plain(row.asDict(recursive=True)) for row in found.toLocalIterator())
-        while some := [*islice(rows, _AT_ONCE)]:
-            output.print_json(some)
+        output.print_json(_plain(row.asDict(recursive=True)) for row in found.toLocalIterator())
         return
     _print(found)
 

@@ -66,10 +66,11 @@ class Facts:
             by_topic.setdefault(contract_of(event).topic.name, []).append(event)
         frames, decoded = list[DataFrame](), dict[str, Writers]()
         for topic, here in by_topic.items():
-            written = {event: writers_of(record_of(event), self._texts) for event in here}
             if all(contract_of(event).request for event in here):  # who asked for what: what follows says it again
                 frames.append(_row(self.records(here), {"order_id": f.col("key")}, fields))
-            elif has_avro() and all(_alike(event, writers) for event, writers in written.items()):
+                continue
+            written = {event: writers_of(record_of(event), self._texts) for event in here}
+            if has_avro() and all(_alike(event, writers) for event, writers in written.items()):
                 decoded[topic] = {number: text for each in written.values() for number, text in each.items()}
             else:
                 frames += [self._in_python(event, fields) for event in here]

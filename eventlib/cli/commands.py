@@ -8,7 +8,7 @@ from eventlib.cli.acting_commands import rerun, reset
 from eventlib.cli.broker_commands import broker
 from eventlib.cli.live_commands import live
 from eventlib.cli.operating_commands import admin, config, copy, doctor, status
-from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, Place, Shared
+from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, MetricsOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
 from eventlib.cli.past_commands import history
@@ -63,15 +63,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
             "--http", metavar="PORT", help="Serve HTTP, too: a port of this machine, or HOST:PORT.", show_default=False
         ),
     ] = None,
-    metrics_port: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics-port",
-            metavar="PORT",
-            help="Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.",
-            show_default=False,
-        ),
-    ] = None,
+    metrics_port: MetricsOption = None,
     workers: Annotated[
         int | None,
         typer.Option(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, MetricsOption, Place
 from eventlib.cli.typed import Command, Group
 
 live = typer.Typer(cls=Group)
@@ -28,15 +28,7 @@ def run(
             show_default=False,
         ),
     ] = None,
-    metrics_port: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics-port",
-            metavar="PORT",
-            help="Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.",
-            show_default=False,
-        ),
-    ] = None,
+    metrics_port: MetricsOption = None,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:

@@ -55,6 +55,15 @@ CountedLogOption = Annotated[
         show_default=False,
     ),
 ]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="PORT",
+        help="Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 

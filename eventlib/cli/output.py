@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import NoReturn
 
 from pydantic_core import to_json
@@ -15,6 +16,7 @@ from rich.table import Table
 from eventlib.times import to_ms
 
 WIDTH_WHEN_PIPED = 120
+_LINES_AT_ONCE = 1_000
 _SOON = timedelta(hours=20)
 
 
@@ -45,10 +47,10 @@ def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -
 
 
 def print_json(values: Iterable[object]) -> None:
-    """Print one JSON object a line."""
-    lines = [json_line(value) for value in values]
-    if lines:
-        write_lines(lines)
+    """Print one JSON object a line, as they come: memory holds a thousand of them."""
+    lines = map(json_line, values)
+    while some := [*islice(lines, _LINES_AT_ONCE)]:
+        write_lines(some)
 
 
 def json_line(value: object) -> bytes:

@@ -91,19 +91,25 @@ def cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+async def opened(stack: AsyncExitStack, path: Path) -> "tuple[EventLog, Runtime, Telemetry | None]":
+    """Open a shop with full shelves, and with the telemetry that the environment asks for."""
+    log = await stack.enter_async_context(open_log(f"sqlite:///{path}", shop))
+    ports = {"gateway": InstantGateway(), "carrier": InstantCarrier()}
+    telemetry = stack.enter_context(telemetry_as_told(log))
+    observer = None if telemetry is None else telemetry.recorder
+    runtime = await stack.enter_async_context(Runtime(log, ports=ports, observer=observer))
+    if telemetry is not None:
+        telemetry.observe(log, runtime, RuntimeConfig())
+    await stock_up(log)
+    await runtime.idle()
+    return log, runtime, telemetry
+
+
 async def measure(path: Path, orders: int, already: list[int]) -> dict[str, list[float]]:
     """Run the orders and return what they cost, once for each count of orders that are there already."""
     found: dict[str, list[float]] = {"sagas_per_s": [], "cpu_s_per_1000": [], "peak_mb": [], "records_per_commit": []}
     async with AsyncExitStack() as stack:
-        log = await stack.enter_async_context(open_log(f"sqlite:///{path}", shop))
-        ports = {"gateway": InstantGateway(), "carrier": InstantCarrier()}
-        telemetry = stack.enter_context(telemetry_as_told(log))
-        observer = None if telemetry is None else telemetry.recorder
-        runtime = await stack.enter_async_context(Runtime(log, ports=ports, observer=observer))
-        if telemetry is not None:
-            telemetry.observe(log, runtime, RuntimeConfig())
-        await stock_up(log)
-        await runtime.idle()
+        log, runtime, telemetry = await opened(stack, path)
         if telemetry is not None:
             telemetry.flush()  # the first export makes what all others use
         placed = 0

@@ -13,17 +13,20 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from eventlib import EventLog, Runtime, RuntimeConfig, open_log
+from eventlib import EventLog, Runtime
 from eventlib.runtime import collect_garbage_seldom
-from services import shop
 from tests.integration.otlp import receiving
-from tests.performance.sagas import InstantCarrier, InstantGateway, cpu_s, run_orders, stock_up, telemetry_as_told
+from tests.performance.sagas import cpu_s, opened, run_orders
+
+if TYPE_CHECKING:
+    from eventlib.telemetry.process import Telemetry
 
 ORDERS, ROUNDS = 250, 40
 _WARM_ROUNDS = 4
@@ -41,32 +44,19 @@ MODES: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Shop:
-    """A shop with a log of its own; `flush` sends what it has to tell."""
+    """A shop with a log of its own, and what tells of it, if anything does."""
 
     log: EventLog
     runtime: Runtime
-    flush: Callable[[], None]
+    telemetry: "Telemetry | None"
 
     async def run(self, first: int, end: int) -> float:
-        """Run orders; return the CPU seconds of 1,000."""
+        """Run orders; return the CPU seconds of 1,000, with those of sending what is to be told."""
         before = cpu_s()
         await run_orders(self.log, self.runtime, first, end)
-        self.flush()
+        if self.telemetry is not None:
+            self.telemetry.flush()
         return (cpu_s() - before) / (end - first) * 1_000
-
-
-async def opened(stack: AsyncExitStack, path: Path) -> Shop:
-    """Open a shop with the telemetry that the environment asks for."""
-    log = await stack.enter_async_context(open_log(f"sqlite:///{path}", shop))
-    telemetry = stack.enter_context(telemetry_as_told(log))
-    ports = {"gateway": InstantGateway(), "carrier": InstantCarrier()}
-    observer = None if telemetry is None else telemetry.recorder
-    runtime = await stack.enter_async_context(Runtime(log, ports=ports, observer=observer))
-    if telemetry is not None:
-        telemetry.observe(log, runtime, RuntimeConfig())
-    await stock_up(log)
-    await runtime.idle()
-    return Shop(log, runtime, (lambda: None) if telemetry is None else telemetry.flush)
 
 
 async def measured(directory: Path, orders: int, rounds: int) -> Mapping[str, list[float]]:
@@ -76,7 +66,7 @@ async def measured(directory: Path, orders: int, rounds: int) -> Mapping[str, li
         shops = dict[str, Shop]()
         for mode, variables in MODES.items():
             with patch.dict(os.environ, variables):
-                shops[mode] = await opened(stack, directory / f"{mode}.db")
+                shops[mode] = Shop(*await opened(stack, directory / f"{mode}.db"))
         modes = [*shops.items()]
         for turn in range(-_WARM_ROUNDS, rounds):
             begin, first = (turn + _WARM_ROUNDS) * orders, turn % len(modes)
