@@ -134,12 +134,10 @@ class Reader(ABC):
 
     @abstractmethod
     def position(self, partition: TopicPartition) -> int:
-        """Return the next offset that `poll` will look at; past gaps, so that it reaches the end."""
+        """Return the next offset that `poll` will look at; past gaps, so that it reaches the end.
 
-    @property
-    def is_taking(self) -> bool:
-        """Whether a poll has gone past records that it did not return yet."""
-        return False
+        Guarantee: everything before it was returned by a poll, or is nothing; also while a poll is reading.
+        """
 
     @abstractmethod
     async def ends(self) -> Mapping[TopicPartition, int]:

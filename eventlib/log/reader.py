@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from eventlib.log.port import Reader, Record, TopicPartition
 
@@ -46,6 +46,15 @@ class Waiting:
             reader.look()
 
 
+class _Taken(NamedTuple):
+    """What a poll has read of a partition and not returned yet."""
+
+    partition: TopicPartition
+    offset: int
+    records: list[Record]
+    after: int
+
+
 class LogReader(Reader):
     """Reads several partitions by turns. It holds positions only: neither records nor a transaction between polls."""
 
@@ -53,7 +62,6 @@ class LogReader(Reader):
         self._source = source
         self._positions = dict(positions)
         self._woken = False
-        self._is_taking = False
         self._closed = False
         self._look: asyncio.Future[None] | None = None
 
@@ -63,22 +71,14 @@ class LogReader(Reader):
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while True:
             await self._source.refresh()
-            self._is_taking = True
-            try:
-                records = await self._take(limit)
-                if len(records) >= limit:
-                    await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
-            finally:
-                self._is_taking = False
+            taken = await self._take(limit)
+            if sum(len(each.records) for each in taken) >= limit:
+                await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
+            records = self._passed(taken)
             if records or self._woken or self._closed or (deadline is not None and loop.time() >= deadline):
                 self._woken = False
                 return records
             await self._wait(deadline)
-
-    @property
-    def is_taking(self) -> bool:
-        """See `Reader.is_taking`."""
-        return self._is_taking
 
     def wake(self) -> None:
         """See `Reader.wake`."""
@@ -115,29 +115,36 @@ class LogReader(Reader):
         self._closed = True
         self.look()
 
-    async def _take(self, limit: int) -> list[Record]:
+    async def _take(self, limit: int) -> list[_Taken]:
         end_of = self._source.known_end
         ready = [partition for partition, offset in self._positions.items() if offset < end_of(partition)]
-        found = list[Record]()
+        taken, room = list[_Taken](), limit
         for turn, partition in enumerate(ready):
-            room = limit - len(found)
             if room <= 0:
                 break
-            share = -(-room // (len(ready) - turn))
-            found += await self._take_from(partition, share)
-            # To the back of the line: with less room than ready partitions, the next poll begins with the others.
-            self._positions[partition] = self._positions.pop(partition)
-        return found
+            each = await self._take_from(partition, -(-room // (len(ready) - turn)))
+            room -= len(each.records)
+            taken.append(each)
+        return taken
 
-    async def _take_from(self, partition: TopicPartition, share: int) -> list[Record]:
+    async def _take_from(self, partition: TopicPartition, share: int) -> _Taken:
         offset, end = self._positions[partition], self._source.known_end(partition)
         records = await self._source.read(*partition, offset, share)
-        if self._positions[partition] != offset:
-            return []  # somebody sought while this was being read
         last = records[-1].offset + 1 if records else offset
         # Fewer than asked for means that nothing else is left before `end`: the rest of the way is a gap.
-        self._positions[partition] = last if len(records) == share else max(last, end)
-        return records
+        return _Taken(partition, offset, records, last if len(records) == share else max(last, end))
+
+    def _passed(self, taken: list[_Taken]) -> list[Record]:
+        """Go past what was taken, at the moment in which it is returned: a position never runs ahead of that."""
+        found = list[Record]()
+        for partition, offset, records, after in taken:
+            if self._positions[partition] != offset:
+                continue  # somebody sought while this was being read
+            found += records
+            # To the back of the line: with less room than ready partitions, the next poll begins with the others.
+            del self._positions[partition]
+            self._positions[partition] = after
+        return found
 
     async def _wait(self, deadline: float | None) -> None:
         loop = asyncio.get_running_loop()

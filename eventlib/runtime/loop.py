@@ -138,11 +138,7 @@ class TaskLoop:
         if worker is None or reader is None or worker.inbox or worker.answers or len(self._effects):
             return False
         ends = await reader.ends()
-        return (
-            not worker.inbox
-            and not reader.is_taking
-            and all(reader.position(place) >= end for place, end in ends.items())
-        )
+        return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
 
     def _is_silent(self, worker: Worker) -> bool:
         """Tell whether nothing was committed for a while, so that nobody knows how far the task is."""

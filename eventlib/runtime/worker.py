@@ -194,7 +194,7 @@ class Worker:
     def _ahead(self) -> Mapping[str, int]:
         """Return up to where each input is known to have nothing more, after all that was taken from it."""
         reader = self._reader
-        return {} if reader is None or reader.is_taking else {place[0]: reader.position(place) for place in self.places}
+        return {} if reader is None else {place[0]: reader.position(place) for place in self.places}
 
     def take(self, record: Record, event: Event | None) -> bool:
         """Handle one more input in the open transaction, if it is the next one there."""
