@@ -1,19 +1,21 @@
 """The laws that a choreography declares, checked on its log: events grouped by the key that a law is about."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
-from analytics.audit.rows import RECORD, WIDTH, batches_of, findings, record_columns, record_of, rows_of
+from analytics.audit.rows import RECORD, WIDTH, findings, record_columns, records_of
 from analytics.audit.standing import Flight, Standing
 from eventlib.choreography import Choreography
 from eventlib.decider import Decider
@@ -22,7 +24,7 @@ from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.inspection.ordering import causes_first
 from eventlib.laws import Breach, Fold, Watch, judged_by_events
-from eventlib.log.port import Record
+from eventlib.log.port import Record, key_text
 from eventlib.runtime.records import STATE, state_name
 
 UNREADABLE = Rule("unreadable", "error", "Every event can be read as what its type says.")
@@ -53,20 +55,14 @@ def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> Dat
         .drop("saga")
         .mapInArrow(partial(_unfolded, check=check), _ROW)
     )
-    states = newest.filter(f.col("key").startswith(STATE)).select(
-        *record_columns(),
-        f.lit(_LATEST).alias("depth"),
-        f.lit(_STATE_FIELD).alias("field"),
-        f.lit("").alias("about"),
-        f.lit("").alias("after"),
-    )
-    known = states.mapInArrow(partial(_states, check=check), _ROW)
+    states = newest.filter(f.col("key").startswith(STATE)).select(*record_columns())
+    known = states.withColumn("at_ms", f.lit(_FOR_EVER)).mapInArrow(partial(_states, check=check), _ROW)
     by_key = told.unionAll(known).repartition("field", "about")
     in_order = by_key.sortWithinPartitions("field", "about", "at_ms", "depth", "topic", "partition", "offset")
     return in_order.mapInArrow(partial(_folded, check=check), FINDING)
 
 
-_LATEST = 1 << 30
+_LATEST, _FOR_EVER = 1 << 30, 1 << 62  # the depth and the time of a decider's state: behind all that was said
 
 
 class LawCheck:
@@ -86,41 +82,73 @@ def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa
     """
     folds = _folds(check.application.choreography)
     with check.application.opened(check.url) as log:
-        yield from batches_of(_told(rows_of(batches), folds, log), _ROW)
+        for whole in _whole_sagas(batches):
+            records = [record for record, _ in records_of([whole])]
+            yield from _taken(whole, _told(records, folds, log))
 
 
-def _folds(choreography: Choreography) -> dict[str, list[Fold[Any]]]:
-    found = dict[str, list[Fold[Any]]]()
-    for each in judged_by_events(choreography.laws):
-        for source in each.sources:
-            if isinstance(source, Fold) and source not in found.setdefault(source.key, []):
-                found[source.key].append(source)
-    return found
+def _folds(choreography: Choreography) -> dict[str, Fold[Any]]:
+    """Return the fields that laws are about, each with one of the folds that tell whom an event concerns there."""
+    sources = (source for each in judged_by_events(choreography.laws) for source in each.sources)
+    return {source.key: source for source in sources if isinstance(source, Fold)}
 
 
-_AT, _SAGA = RECORD.names.index("at_ms"), RECORD.names.index("correlation_id")
+_SAGA = RECORD.names.index("correlation_id")
 
 
-def _told(
-    rows: Iterator[tuple[Any, ...]], folds: dict[str, list[Fold[Any]]], log: EventLog
-) -> Iterator[tuple[Any, ...]]:
-    for _, group in groupby(rows, key=lambda row: row[_SAGA]):
-        saga = [(row, record, _read(log, record)) for row in group for record in [record_of(row)]]
-        by_id = {record.event_id: record for _, record, _ in saga}
-        yield from ((*row, 0, _NOT_READ, row[4], "") for row, _, event in saga if not isinstance(event, Event))
-        readable = [(row, record, event) for row, record, event in saga if isinstance(event, Event)]
-        for field, of_field in folds.items():
-            known = [(row, record, _about(of_field, event)) for row, record, event in readable]
-            about = {record.event_id: key for _, record, key in known}
-            for row, record, key in known:
+def _whole_sagas(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows that come saga by saga, so that none has rows in two batches."""
+    begun, last = list[pa.RecordBatch](), None
+    for batch in batches:
+        sagas = batch.column(_SAGA).to_pylist()
+        if begun and sagas and sagas[0] != last:
+            yield pa.concat_batches(begun)
+            begun.clear()
+        if sagas:
+            start = sagas.index(last := sagas[-1])
+            if start:
+                yield pa.concat_batches([*begun, batch.slice(0, start)])
+                begun.clear()
+            begun.append(batch.slice(start))
+    if begun:
+        yield pa.concat_batches(begun)
+
+
+def _told(records: Sequence[Record], folds: Mapping[str, Fold[Any]], log: EventLog) -> Iterator["_Added"]:
+    """Yield what is added to each record for each field that it is about."""
+    for _, group in groupby(range(len(records)), key=lambda i: records[i].correlation_id):
+        saga = [*group]
+        places = {records[i].event_id: i for i in saga}
+        events = {i: _read(log, records[i]) for i in saga}
+        about = {
+            field: {i: fold.concerns(event) for i, event in events.items() if isinstance(event, Event)}
+            for field, fold in folds.items()
+        }
+        for i in saga:
+            if not isinstance(events[i], Event):
+                yield i, 0, _NOT_READ, key_text(records[i]), ""
+                continue
+            causes = [*_causes(i, records, places)]
+            depth = _depth(i, causes, records, places)
+            for field, known in about.items():
+                key = known[i]
                 if key is not None:
-                    same = [each.event_id for each in _causes(record, by_id) if about.get(each.event_id) == key]
-                    # The nearest cause in its own millisecond that is about the same key.
-                    yield (*row, _depth(record, by_id), field, key, same[0] if same else "")
+                    same = (records[cause].event_id for cause in causes if known.get(cause) == key)
+                    yield i, depth, field, key, next(same, "")
 
 
-def _about(of_field: Sequence[Fold[Any]], event: Event) -> str | None:
-    return next((key for fold in of_field if (key := fold.concerns(event)) is not None), None)
+_Added = tuple[int, int, str, str, str]
+"""Which of a batch's records, and the columns of `_ROW` that are behind a record's."""
+
+
+def _taken(batch: pa.RecordBatch, added: Iterable[_Added]) -> Iterator[pa.RecordBatch]:
+    """Yield records of a batch with what is added; Arrow takes them over, in a tenth of the time that Python's objects take."""
+    found = [*added]
+    if found:
+        rows, *columns = zip(*found, strict=True)
+        schema = to_arrow_schema(_ROW)
+        new = map(pa.array, columns, schema.types[WIDTH:])
+        yield pa.RecordBatch.from_arrays([*batch.take(pa.array(rows)).columns, *new], schema=schema)
 
 
 def _read(log: EventLog, record: Record) -> Event | str:
@@ -133,23 +161,22 @@ def _read(log: EventLog, record: Record) -> Event | str:
     return event or f"{record.type} is not an event of this choreography"
 
 
-def _depth(record: Record, by_id: dict[str, Record]) -> int:
+def _depth(i: int, causes: Sequence[int], records: Sequence[Record], places: Mapping[str, int]) -> int:
     """Return how many causes an event has in its own millisecond; what begins with a cause of another saga comes last."""
-    causes = [*_causes(record, by_id)]
-    first = causes[-1] if causes else record
-    is_known = first.causation_id in by_id if first.causation_id else first.sequence is None
+    first = records[causes[-1] if causes else i]
+    is_known = first.causation_id in places if first.causation_id else first.sequence is None
     return len(causes) if is_known else len(causes) + _UNKNOWN_CAUSE
 
 
-def _causes(record: Record, by_id: dict[str, Record]) -> Iterator[Record]:
+def _causes(i: int, records: Sequence[Record], places: Mapping[str, int]) -> Iterator[int]:
     """Yield the causes of an event in its own millisecond, the nearest first."""
-    seen, at = {record.event_id}, record
-    while (cause := by_id.get(at.causation_id or "")) is not None:
-        if cause.timestamp_ms != record.timestamp_ms or cause.event_id in seen:
+    seen, at_ms = {records[i].event_id}, records[i].timestamp_ms
+    while (cause := places.get(records[i].causation_id or "")) is not None:
+        if records[cause].timestamp_ms != at_ms or records[cause].event_id in seen:
             return
-        seen.add(cause.event_id)
+        seen.add(records[cause].event_id)
         yield cause
-        at = cause
+        i = cause
 
 
 _UNKNOWN_CAUSE = 1 << 20
@@ -159,24 +186,25 @@ def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.R
     """Yield the states of deciders that some law is about, last of all that is known of their keys."""
     judged = {s.name: s for each in judged_by_events(check.application.choreography.laws) for s in each.sources}
 
-    def told() -> Iterator[tuple[Any, ...]]:
-        for row in rows_of(batches):
-            decider, key = state_name(row[4])
+    def told(batch: pa.RecordBatch) -> Iterator[_Added]:
+        for i, (record, _) in enumerate(records_of([batch])):
+            decider, key = state_name(key_text(record))
             source = judged.get(decider)
-            if isinstance(source, Decider) and row[5]:
-                yield (*row[:3], _FOR_EVER, *row[4:WIDTH], _LATEST, source.key, key, "")
+            if isinstance(source, Decider) and record.value:
+                yield i, _LATEST, source.key or "", key, ""
 
-    return batches_of(told(), _ROW)
+    for batch in batches:
+        yield from _taken(batch, told(batch))
 
 
-_FOR_EVER = 1 << 62
+_AT, _KEY = itemgetter(1), itemgetter(3, 4)  # of a row: a record, its time, and the columns of `_ROW` behind a record's
 
 
 def _folded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
     """Yield what the laws find, key by key."""
     with check.application.opened(check.url) as log:
         judge = _Judge(check, log)
-        keyed = groupby(rows_of(batches), key=lambda row: (row[WIDTH + 1], row[WIDTH + 2]))
+        keyed = groupby(records_of(batches), key=_KEY)
         yield from findings(each for (field, key), rows in keyed for each in judge.key(field, key, rows))
 
 
@@ -195,13 +223,13 @@ class _Judge:
     def key(self, field: str, key: str, rows: Iterable[Sequence[Any]]) -> Iterator[Finding]:
         """Yield what breaks a law about one key, each law once."""
         if field == _NOT_READ:
-            yield from (self._unreadable(record_of(row)) for row in rows)
+            yield from (self._unreadable(record) for record, *_ in rows)
             return
         watch = self._watches[field]
         found, last, is_open = dict[str, Finding](), deque[str](maxlen=_LAST), False
-        for row in _in_order(rows):
-            record, story = record_of(row), key if field == self._story else ""
-            if row[WIDTH] == _LATEST:
+        for record, depth in _in_order(rows):
+            story = key if field == self._story else ""
+            if depth == _LATEST:
                 breaches = self._known(watch, record)
             else:
                 event = self._log.decode(record)
@@ -229,12 +257,17 @@ class _Judge:
         return Finding(UNREADABLE.name, UNREADABLE.severity, key, f"key {key}", [record.event_id], sentence)
 
 
-def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """Yield a key's rows as they came about: within a millisecond, as causes, sequences and offsets tell, before depths."""
-    for _, group in groupby(rows, key=lambda row: row[_AT]):
+def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Record, int]]:
+    """Yield a key's records with their depths as they came about: within a millisecond, as causes, sequences and offsets tell, before depths."""
+    for _, group in groupby(rows, key=_AT):
         moment = [*group]
-        after = [record_of(row)._replace(causation_id=row[WIDTH + 3] or None) for row in moment]
-        yield from (moment[i] for i in causes_first(after))
+        for i in _order(moment) if len(moment) > 1 else (0,):
+            record, _, depth, *_ = moment[i]
+            yield record, depth
+
+
+def _order(moment: Sequence[Sequence[Any]]) -> list[int]:
+    return causes_first([record._replace(causation_id=after or None) for record, *_, after in moment])
 
 
 def _finding(breach: Breach, story: str, evidence: Iterable[str]) -> Finding:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from operator import or_
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from eventlib.choreography import Choreography
 from eventlib.event import contract_of
 from eventlib.replay.fed import HEARD, SAID
 from eventlib.service import Service
-from eventlib.topic import Topic
+from eventlib.topic import PARTITIONERS, Topic
 
 JOURNAL = 4
 """The role of a task's journal, beside HEARD and SAID, which are bits."""
@@ -141,7 +141,16 @@ def by_value(column: str, values: Mapping[str, Column]) -> Column:
     return found
 
 
+_KEYS = 1 << 16
+"""Of how many keys a worker knows the partition: those that a log tells of at about one time."""
+
+
 def _home(topics: Mapping[str, Topic], source: str | None, subject: str | None) -> int | None:
     """Return the partition of the task that a source and a subject are."""
     topic = topics.get(source or "")
-    return None if topic is None else topic.partition_of((subject or "").encode())
+    return None if topic is None else _partition(topic.partitioner, topic.partitions, subject or "")
+
+
+@lru_cache(_KEYS)
+def _partition(partitioner: str, partitions: int, key: str) -> int:
+    return PARTITIONERS[partitioner](key.encode(), partitions)

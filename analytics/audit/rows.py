@@ -41,19 +41,6 @@ def record_columns() -> list[Column]:
     return [at_ms if name == "at_ms" else f.col(name) for name in RECORD.names]
 
 
-def record_of(row: Sequence[Any]) -> Record:
-    """Return the record in the first `WIDTH` columns of a row."""
-    key, headers = row[4], row[14]
-    pairs = tuple((each["name"], each["value"]) for each in headers) if headers else ()
-    return Record._make((*row[:4], None if key is None else key.encode(), *row[5:14], pairs))
-
-
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of batches, one after the other."""
-    for batch in batches:
-        yield from zip(*map(_values, batch.columns), strict=True)
-
-
 def records_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
     """Yield rows that begin with a record as the record, its time (ms), and what is behind it."""
     for batch in batches:

@@ -1,5 +1,6 @@
 """How a log stands: what its services have handled, what they wait for, and what is parked."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -33,18 +34,28 @@ class Flight:
             for decider in service.deciders:
                 for event in decider.handlers:
                     self._handling.setdefault(contract_of(event).type, []).append((service.name, decider.name))
+        self._next: dict[tuple[str | None, str, int], int] = {}
 
     def has(self, record: Record) -> bool:
         """Tell whether an event waits for a decider, for the outside world, or for a person."""
-        known = self._standing
-        if record.event_id in known.pending:
-            return True
-        key = key_text(record)
-        return any(
-            known.next.get((service, record.topic, record.partition), 0) <= record.offset
-            or (decider, key) in known.parked
-            for service, decider in self._handling.get(record.type or "", ())
+        return (
+            record.offset >= self._handled_to(record.type, record.topic, record.partition)
+            or record.event_id in self._standing.pending
+            or (bool(self._standing.parked) and self._is_parked(record))
         )
+
+    def _handled_to(self, kind: str | None, topic: str, partition: int) -> int:
+        """Return up to where all have handled an event of a type; without end when nobody does."""
+        known = self._next.get((kind, topic, partition))
+        if known is None:
+            services = [service for service, _ in self._handling.get(kind or "", ())]
+            handled = [self._standing.next.get((service, topic, partition), 0) for service in services]
+            known = self._next[kind, topic, partition] = min(handled, default=sys.maxsize)
+        return known
+
+    def _is_parked(self, record: Record) -> bool:
+        deciders = self._handling.get(record.type or "", ())
+        return any((decider, key_text(record)) in self._standing.parked for _, decider in deciders)
 
 
 def changelogs(spark: SparkSession, url: str, application: Application) -> DataFrame:
