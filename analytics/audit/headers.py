@@ -1,14 +1,14 @@
 """What must hold of every event by its headers alone: its id, its place, its cause, and who said it about what."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Rule
+from analytics.audit.routing import partition_of
 from eventlib.choreography import Choreography
 from eventlib.event import contract_of
 from eventlib.flow import Flow
@@ -186,11 +186,13 @@ def _looked_up(events: DataFrame, application: Application) -> DataFrame:
         f.col("recorded_at").alias("cause_at"),
         f.col("correlation_id").alias("cause_saga"),
     )
-    in_turn = Window.partitionBy("source", "subject").orderBy("recorded_at", "sequence", "topic", "offset")
-    same_id, same_cause = Window.partitionBy("id"), Window.partitionBy("source", "causation_id")
+    # Ids and keys come first: Spark sorts by the first column's first bytes, which sources have in common.
+    in_turn = Window.partitionBy("subject", "source").orderBy("recorded_at", "sequence", "topic", "offset")
+    same_id, same_cause = Window.partitionBy("id"), Window.partitionBy("causation_id", "source")
     answered = f.size(f.collect_set(f.when(_is_answer(application), f.col("id"))).over(same_cause))
+    home = partition_of({topic.name: topic for topic in application.choreography.topics})
     return (
-        _with_home(heads, application)
+        heads.withColumn("home", f.when(f.col("key").isNotNull(), home("topic", "key")))
         .withColumn("copies", f.when(f.col("id").isNotNull(), f.count("*").over(same_id)))
         .withColumn("before", f.lag("sequence").over(in_turn))
         .withColumn("before_id", f.lag("id").over(in_turn))
@@ -203,18 +205,3 @@ def _is_answer(application: Application) -> Column:
     deciders = application.choreography.deciders
     answers = {contract_of(e).type for d in deciders for effect in d.effects.values() for e in effect.says}
     return f.col("type").isin(*answers)
-
-
-def _with_home(heads: DataFrame, application: Application) -> DataFrame:
-    """Add the partition of each key, as the topic's own partitioner has it: asked once for each key."""
-    keys = heads.filter(f.col("key").isNotNull()).select("topic", "key").distinct()
-    homes = keys.mapInArrow(lambda batches: _homes(batches, application), "topic string, key string, home int")
-    return heads.join(homes, ["topic", "key"], "left")
-
-
-def _homes(batches: Iterable[pa.RecordBatch], application: Application) -> Iterator[pa.RecordBatch]:
-    topics = {topic.name: topic for topic in application.choreography.topics}
-    for batch in batches:
-        places = zip(batch.column("topic").to_pylist(), batch.column("key").to_pylist(), strict=True)
-        homes = pa.array([topics[topic].partition_of(key.encode()) for topic, key in places], pa.int32())
-        yield pa.RecordBatch.from_arrays([*batch.columns, homes], names=["topic", "key", "home"])
