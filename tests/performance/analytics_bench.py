@@ -1,11 +1,12 @@
 """How fast the analytics are, from every source, as the log grows: prints tables and writes build/bench-analytics.json.
 
-`python -m tests.performance.analytics_bench [--events N,N…] [--sources NAME,NAME…] [--rounds N] [--minutes N] [--logs DIR]`.
+`python -m tests.performance.analytics_bench [--events N,N…] [--sources NAME,NAME…] [--cores N,N…] [--rounds N]
+[--minutes N] [--logs DIR]`.
 The logs are the shop's own: its services run the demo's orders until they have said so many events, so ids, causes,
 journals and changelogs are what they are anywhere. `--logs` keeps them for the next run. The archive is made of that
 log, and so is the copy on a broker of its own. Each source is measured on all cores in a process of its own, in which the
-jobs take turns, and the archive on one core too: each in so many rounds as there is time for, in one at least. Figures
-are medians, and the tables say of how many. The logs are right: an audit that has findings is wrong.
+jobs take turns, and the archive on one core too (`--cores` says on which): each in so many rounds as there is time for, in
+one at least. Figures are medians, and the tables say of how many. The logs are right: an audit that has findings is wrong.
 The file is written after each part; what fails is in it, and ends the command with 1 when all else has been measured.
 """
 
@@ -144,7 +145,7 @@ def of_size(report: Report, size: int, chosen: argparse.Namespace, logs: Path) -
     """Measure all jobs from every source, in about so many minutes."""
     found, until = report.logs.setdefault(size, []), time.monotonic() + 60 * chosen.minutes
     url = shop_log(logs, size)
-    kinds = {name: [CORES, 1] if name == "archive" and CORES > 1 else [CORES] for name in chosen.sources}
+    kinds = {name: chosen.cores if name == "archive" else chosen.cores[:1] for name in chosen.sources}
     left = sum(map(len, kinds.values()))
     for name in chosen.sources:
         with report.part(f"{size:,} events, {name}"), source(name, url, logs) as there:
@@ -168,7 +169,7 @@ def of_size(report: Report, size: int, chosen: argparse.Namespace, logs: Path) -
 def main(chosen: argparse.Namespace, logs: Path) -> int:
     """Measure, tell, and return how many parts have failed."""
     report, console = Report(), Console(width=None if sys.stdout.isatty() else _WIDTH)
-    for size in chosen.events:
+    for size in sorted(chosen.events):
         with report.part(f"{size:,} events"):
             of_size(report, size, chosen, logs)
         console.print(table_of(report.logs[size], size))
@@ -179,9 +180,9 @@ def main(chosen: argparse.Namespace, logs: Path) -> int:
     return len(report.failures)
 
 
-def sizes(text: str) -> list[int]:
-    """Read sizes of logs, each given once, the smallest first."""
-    return sorted({int(size) for size in text.split(",")})
+def numbers(text: str) -> list[int]:
+    """Read numbers, each given once."""
+    return [*dict.fromkeys(map(int, text.split(",")))]
 
 
 def names(text: str) -> list[str]:
@@ -196,9 +197,15 @@ def parsed() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--events", type=sizes, default="1000000", help="sizes of logs; 1000000,3000000,10000000 take hours"
+        "--events", type=numbers, default="1000000", help="sizes of logs; 1000000,3000000,10000000 take hours"
     )
     parser.add_argument("--sources", type=names, default=",".join(SOURCES), help="of sqlite, archive, kafka")
+    parser.add_argument(
+        "--cores",
+        type=numbers,
+        default=[*dict.fromkeys((CORES, 1))],
+        help="how many cores the archive is measured on, each in its turn; the other sources on the first of these",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="at most")
     parser.add_argument(
         "--minutes", type=float, default=14, help="about so long for each size; one round there is always"
