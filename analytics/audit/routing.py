@@ -71,9 +71,11 @@ class Routes:
         """Return rows of `ROUTED` task by task in the order of time: at one time by offset, what was done behind what was said."""
         last = f.greatest("role", f.lit(HEARD | SAID))
         by_task = routed.repartition(self.tasks, "task")
-        # Spark compares the first number without looking at the rows: in it is what is enough for nearly all of them.
-        task_and_time = f.shiftleft(f.col("task").cast("long"), _TIME_BITS) + f.col("at_ms")
-        return by_task.sortWithinPartitions(task_and_time, "task", "at_ms", last, "offset")
+        first = f.col("task").cast("long")
+        if len(self.services) * _MOST_PARTITIONS <= 1 << 64 - _TIME_BITS:
+            # Spark compares the first number without looking at the rows: with the time in it, that mostly is enough.
+            first = f.shiftleft(first, _TIME_BITS) + f.col("at_ms")
+        return by_task.sortWithinPartitions(first, "task", "at_ms", last, "offset")
 
     @property
     def topics(self) -> list[str]:
