@@ -1,7 +1,7 @@
-"""How fast the analytics are, from every source, as the log grows: prints tables and writes build/bench-analytics.json.
+"""How fast the analytics are, from every source, as the log grows: prints tables and writes a report.
 
 `python -m tests.performance.analytics_bench [--events N,N…] [--sources NAME,NAME…] [--cores N,N…] [--rounds N]
-[--minutes N] [--logs DIR]`.
+[--minutes N] [--logs DIR] [--report FILE]`.
 The logs are the shop's own: its services run the demo's orders until they have said so many events, so ids, causes,
 journals and changelogs are what they are anywhere. `--logs` keeps them for the next run. The archive is made of that
 log, and so is the copy on a broker of its own. Each source is measured on all cores in a process of its own, in which the
@@ -85,7 +85,7 @@ def source(name: str, url: str, place: Path) -> Iterator[str]:
         case "kafka":
             with running_cluster(_BROKER) as broker:
                 say("copying it to a broker")
-                run("eventlib.cli", "copy", "--from", url, "--to", broker.url, "--source-stays")
+                run("eventlib", "copy", "--from", url, "--to", broker.url, "--source-stays")
                 yield broker.url
         case _:
             yield url
@@ -95,6 +95,7 @@ def source(name: str, url: str, place: Path) -> Iterator[str]:
 class Report:
     """What was measured so far, and what has failed; its file has it after every part, however the rest goes."""
 
+    file: Path
     logs: dict[int, Measured] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
@@ -116,10 +117,10 @@ class Report:
     def write(self) -> None:
         """Write the file."""
         machine = {"python": platform.python_version(), "cores": CORES}
-        REPORT.parent.mkdir(exist_ok=True)
-        unfinished = REPORT.with_suffix(".unfinished")
+        self.file.parent.mkdir(exist_ok=True)
+        unfinished = self.file.with_suffix(".unfinished")
         unfinished.write_text(json.dumps({**machine, "logs": self.logs, "failures": self.failures}, indent=2) + "\n")
-        unfinished.replace(REPORT)
+        unfinished.replace(self.file)
 
 
 def measured(name: str, url: str, cores: int, rounds: int, seconds: float) -> tuple[Measured, int]:
@@ -168,7 +169,7 @@ def of_size(report: Report, size: int, chosen: argparse.Namespace, logs: Path) -
 
 def main(chosen: argparse.Namespace, logs: Path) -> int:
     """Measure, tell, and return how many parts have failed."""
-    report, console = Report(), Console(width=None if sys.stdout.isatty() else _WIDTH)
+    report, console = Report(chosen.report), Console(width=None if sys.stdout.isatty() else _WIDTH)
     for size in sorted(chosen.events):
         with report.part(f"{size:,} events"):
             of_size(report, size, chosen, logs)
@@ -176,7 +177,7 @@ def main(chosen: argparse.Namespace, logs: Path) -> int:
     console.print(growth_of(report.logs))
     for each in report.failures:
         console.print(f"failed: {each}", markup=False)
-    print(f"written: {REPORT}")
+    print(f"written: {report.file}")
     return len(report.failures)
 
 
@@ -211,6 +212,7 @@ def parsed() -> argparse.Namespace:
         "--minutes", type=float, default=14, help="about so long for each size; one round there is always"
     )
     parser.add_argument("--logs", type=Path, help="where logs are kept for the next run; else they are removed")
+    parser.add_argument("--report", type=Path, default=REPORT, help="the file to write")
     return parser.parse_args()
 
 

@@ -85,6 +85,13 @@ def test_help_has_an_example_for_each_command(capsys: pytest.CaptureFixture[str]
         assert f"eventlib {command}" in capsys.readouterr().out.replace("Usage:", "").split("Example", 1)[1]
 
 
+def test_without_its_script_it_is_a_module() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "eventlib", "check", "--help"], check=True, capture_output=True, text=True
+    )
+    assert "eventlib check" in shown.stdout
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["-h"]) == 0
     shown = capsys.readouterr().out
