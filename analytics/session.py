@@ -53,6 +53,9 @@ _ENDS_S = 20
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A window's group goes to disk when memory is short. Else it does after every 4,096 rows, in a file for each time, and
+    # all of a group's files are open at once, with 3 MB of heap each.
+    "spark.sql.windowExec.buffer.spill.threshold": str((1 << 31) - 1),
 }
 """What the jobs rely on, wherever they run."""
 

@@ -188,7 +188,8 @@ def _looked_up(events: DataFrame, application: Application) -> DataFrame:
     )
     # Ids and keys come first: Spark sorts by the first column's first bytes, which sources have in common.
     in_turn = Window.partitionBy("subject", "source").orderBy("recorded_at", "sequence", "topic", "offset")
-    same_id, same_cause = Window.partitionBy("id"), Window.partitionBy("causation_id", "source")
+    alone = f.when(f.col("causation_id").isNull(), f.col("id"))  # what comes from outside has nothing in common
+    same_id, same_cause = Window.partitionBy("id"), Window.partitionBy("causation_id", "source", alone)
     answered = f.size(f.collect_set(f.when(_is_answer(application), f.col("id"))).over(same_cause))
     home = partition_of({topic.name: topic for topic in application.choreography.topics})
     return (
