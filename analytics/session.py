@@ -53,9 +53,10 @@ _ENDS_S = 20
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A window's group goes to disk when memory is short. Else it does after every 4,096 rows, in a file for each time, and
-    # all of a group's files are open at once, with 3 MB of heap each.
-    "spark.sql.windowExec.buffer.spill.threshold": str((1 << 31) - 1),
+    # How much a log in a file or on a broker has is not known before it is read, and Spark takes it for little: what is
+    # sent to every worker as a whole is chosen by sizes that were seen.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
 }
 """What the jobs rely on, wherever they run."""
 
