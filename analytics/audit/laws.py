@@ -38,7 +38,6 @@ _ROW = t.StructType([
 ])  # fmt: skip
 _LAST = 5
 _NOT_READ = "unreadable"
-_STATE_FIELD = "state"
 
 
 def law_rules(choreography: Choreography) -> list[Rule]:

@@ -162,4 +162,5 @@ def _partition_of(topics: Mapping[str, Topic], name: str | None, key: str | None
 
 @lru_cache(_KEYS)
 def _hashed(partitioner: str, partitions: int, key: str) -> int:
+    # What `Topic.partition_of` does: a topic in its place would be hashed itself, field by field, for each row.
     return PARTITIONERS[partitioner](key.encode(), partitions)
