@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from analytics.audit import audit, rules
 from analytics.audit.application import Application
+from analytics.audit.auditing import rule_findings
 from analytics.cli import run
 from tests.analytics.damages import DAMAGES, Damage, copied, damage_all
 from tests.analytics.sources import archived
@@ -66,6 +67,16 @@ def test_the_same_is_found_in_a_damaged_logs_archive(
 ) -> None:
     rows = audit(spark, archived(damaged[0], tmp_path)).collect()
     assert sorted(rows, key=str) == sorted((row for of_order in found.values() for row in of_order), key=str)
+
+
+def test_a_log_whose_size_is_not_known_is_not_sent_to_every_worker(
+    spark: SparkSession, shop_log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Ten million causes filled the JVM: a file is planned like that, however little this one has.
+    rule_findings(spark, shop_log, Application()).explain()
+    plan = capsys.readouterr().out
+    assert "SortMergeJoin" in plan
+    assert "Broadcast" not in plan
 
 
 def test_every_rule_says_what_it_is_for() -> None:
