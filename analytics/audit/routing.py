@@ -32,6 +32,7 @@ Number = TypeVar("Number", int, Column)
 
 _MOST_PARTITIONS = 1 << 16
 _TIME_BITS = 42  # milliseconds until the year 2109
+_TRIED = 64  # numbers for each place, so that no place is left without one
 _SAYING, _TYPE = "_saying", "_type"
 
 
@@ -48,9 +49,9 @@ class Routes:
         return [service for service in found if not any(topic.compacted for topic in service.inputs)]
 
     @property
-    def tasks(self) -> int:
-        """How many tasks there are."""
-        return sum(service.partitions for service in self.services)
+    def numbers(self) -> Sequence[int]:
+        """The tasks' numbers."""
+        return [self.number(service, n) for service in self.services for n in range(service.partitions)]
 
     def task(self, number: int) -> tuple[Service, int]:
         """Return a task's service and partition, by its number."""
@@ -70,12 +71,24 @@ class Routes:
     def in_order(self, routed: DataFrame) -> DataFrame:
         """Return rows of `ROUTED` task by task in the order of time: at one time by offset, what was done behind what was said."""
         last = f.greatest("role", f.lit(HEARD | SAID))
-        by_task = routed.repartition(self.tasks, "task")
+        by_task = routed.repartition(len(self.numbers), self._apart(routed.sparkSession)("task"))
         first = f.col("task").cast("long")
         if len(self.services) * _MOST_PARTITIONS <= 1 << 64 - _TIME_BITS:
             # Spark compares the first number without looking at the rows: with the time in it, that mostly is enough.
             first = f.shiftleft(first, _TIME_BITS) + f.col("at_ms")
         return by_task.sortWithinPartitions(first, "task", "at_ms", last, "offset")
+
+    def _apart(self, spark: SparkSession) -> Callable[[str], Column]:
+        """Return the function from a task's number to one that a shuffle gives a partition to itself.
+
+        Of the numbers as they are Spark's hash puts four into one partition, none into others: too much to sort at once.
+        """
+        numbers = self.numbers
+        tried = spark.range(len(numbers) * _TRIED, numPartitions=1).select(f.col("id").cast("int"))
+        placed = tried.select(f.pmod(f.hash("id"), f.lit(len(numbers))).alias("place"), "id").collect()
+        labels = {row["place"]: row["id"] for row in placed}
+        pairs = [f.lit(n) for place, number in enumerate(numbers) for n in (number, labels[place])]
+        return lambda task: f.create_map(*pairs)[f.col(task)]
 
     @property
     def topics(self) -> list[str]:
