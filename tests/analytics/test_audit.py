@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as f
 
 from analytics.audit import audit, rules
 from analytics.audit.application import Application
 from analytics.audit.auditing import rule_findings
+from analytics.audit.routing import Routes
 from analytics.cli import run
 from tests.analytics.damages import DAMAGES, Damage, copied, damage_all
 from tests.analytics.sources import archived
@@ -77,6 +79,14 @@ def test_a_log_whose_size_is_not_known_is_not_sent_to_every_worker(
     plan = capsys.readouterr().out
     assert "SortMergeJoin" in plan
     assert "Broadcast" not in plan
+
+
+def test_each_task_is_sorted_by_itself(spark: SparkSession, shop_log: str) -> None:
+    routes = Routes(Application().choreography)
+    in_order = routes.in_order(routes.past(spark, shop_log))
+    placed = in_order.select(f.spark_partition_id().alias("at"), "task").distinct().collect()
+    assert sorted(row["task"] for row in placed) == sorted(routes.numbers)
+    assert len({row["at"] for row in placed}) == len(placed)
 
 
 def test_every_rule_says_what_it_is_for() -> None:

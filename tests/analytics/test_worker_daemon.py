@@ -1,11 +1,14 @@
 """Spark's Python workers: what a task costs them before it begins."""
 
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from zipimport import zipimporter
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+
+from analytics.worker_daemon import IMPORTED
 
 
 def test_a_worker_reads_no_zip_files_again_for_each_task(spark: SparkSession) -> None:
@@ -18,3 +21,17 @@ def test_a_worker_reads_no_zip_files_again_for_each_task(spark: SparkSession) ->
     (found,) = spark.range(1, numPartitions=1).mapInArrow(told, "zips long, name string").collect()
     assert found.zips > 0  # else there is nothing to save any more
     assert found.name == "_remember"
+
+
+def test_a_worker_begins_with_what_the_jobs_import_and_its_collector_does_not_look_at_that(spark: SparkSession) -> None:
+    wanted = list(IMPORTED)
+
+    def told(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lacking = [name for name in wanted if name not in sys.modules]
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"lacking": [lacking], "frozen": [gc.get_freeze_count()]})
+
+    frame = spark.range(1, numPartitions=1).mapInArrow(told, "lacking array<string>, frozen long")
+    (found,) = frame.collect()
+    assert found.lacking == []
+    assert found.frozen > len(sys.modules)

@@ -30,6 +30,7 @@ from analytics.rebuilding.facts import TOPICS
 
 _EVERY_S = 0.2
 _TICK = os.sysconf("SC_CLK_TCK")
+_BEGAN = 19  # of the fields of stat behind the name: a process's start, since numbers come again
 _RESET_PEAK = "5"  # what proc(5) wants in clear_refs for that
 
 
@@ -108,12 +109,13 @@ class Family:
 
     def __init__(self) -> None:
         self.peak_mb: dict[str, float] = {}
+        self._spent_s: dict[tuple[int, str], float] = {}
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Note the most memory that the JVM, and that all workers together, have meanwhile."""
         self.peak_mb = {"java": 0.0, "workers": 0.0}
-        for pid, *_ in self._members():
+        for pid, _ in self._members():
             with suppress(OSError):
                 (Path("/proc") / str(pid) / "clear_refs").write_text(_RESET_PEAK)
         ended = threading.Event()
@@ -128,37 +130,45 @@ class Family:
     def _watch(self, ended: threading.Event) -> None:
         while not ended.wait(_EVERY_S):
             workers = 0.0
-            for pid, name, _ in self._members():
+            for pid, name in self._members():
                 with suppress(OSError, StopIteration, ValueError):
                     if name == "java":
-                        self.peak_mb["java"] = max(self.peak_mb["java"], _status_mb(pid, "VmHWM"))
+                        self.peak_mb["java"] = max(self.peak_mb["java"], _field_mb(pid, "status", "VmHWM"))
                     else:
-                        workers += _status_mb(pid, "RssAnon")  # what they share with the one they come from counts once
+                        workers += _field_mb(pid, "smaps_rollup", "Pss_Anon")  # what they share counts once
             self.peak_mb["workers"] = max(self.peak_mb["workers"], workers)
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of all of them, of those that have ended too."""
-        return sum(cpu for _, _, cpu in self._members())
+        """Return the CPU seconds of all of them that were ever seen.
 
-    def _members(self) -> list[tuple[int, str, float]]:
-        children, found = dict[int, list[tuple[int, str, float]]](), list[tuple[int, str, float]]()
+        Spark's workers end when they had nothing to do for a minute, and whoever has begun them does not ask what they took.
+        """
+        self._members()
+        return sum(self._spent_s.values())
+
+    def _members(self) -> list[tuple[int, str]]:
+        """Return who there is now, by number and name, and note what each has taken."""
+        children, spent = dict[int, list[tuple[int, str]]](), dict[int, tuple[str, float]]()
         for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 head, _, tail = path.read_text().rpartition(")")
                 pid, _, name = head.partition(" (")
                 fields = tail.split()
-                cpu = sum(map(int, fields[11:15])) / _TICK
-                children.setdefault(int(fields[1]), []).append((int(pid), name, cpu))
-        left = [os.getpid()]
+                children.setdefault(int(fields[1]), []).append((int(pid), name))
+                spent[int(pid)] = fields[_BEGAN], (int(fields[11]) + int(fields[12])) / _TICK
+        found, left = list[tuple[int, str]](), [os.getpid()]
         while left:
             those = children.get(left.pop(), [])
             found += those
-            left += [pid for pid, _, _ in those]
+            left += [pid for pid, _ in those]
+        for member, _ in found:
+            began, cpu = spent[member]
+            self._spent_s[member, began] = cpu
         return found
 
 
-def _status_mb(pid: int, field: str) -> float:
-    lines = (Path("/proc") / str(pid) / "status").read_text().splitlines()
+def _field_mb(pid: int, file: str, field: str) -> float:
+    lines = (Path("/proc") / str(pid) / file).read_text().splitlines()
     return int(next(line for line in lines if line.startswith(f"{field}:")).split()[1]) / 1024
 
 
