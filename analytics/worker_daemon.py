@@ -9,11 +9,12 @@ a zip file reads its whole directory again then, and Spark brings itself along i
 every task, whatever it does. Nobody writes to them while a session lives, and what is added is another file.
 """
 
-import gc
 from importlib import import_module
 from zipimport import zipimporter
 
 from pyspark import daemon
+
+from eventlib.runtime import collect_garbage_seldom
 
 IMPORTED = ("analytics.audit.auditing", "analytics.kafka", "analytics.sqlite", "services")
 
@@ -26,6 +27,5 @@ if __name__ == "__main__":
     zipimporter.invalidate_caches = _remember  # type: ignore[assignment]
     for name in IMPORTED:
         import_module(name)
-    gc.collect()
-    gc.freeze()
+    collect_garbage_seldom()
     daemon.manager()  # type: ignore[no-untyped-call]

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Rule
-from analytics.audit.routing import partition_of
+from analytics.audit.routing import constant_of, partition_of
 from eventlib.choreography import Choreography
 from eventlib.event import contract_of
 from eventlib.flow import Flow
@@ -81,8 +81,7 @@ def _sequence_broken(graph: Graph) -> Column:
 
 
 def _misplaced(graph: Graph) -> Column:
-    home = f.create_map(*(f.lit(text) for pair in graph.topics.items() for text in pair))[f.col("type")]
-    return (home != f.col("topic")) | (f.col("home") != f.col("partition"))
+    return (constant_of("type", graph.topics) != f.col("topic")) | (f.col("home") != f.col("partition"))
 
 
 HEADER_RULES = (

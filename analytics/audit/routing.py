@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial, reduce
 from operator import or_
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -71,15 +71,15 @@ class Routes:
     def in_order(self, routed: DataFrame) -> DataFrame:
         """Return rows of `ROUTED` task by task in the order of time: at one time by offset, what was done behind what was said."""
         last = f.greatest("role", f.lit(HEARD | SAID))
-        by_task = routed.repartition(len(self.numbers), self._apart(routed.sparkSession)("task"))
+        by_task = routed.repartition(len(self.numbers), self._place(routed.sparkSession))
         first = f.col("task").cast("long")
         if len(self.services) * _MOST_PARTITIONS <= 1 << 64 - _TIME_BITS:
             # Spark compares the first number without looking at the rows: with the time in it, that mostly is enough.
             first = f.shiftleft(first, _TIME_BITS) + f.col("at_ms")
         return by_task.sortWithinPartitions(first, "task", "at_ms", last, "offset")
 
-    def _apart(self, spark: SparkSession) -> Callable[[str], Column]:
-        """Return the function from a task's number to one that a shuffle gives a partition to itself.
+    def _place(self, spark: SparkSession) -> Column:
+        """Return a number for each task that a shuffle gives a partition to itself.
 
         Of the numbers as they are Spark's hash puts four into one partition, none into others: too much to sort at once.
         """
@@ -87,8 +87,7 @@ class Routes:
         tried = spark.range(len(numbers) * _TRIED, numPartitions=1).select(f.col("id").cast("int"))
         placed = tried.select(f.pmod(f.hash("id"), f.lit(len(numbers))).alias("place"), "id").collect()
         labels = {row["place"]: row["id"] for row in placed}
-        pairs = [f.lit(n) for place, number in enumerate(numbers) for n in (number, labels[place])]
-        return lambda task: f.create_map(*pairs)[f.col(task)]
+        return constant_of("task", {number: labels[place] for place, number in enumerate(numbers)})
 
     @property
     def topics(self) -> list[str]:
@@ -157,6 +156,11 @@ def by_value(column: str, values: Mapping[str, Column]) -> Column:
     for name, value in values.items():
         found = f.when(f.col(column) == name, value).otherwise(found)
     return found
+
+
+def constant_of(column: str, values: Mapping[Any, Any]) -> Column:
+    """Return the constant for what a column has; NULL when there is none."""
+    return f.create_map(*(f.lit(each) for pair in values.items() for each in pair))[f.col(column)]
 
 
 _KEYS = 1 << 16
