@@ -2,6 +2,8 @@
 UV_VERSION := 0.13.9
 PYTHON ?= python3
 RUN := .venv/bin/
+# What is compiled is kept: else each of a run's hundreds of processes compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -19,8 +21,11 @@ setup: .venv/.ready  ## make .venv, with `eventlib` in its bin
 demo: setup      ## run the shop on orders of its own, and say what to look at
 	$(RUN)python -m services demo
 
-test: setup      ## run the tests, in two processes
-	$(RUN)pytest -n 2 --no-loadscope-reorder --durations 25
+test: setup      ## run the tests, in three processes, since some wait
+	$(RUN)pytest -n 3 --no-loadscope-reorder --durations 25 --minutes
+
+test-quick: setup  ## run the tests that need neither processes, nor a broker, nor a JVM
+	$(RUN)pytest -n 4 --no-loadscope-reorder -m "not slow and not heavy" tests/saga tests/contract tests/unit
 
 test-long: setup ## run the long tests too: the whole real file, many kills
 	$(RUN)pytest -m "slow or not slow"
@@ -58,4 +63,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup demo test test-long simulate check bench bench-kafka bench-analytics lock clean
+.PHONY: help setup demo test test-quick test-long simulate check bench bench-kafka bench-analytics lock clean

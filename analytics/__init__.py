@@ -4,11 +4,23 @@
 `spans(url)` tells which offsets there are, for who wants only what is new.
 """
 
-from analytics.asking import spans
-from analytics.events import events
-from analytics.log import log
-from analytics.schema import SCHEMA
-from analytics.selection import Only
-from analytics.session import session
+from typing import NoReturn
+
+try:
+    from analytics.asking import spans
+    from analytics.events import events
+    from analytics.log import log
+    from analytics.schema import SCHEMA
+    from analytics.selection import Only
+    from analytics.session import session
+except ModuleNotFoundError as error:
+    # `python -m analytics archive` works without Spark, and every other command names what it lacks.
+    _lacking = error
+
+    def __getattr__(name: str) -> NoReturn:
+        if name in __all__:
+            raise ModuleNotFoundError(f"analytics.{name}: {_lacking}", name=_lacking.name) from _lacking
+        raise AttributeError(f"module 'analytics' has no attribute {name!r}")
+
 
 __all__ = ["SCHEMA", "Only", "events", "log", "session", "spans"]

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from analytics.schema import STORED
+from analytics.schema import STORED, key_as_text
 from analytics.selection import Selection, narrowed
 from eventlib.log.archive_files import DataFile, Span, directory_of, read_manifest
 from eventlib.times import to_ms
@@ -29,11 +29,12 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     if not frames:
         return spark.createDataFrame([], STORED)
     records = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
-    return narrowed(records.withColumn("key", f.col("key").cast("string")).select(*STORED.names), selection)
+    return narrowed(records.withColumn("key", key_as_text(f.col("key"))).select(*STORED.names), selection)
 
 
 def _load(spark: SparkSession, place: Path, files: Iterable[DataFile]) -> DataFrame:
-    return spark.read.schema(_FILES).parquet(*(str(place / file.path) for file in files))
+    checked = spark.read.option("parquet.page.verify-checksum.enabled", "true")
+    return checked.schema(_FILES).parquet(*(str(place / file.path) for file in files))
 
 
 def _may_have(file: DataFile, selection: Selection) -> bool:

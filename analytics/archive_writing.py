@@ -1,6 +1,5 @@
 """Writing an archive's files: one for each topic and date of a run, rows in order of partition and offset."""
 
-import os
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
@@ -10,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from eventlib.log.archive_files import HEADERS, SCHEMA, DataFile, Span, settle
+from eventlib.durable import settle, sha256_of
+from eventlib.log.archive_files import HEADERS, SCHEMA, DataFile, Span
 from eventlib.log.port import Record
 
 GROUP_ROWS = 16_384
@@ -76,7 +76,7 @@ class FileWriter:
         self._topic, self._date = topic, date
         self._path = f"data/topic={topic}/date={date}/{name}.parquet"
         (place / self._path).parent.mkdir(parents=True, exist_ok=True)
-        self._writer: Any = pq.ParquetWriter(place / self._path, SCHEMA, compression="zstd")
+        self._writer: Any = pq.ParquetWriter(place / self._path, SCHEMA, compression="zstd", write_page_checksum=True)
         self._spans = dict[int, list[int]]()
         self._times = list[int]()
         self._waiting = list[pa.RecordBatch]()
@@ -100,8 +100,7 @@ class FileWriter:
         """Close the file, and return what it has: that is on the disk then, if not yet its entry in its directory."""
         self.close()
         path = self._place / self._path
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        settle(path)
         spans = [Span(partition=p, first=first, end=end, records=n) for p, (first, end, n) in self._spans.items()]
         return DataFile(
             path=self._path,
@@ -109,6 +108,7 @@ class FileWriter:
             date=self._date,
             spans=tuple(spans),
             bytes=path.stat().st_size,
+            sha256=sha256_of(path),
             oldest_ms=self._times[0],
             newest_ms=self._times[1],
         )

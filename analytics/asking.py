@@ -83,7 +83,7 @@ def schemas(url: str) -> Mapping[int, str]:
 
     async def question(log: Log) -> Mapping[int, str]:
         if options.registry is not None:
-            return await _registered(options.registry.get_secret_value(), options.registry_ca)
+            return await _registered(RemoteRegistry(options.registry, options.registry_ca, options.registry_auth))
         found = Schemas(log)
         await found.refresh()
         return found.texts
@@ -91,8 +91,7 @@ def schemas(url: str) -> Mapping[int, str]:
     return ask(url, question)
 
 
-async def _registered(url: str, ca: str | None) -> Mapping[int, str]:
-    registry = RemoteRegistry(url, ca)
+async def _registered(registry: RemoteRegistry) -> Mapping[int, str]:
     try:
         found = [each for subject in await registry.subjects() for each in await registry.versions(subject)]
         return {each.id: each.schema.text for each in found if each.schema.kind == AVRO}

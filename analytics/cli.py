@@ -2,14 +2,16 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from eventlib.cli.ending import run_command
+from eventlib.cli.extras import lacking
 from eventlib.cli.typed import Command, Group
-from eventlib.errors import EventlibError
+from eventlib.errors import EventlibError, WiringError
 from eventlib.settings import eventlib_settings
 from eventlib.telemetry.jobs import job_span
 
@@ -18,11 +20,16 @@ class SparkGroup(Group):
     """Commands that work with a JVM, which may end before they do."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Raises: JvmEnded."""
+        """Run a command. Raises: JvmEnded; WiringError when a package is missing that an extra brings."""
         try:
             return super().invoke(ctx)
         except (EventlibError, typer.TyperException):
             raise
+        except ModuleNotFoundError as error:
+            lacks = lacking(error, "archive" if ctx.invoked_subcommand == "archive" else "analytics")
+            if lacks is None:
+                raise
+            raise WiringError(lacks) from error
         except Exception:
             if "pyspark" in sys.modules:
                 from analytics.session import refuse_lost_jvm
@@ -270,6 +277,6 @@ def reconcile_states(
         raise typer.Exit(1)
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     """Run one command, and return its exit code."""
-    return run_command(app, "python -m analytics", arguments)
+    return run_command(app, "python -m analytics", list(arguments))

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics.archive_writing import FileWriter
 from eventlib.log.archive_files import DataFile, Replaced
-from eventlib.log.archive_groups import groups_of
+from eventlib.log.archive_groups import groups_of, unreadable
 from eventlib.times import now_ms
 
 _SMALL_BYTES = 64_000_000
@@ -46,11 +47,19 @@ def _merge(place: Path, files: Iterable[DataFile], writer: FileWriter) -> DataFi
     """Write files as one, a partition after the other; their offsets do not overlap."""
     spans = sorted((span.partition, span.first, file.path) for file in files for span in file.spans)
     for partition, _, path in spans:
-        with pq.ParquetFile(place / path) as opened:
-            for group in groups_of(opened):
-                if group.least[0] <= partition <= group.most[0]:
-                    table = opened.read_row_group(group.number)
-                    for batch in table.filter(pc.equal(table["partition"], partition)).to_batches():
-                        if batch.num_rows:
-                            writer.add(batch)
+        try:
+            _copy(place / path, partition, writer)
+        except (OSError, pa.ArrowException) as error:
+            writer.close()
+            raise unreadable(place / path, error) from error
     return writer.finish()
+
+
+def _copy(path: Path, partition: int, writer: FileWriter) -> None:
+    with pq.ParquetFile(path, page_checksum_verification=True) as opened:
+        for group in groups_of(opened):
+            if group.least[0] <= partition <= group.most[0]:
+                table = opened.read_row_group(group.number)
+                for batch in table.filter(pc.equal(table["partition"], partition)).to_batches():
+                    if batch.num_rows:
+                        writer.add(batch)

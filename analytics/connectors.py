@@ -1,21 +1,52 @@
-"""Spark's connectors for Avro and Kafka: not in its Python package, so fetched once, as the broker's jars are."""
+"""Spark's connectors for Avro and Kafka: they are not in its Python package, so they are fetched when first needed."""
 
+import os
+from importlib.util import find_spec
 from pathlib import Path
 
 from eventlib.broker.jars import JarSet
-from eventlib.broker.java import Java
+from eventlib.broker.java import Java, find_java
+from eventlib.cli import output
+from eventlib.cli.fetching import fetched
+from eventlib.errors import BrokerFailed
 
-CONNECTORS = JarSet("Spark's connectors", "spark-connectors", "spark-avro_2.13", Path(__file__).with_name("jars.lock"))
+AVRO = JarSet("Spark's connector for Avro", "spark-avro", "spark-avro_2.13", Path(__file__).with_name("avro.lock"))
+"""Decodes events in the JVM; without it they are decoded in Python, which takes longer."""
+
+KAFKA = JarSet(
+    "Spark's connector for Kafka", "spark-kafka", "spark-sql-kafka-0-10_2.13", Path(__file__).with_name("kafka.lock")
+)
+"""Reads a log on Kafka; nothing else does."""
+
+
+def fetch_needed(url: str, *, decoding: bool = True) -> None:
+    """Fetch what a job on the log at `url` uses and this machine lacks; `decoding` is whether it reads events' fields.
+
+    A job that was submitted has the jars that spark-submit was given. Raises: BrokerFailed when the connector for Kafka
+    cannot be fetched; the one for Avro only saves time: without it there is a note on stderr.
+    """
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    if url.startswith("kafka:") and not _is_sparks_own(KAFKA):
+        fetched(KAFKA, find_java("Spark"))
+    if decoding and not _is_sparks_own(AVRO):
+        try:
+            fetched(AVRO, find_java("Spark"))
+        except BrokerFailed as error:
+            output.warn(f"{error}. Until then events are decoded in Python, which takes longer.")
 
 
 def connectors(java: Java, *, fetch: bool) -> list[Path]:
-    """Return the connectors' jars; none when they are not on this machine and not to be fetched.
+    """Return the connectors' jars that are on this machine, but for those among Spark's own, which every session has.
 
-    Raises: BrokerFailed when they cannot be fetched.
+    `fetch` gets those that are missing. Raises: BrokerFailed when they cannot be fetched.
     """
-    place = CONNECTORS.default_place()
-    if fetch:
-        CONNECTORS.fetched(java, place)
-    elif not CONNECTORS.is_at(place):
-        return []
-    return [place / jar.file for jar in CONNECTORS.pinned()]
+    wanted = [each for each in (AVRO, KAFKA) if not _is_sparks_own(each)]
+    places = {each: fetched(each, java) if fetch else each.default_place() for each in wanted}
+    return [place / jar.file for each, place in places.items() if each.is_at(place) for jar in each.pinned()]
+
+
+def _is_sparks_own(connector: JarSet) -> bool:
+    home, package = os.environ.get("SPARK_HOME"), find_spec("pyspark")
+    places = [home] if home else (package.submodule_search_locations if package else None) or []
+    return any(all((Path(place) / "jars" / jar.file).exists() for jar in connector.pinned()) for place in places)

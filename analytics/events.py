@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -59,7 +60,7 @@ def events(
         return _spread(_in_python(records, struct, _Foreign(event, contract.foreign, strict=strict)), struct)
     texts = _schemas(source, live)
     writers = writers_of(record, texts)
-    able = has_avro() and all(resolves_alike(record, json.loads(text)) for text in writers.values())
+    able = has_avro(spark) and all(resolves_alike(record, json.loads(text)) for text in writers.values())
     if jvm and not able:
         raise WiringError(f"{contract.type} cannot be decoded in the JVM here: leave jvm out, and our codec decodes it")
     if able if jvm is None else jvm:
@@ -88,11 +89,15 @@ def _schemas(source: str | DataFrame, live: str | None) -> Mapping[int, str]:
     return {**schemas(source), **({} if live is None else schemas(live))}
 
 
-def has_avro() -> bool:
-    """Tell whether this session decodes Avro in the JVM."""
+@lru_cache(maxsize=1)
+def has_avro(spark: SparkSession) -> bool:
+    """Return whether this session decodes Avro in the JVM.
+
+    The function is there without the connector and fails only once a query is analysed, so one is.
+    """
     try:
-        from_avro(f.lit(b""), '"null"')
-    except (TypeError, PySparkException):  # how a JVM package that is not there shows
+        _ = spark.range(0).select(from_avro(f.lit(b""), '"null"')).schema
+    except PySparkException:
         return False
     return True
 

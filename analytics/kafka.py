@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from analytics.asking import ask, spans_of
 from analytics.kafka_options import client_options
-from analytics.schema import HEADERS, STORED
+from analytics.schema import HEADERS, STORED, key_as_text
 from analytics.selection import Selection, narrowed
 from eventlib.errors import WiringError
 from eventlib.log.kafka.options import parse_url
@@ -119,7 +119,7 @@ def _canonical(records: DataFrame, prefix: str) -> DataFrame:
         "partition": f.col("partition"),
         "offset": f.col("offset"),
         "recorded_at": f.col("timestamp"),
-        "key": f.col("key").cast("string"),
+        "key": key_as_text(f.col("key")),
         "sequence": _header(_SEQUENCE).try_cast("bigint"),
         "value": f.col("value"),
         "headers": _others().cast(HEADERS),

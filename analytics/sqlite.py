@@ -1,46 +1,69 @@
 """An SQLite log as a DataFrame: ranges of the file, read side by side as Arrow batches."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from adbc_driver_sqlite import dbapi
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from analytics.schema import STORED
+from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
-from eventlib.errors import LogUnavailable
-from eventlib.log.sqlite_schema import OFFSET_BITS, decode_headers
+from analytics.verifying import Verifier, states_of
+from eventlib.errors import LogCorrupt, LogUnavailable
+from eventlib.log.port import Record, text_of
+from eventlib.log.record_headers import decode_headers
+from eventlib.log.sqlite_errors import REPAIR
+from eventlib.log.sqlite_schema import file_uri, version_of
+from eventlib.log.sqlite_state import OFFSET_BITS, PartitionState
 from eventlib.times import to_ms
 
 _AT_ONCE = 100_000
 """How many offsets a task of Spark's reads: some tenths of a second of work."""
 
 _BATCH = 16_384
+_LAST_MS = 1 << 53  # what of a time still fits when it is told in microseconds
 
 _HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+_ARROW = to_arrow_schema(STORED)
+_NONE = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in _ARROW.types], schema=_ARROW)
 
 # A column whose first rows are all NULL would be taken for one of numbers, so none is NULL until it is Arrow's.
 _TEXTS = ("type", "id", "source", "subject", "correlation_id", "causation_id", "traceparent", "headers")
-_SELECT = f"""SELECT position, recorded_at, key IS NOT NULL AS has_key, ifnull(CAST(key AS TEXT), '') AS key,
-    value IS NOT NULL AS has_value, ifnull(value, x'') AS value, ifnull(sequence, -1) AS sequence,
-    {", ".join(f"ifnull({name}, '') AS {name}" for name in _TEXTS)} FROM records"""  # noqa: S608  constants only
+# Texts come as bytes, since what is damaged may be none; and so that a damaged row's types are those of the others.
+_SELECT = f"""SELECT position, CAST(recorded_at AS INTEGER) AS recorded_at, key IS NOT NULL AS has_key,
+    ifnull(CAST(key AS BLOB), x'') AS key, value IS NOT NULL AS has_value, ifnull(CAST(value AS BLOB), x'') AS value,
+    ifnull(CAST(sequence AS INTEGER), -1) AS sequence,
+    {", ".join(f"ifnull(CAST({name} AS BLOB), x'') AS {name}" for name in _TEXTS)}"""
+_CHECKED = ", ifnull(CAST(checksum AS INTEGER), -1) AS checksum FROM records"
+_UNCHECKED = ", -1 AS checksum FROM records"  # of the first format
 
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
     """Return what `analytics.log` does, but for schema ids. Raises: LogUnavailable."""
     path = Path(url.removeprefix("sqlite:///")).absolute()
-    shares = _shares(_ranges(path, selection))
+    states, select = _partitions(path)
+    shares = _shares(_ranges(states.values(), selection))
     if not shares:
         return spark.createDataFrame([], STORED)
     numbers = spark.range(0, len(shares), 1, len(shares))  # a task for each
-    return numbers.mapInArrow(partial(_read, path=path, shares=shares, condition=_condition(selection)), STORED)
+    return numbers.mapInArrow(
+        partial(_read, path=path, states=states, shares=shares, select=select, condition=_condition(selection)), STORED
+    )
+
+
+def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
+    """Return what `read` does, read by this process. Raises: as `read` does."""
+    states, select = _partitions(path)
+    shares = _shares(_ranges(states.values(), selection))
+    numbers = pa.RecordBatch.from_arrays([pa.array(range(len(shares)), pa.int64())], names=["id"])
+    return [*_read([numbers], path, states, shares, select, _condition(selection))]
 
 
 class Range(NamedTuple):
@@ -66,32 +89,63 @@ def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
 
 
 def _read(
-    numbers: Iterable[pa.RecordBatch], path: Path, shares: Sequence[Sequence[Range]], condition: tuple[str, list[Any]]
+    numbers: Iterable[pa.RecordBatch],
+    path: Path,
+    states: Mapping[int, PartitionState],
+    shares: Sequence[Sequence[Range]],
+    select: str,
+    condition: tuple[str, list[Any]],
 ) -> Iterator[pa.RecordBatch]:
     more, values = condition
-    sql = f"{_SELECT} WHERE position >= ? AND position < ?{more}"
+    sql = f"{select} WHERE position >= ? AND position < ?{more}"
     ranges = [each for batch in numbers for number in batch.column(0).to_pylist() for each in shares[number]]
-    with closing(dbapi.connect(f"file:{quote(str(path))}?mode=ro")) as connection:
+    with closing(dbapi.connect(file_uri(path, reads=True))) as connection:
         for each in ranges:
             base = each.number << OFFSET_BITS
+            verifier = Verifier(path, states[each.number], each.first, is_whole=not more)
             with connection.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH)})
                 cursor.execute(sql, (base + each.first, base + each.end, *values))
                 for batch in cursor.fetch_record_batch():
-                    yield _canonical(batch, each)
+                    suspects = verifier.suspects(batch)
+                    rows = _canonical(batch, each)
+                    yield _with(rows, verifier.read(suspects), suspects) if suspects else rows
+            if missing := verifier.rest(each.end):
+                yield _with(_NONE, verifier.read(missing), missing)
+
+
+def _with(rows: pa.RecordBatch, instead: Iterable[Record], offsets: Sequence[int]) -> pa.RecordBatch:
+    """Return rows with others for some offsets."""
+    others = [
+        record._asdict()
+        | {
+            "recorded_at": min(max(record.timestamp_ms, -_LAST_MS), _LAST_MS) * 1_000,
+            "key": None if record.key is None else text_of(record.key),
+            "headers": [{"name": name, "value": value} for name, value in record.headers],
+        }
+        for record in instead
+    ]
+    kept = rows.filter(pc.invert(pc.is_in(rows["offset"], pa.array(offsets, pa.int64()))))
+    arrays = [pa.array([each[field.name] for each in others], field.type) for field in rows.schema]
+    found = pa.Table.from_batches([kept, pa.RecordBatch.from_arrays(arrays, schema=rows.schema)])
+    return found.sort_by("offset").combine_chunks().to_batches()[0] if found.num_rows else kept
 
 
 def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
     """Return a batch of rows of the file in the form that Spark is told."""
     rows = batch.num_rows
     found = {name: batch.column(name) for name in batch.schema.names}
-    texts = {name: pc.if_else(pc.equal(found[name], ""), None, found[name]) for name in _TEXTS}
+    texts = {name: _text(found[name]) for name in ("key", *_TEXTS)}
+    texts = {
+        name: text if name == "key" else pc.if_else(pc.equal(text, ""), None, text) for name, text in texts.items()
+    }
+    recorded_at = pc.min_element_wise(pc.max_element_wise(found["recorded_at"], -_LAST_MS), _LAST_MS)
     columns = {
         "topic": pa.repeat(place.topic, rows),
         "partition": pa.repeat(pa.scalar(place.partition, pa.int32()), rows),
         "offset": pc.subtract(found["position"], place.number << OFFSET_BITS),
-        "recorded_at": pc.multiply(found["recorded_at"], 1_000).cast(pa.timestamp("us", "UTC")),
-        "key": pc.if_else(pc.equal(found["has_key"], 1), found["key"], None),
+        "recorded_at": pc.multiply(recorded_at, 1_000).cast(pa.timestamp("us", "UTC")),
+        "key": pc.if_else(pc.equal(found["has_key"], 1), texts.pop("key"), None),
         "value": pc.if_else(pc.equal(found["has_value"], 1), found["value"], None),
         "sequence": pc.if_else(pc.less(found["sequence"], 0), None, found["sequence"]),
         "headers": _headers(texts.pop("headers")),
@@ -100,26 +154,50 @@ def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in STORED.names], names=STORED.names)
 
 
+def _text(column: pa.Array) -> pa.Array:
+    """Return bytes as text; those that are not UTF-8 are escaped, as they are in a key's name."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([text_of(each) for each in column.to_pylist()], pa.string())
+
+
 def _headers(texts: pa.Array) -> pa.Array:
     if texts.null_count == len(texts):  # nearly always
         return pa.array([[]], _HEADERS).take(pa.repeat(0, len(texts)))
-    pairs = [decode_headers(text.encode()) if text else () for text in texts.to_pylist()]
+    pairs = [_pairs(text) if text else () for text in texts.to_pylist()]
     return pa.array([[{"name": name, "value": value} for name, value in each] for each in pairs], _HEADERS)
 
 
-def _ranges(path: Path, selection: Selection) -> list[Range]:
-    """Return what is to be read, up to the end as of now."""
+def _pairs(text: str) -> tuple[tuple[str, bytes], ...]:
+    try:
+        return decode_headers(text)
+    except (ValueError, TypeError, AttributeError):
+        return ((UNREADABLE, text.encode()),)
+
+
+def _partitions(path: Path) -> tuple[dict[int, PartitionState], str]:
+    """Return what the file says of its partitions as of now, by number, and how its records are asked for."""
     if not path.is_file():
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            rows = connection.execute("SELECT number, topic, partition, next_offset FROM partitions").fetchall()
+        with closing(sqlite3.connect(file_uri(path, reads=True), uri=True)) as connection:
+            select = _SELECT + (_UNCHECKED if version_of(connection) == 1 else _CHECKED)
+            found = [*states_of(connection)]
     except sqlite3.Error as error:
         raise LogUnavailable(f"the log {path} cannot be read: {error}") from error
+    for state, why in found:
+        if why:
+            raise LogCorrupt(f"{state.topic.name}/{state.partition} of the log {path} is damaged: {why}; {REPAIR}")
+    return {state.number: state for state, _ in found}, select
+
+
+def _ranges(states: Iterable[PartitionState], selection: Selection) -> list[Range]:
+    """Return what is to be read."""
     return [
-        Range(number, topic, partition, first, min(first + _AT_ONCE, span.stop))
-        for number, topic, partition, end in rows
-        if (span := selection.span((topic, partition), 0, end)) is not None
+        Range(state.number, state.topic.name, state.partition, first, min(first + _AT_ONCE, span.stop))
+        for state in states
+        if (span := selection.span((state.topic.name, state.partition), 0, state.end)) is not None
         for first in range(span.start, span.stop, _AT_ONCE)
     ]
 

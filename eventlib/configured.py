@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings
 from eventlib.log.kafka.options import KafkaOptions, options_in, parse_url
 from eventlib.meaning import Means
 from eventlib.settings import PARTS, EventlibSettings, eventlib_settings, variables_of
+from eventlib.urls import without_userinfo
 from eventlib.variables import read_settings
 
 Source = Literal["default", "environment", "option", "pyproject.toml", "the log's URL"]
@@ -124,7 +125,8 @@ def _sources(settings: type[BaseSettings], found: BaseSettings, given: Given) ->
 
 
 def _plain(found: BaseSettings) -> dict[str, Any]:
-    return found.model_dump(mode="json")
+    values = found.model_dump(mode="json")
+    return {name: without_userinfo(each) if isinstance(each, str) else each for name, each in values.items()}
 
 
 def _meaning(field: FieldInfo) -> str:

@@ -3,6 +3,7 @@
 EventlibError
 ├── Retryable                 the same attempt may succeed later
 │   ├── LogUnavailable        the log is busy or out of reach
+│   │   └── StoreLost         a task's local store is gone: it is restored from the changelog
 │   ├── LogFull               no space left; nothing was half-written
 │   ├── OwnershipLost         another owner has this task now: start over
 │   ├── RegistryUnavailable   the schema registry is out of reach
@@ -13,6 +14,8 @@ EventlibError
     │   ├── UndecodableRecord bytes on a topic that cannot be read as an event
     │   └── UnknownKey        a decider has never heard of a key, or had not by then
     ├── LogCorrupt            the log's file is damaged, or is not a log at all
+    │   ├── DamagedRecord     one record is not what was written, or is gone; what stands around it can be read
+    │   └── TailLost          records that were acknowledged are gone from the log's end
     ├── LogVersionMismatch    the log was written by a newer version of this library
     ├── LogReadOnly           the log cannot be written to
     ├── LogDenied             the log does not let this user in, or do that
@@ -38,6 +41,10 @@ class Terminal(EventlibError):
 
 class LogUnavailable(Retryable):
     """The log is busy or out of reach."""
+
+
+class StoreLost(LogUnavailable):
+    """A task's local store is gone, which was a cache: open it anew, and restore the changelog."""
 
 
 class LogFull(Retryable):
@@ -83,6 +90,32 @@ class UnknownKey(ContractError):
 
 class LogCorrupt(Terminal):
     """The log's file is damaged, or is not a log at all."""
+
+
+@dataclass
+class DamagedRecord(LogCorrupt):
+    """A record of the log is not what was written there, or is gone.
+
+    `resume_at` is the next offset at which the partition can be read. `record` is what stands there now, as far as it
+    can be made out (an `eventlib.log.port.Record`, of which no field can be trusted); None when there is nothing.
+    """
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+    resume_at: int
+    record: object = None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}/{self.partition}/{self.offset} is damaged: {self.reason}; `eventlib doctor --deep` names all "
+            "that is, `eventlib repair` does what can be proved"
+        )
+
+
+class TailLost(LogCorrupt):
+    """Records that were acknowledged are gone from the log's end; nothing is written before a person has decided."""
 
 
 class LogVersionMismatch(Terminal):

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from eventlib.choreography import Choreography
 from eventlib.codec.port import Codec, UnknownSchema
-from eventlib.errors import ContractError, EventlibError, UndecodableRecord
+from eventlib.errors import ContractError, DamagedRecord, EventlibError, UndecodableRecord
 from eventlib.event import Contract, Event, Position, contract_of, key_of
 from eventlib.foreigners import Foreigners
 from eventlib.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
@@ -47,6 +47,15 @@ class Publication:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class Rebuild(Protocol):
+    """Builds anew what a damaged record of a task's changelog said."""
+
+    async def __call__(
+        self, log: "EventLog", service: Service, partition: int, damaged: DamagedRecord, /
+    ) -> Sequence[Record]:
+        """Return the records that stand for it. Raises: DamagedRecord when that cannot be proved."""
+
+
 class EventLog:
     """A log with a choreography's events on it: `async with open_log(url, shop) as log`."""
 
@@ -60,6 +69,7 @@ class EventLog:
         traced_share: float = SAMPLED_SHARE,
     ) -> None:
         self.observer: Published | None = None
+        self.rebuild: Rebuild | None = None
         self._traced_below = sampling_bound(traced_share)
         self.port = port
         self.codec = codec

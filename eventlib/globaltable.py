@@ -9,10 +9,11 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from eventlib.codec.port import UnknownSchema
-from eventlib.errors import ContractError, EventlibError, Retryable, WiringError
+from eventlib.errors import ContractError, DamagedRecord, EventlibError, Retryable, WiringError
 from eventlib.event import Event, Position, contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Reader, Record, TopicPartition, keep_newest
+from eventlib.log.rules import witnessed_loss
 from eventlib.tablefile import TableFile, Values
 from eventlib.topic import Topic
 
@@ -36,8 +37,9 @@ class GlobalTable(Mapping[str, E]):
     With a `path` it is kept in that file as well, some minutes old at most and as of its end, and begins with that.
     Guarantee: once entered it has all that was on the topic before; later events follow within moments, those of a
     key in order. While the log is out of reach it stays as it is, and goes on after.
-    Raises: WiringError for an event whose topic keeps no newest event of each key; ContractError on access to a
-    record that cannot be read, and on any access once the topic cannot be followed any more.
+    Raises: WiringError for an event whose topic keeps no newest event of each key, and on access before it was entered;
+    ContractError on access to a record that cannot be read, to a key that is not there while one of its partition is
+    damaged, and on any access once the topic cannot be followed any more.
     """
 
     def __init__(self, log: EventLog, event_type: type[E], path: Path | str | None = None) -> None:
@@ -51,6 +53,7 @@ class GlobalTable(Mapping[str, E]):
         self._values = Values()
         self._schemas = set[bytes]()
         self._passed: dict[TopicPartition, int] = {}
+        self._damaged: dict[TopicPartition, DamagedRecord] = {}
         self._kept: Mapping[TopicPartition, int] = {}
         self._reader: Reader | None = None
         self._tasks = list[asyncio.Task[None]]()
@@ -59,7 +62,7 @@ class GlobalTable(Mapping[str, E]):
     async def __aenter__(self) -> Self:
         """Read all that is on the topic, and follow it from there."""
         await self._begin()
-        passed = [self._log.port.newest(*each, self._values, self._kind) for each in self._passed.items()]
+        passed = [self._folded(*each) for each in self._passed.items()]
         self._passed = dict(zip(self._passed, await asyncio.gather(*passed), strict=True))
         if self._kind is not None:
             await self._log.codec.refresh()  # access cannot wait for a schema
@@ -108,6 +111,7 @@ class GlobalTable(Mapping[str, E]):
         self._refuse_stale()
         value = self._values.get(_encoded(key))
         if value is None:
+            self._refuse_unknown(key)
             raise KeyError(key)
         record = Record(self._topic.name, 0, -1, 0, key.encode(), value, type=self._event_type.__name__)
         try:
@@ -120,7 +124,12 @@ class GlobalTable(Mapping[str, E]):
 
     def __contains__(self, key: object) -> bool:
         self._refuse_stale()
-        return isinstance(key, str) and _encoded(key) in self._values
+        if not isinstance(key, str):
+            return False
+        if _encoded(key) in self._values:
+            return True
+        self._refuse_unknown(key)
+        return False
 
     def __len__(self) -> int:
         self._refuse_stale()
@@ -131,16 +140,41 @@ class GlobalTable(Mapping[str, E]):
         return iter([key.decode() for key in self._values])
 
     async def _begin(self) -> None:
-        """Begin with what the file has, if all of that is still so on the log."""
+        """Begin with what the file has. Raises: TailLost when it has seen more of the log than there is."""
         places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
         kept = None if self._file is None else await asyncio.to_thread(self._file.read)
-        if kept is not None:
+        if self._file is not None and kept is not None:
             ends = await asyncio.gather(*(self._log.port.end(*place) for place in places))
-            if all(kept[1].get(place, -1) in range(end + 1) for place, end in zip(places, ends, strict=True)):
+            for place, end in zip(places, ends, strict=True):
+                if kept[1].get(place, 0) > end:
+                    raise witnessed_loss(self._log.port, place, end, f"the table in {self._file.path}", kept[1][place])
+            if kept[1].keys() >= {*places}:
                 self._values, self._kept = kept
                 self._passed = {place: self._kept[place] for place in places}
                 return
         self._values, self._passed = Values(), dict.fromkeys(places, 0)
+
+    async def _folded(self, place: TopicPartition, offset: int) -> int:
+        """Fold a partition into the table from an offset on, and return its end."""
+        while True:
+            try:
+                return await self._log.port.newest(place, offset, self._values, self._kind)
+            except DamagedRecord as error:
+                self._lose(error)
+                offset = error.resume_at
+
+    def _lose(self, error: DamagedRecord) -> None:
+        """Forget the key whose newest event cannot be read, if it can be made out: what was before it is no longer so."""
+        _log.error("the table of %s goes on without an event: %s", self._topic.name, error)
+        self._damaged[error.topic, error.partition] = error
+        if isinstance(error.record, Record) and isinstance(error.record.key, bytes):
+            keep_newest([error.record._replace(value=None)], self._values, self._kind)
+
+    def _refuse_unknown(self, key: str) -> None:
+        """Raise when it is not known whether there is such a key. Raises: ContractError."""
+        error = self._damaged.get((self._topic.name, self._topic.partition_of(_encoded(key))))
+        if error is not None:
+            raise ContractError(f"whether there is {key!r} in {self._topic.name} is not known: {error}")
 
     async def _keep(self, file: TableFile) -> None:
         while True:
@@ -149,7 +183,7 @@ class GlobalTable(Mapping[str, E]):
 
     async def _write(self, file: TableFile) -> None:
         """Keep the table in its file: it is a cache, so what fails here only makes the next start slower."""
-        if self._kept == self._passed:
+        if self._kept == self._passed or self._damaged:  # what is damaged may be mended at the next start
             return
         positions = dict(self._passed)
         try:
@@ -165,6 +199,9 @@ class GlobalTable(Mapping[str, E]):
                 try:
                     await self._take(await reader.poll(_CHUNK))
                     self._passed = {place: reader.position(place) for place in self._passed}
+                except DamagedRecord as error:
+                    self._lose(error)
+                    reader.seek((error.topic, error.partition), error.resume_at)
                 except Retryable as error:
                     _log.warning("the table of %s cannot follow, tries again: %s", self._topic.name, error)
                     await asyncio.sleep(_PAUSE_S)
@@ -193,13 +230,18 @@ class GlobalTable(Mapping[str, E]):
     def _followed(self) -> Reader:
         self._refuse_stale()
         if self._reader is None:
-            raise WiringError(f"the table of {self._topic.name} is not open: `async with GlobalTable(...) as table`")
+            raise self._not_open()
         return self._reader
 
+    def _not_open(self) -> WiringError:
+        return WiringError(f"the table of {self._topic.name} is not open: `async with GlobalTable(...) as table`")
+
     def _refuse_stale(self) -> None:
-        """Raise what ended the following of the topic, if something has."""
-        following = self._tasks[0] if self._tasks else None
-        if following is None or not following.done() or following.cancelled():
+        """Raise what ended the following of the topic, if something has: what was not read would seem not to be there."""
+        if not self._tasks:
+            raise self._not_open()
+        following = self._tasks[0]
+        if not following.done() or following.cancelled():
             return
         if (error := following.exception()) is not None:
             raise ContractError(f"the table of {self._topic.name} is not followed any more: {error}") from error

@@ -225,9 +225,9 @@ class Watch:
         made._known = {source: dict(known) for source, known in self._known.items()}  # noqa: SLF001  of its own class
         return made
 
-    def known(self) -> str:
-        """Return what was seen as text, equal for watches that will judge alike."""
-        return repr([(source, sorted(known.items())) for source, known in self._known.items() if known])
+    def known(self) -> Mapping[str, Mapping[str, object]]:
+        """Return what is known of each key by each source, equal for watches that will judge alike."""
+        return {repr(source): known for source, known in self._known.items() if known}
 
     def __len__(self) -> int:
         """Count the values that are kept."""

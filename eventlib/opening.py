@@ -23,6 +23,7 @@ async def open_log(
     from eventlib.codec.framed import FramedCodec
     from eventlib.codec.options import RegistryOptions
     from eventlib.log.open import open_port
+    from eventlib.replay.rebuilding import rebuilt
     from eventlib.variables import read_settings
 
     options = read_settings(RegistryOptions, {}, also=None)
@@ -33,9 +34,10 @@ async def open_log(
         if options.registry is not None:
             from eventlib.codec.remote import RemoteRegistry
 
-            registry = RemoteRegistry(options.registry.get_secret_value(), options.registry_ca)
+            registry = RemoteRegistry(options.registry, options.registry_ca, options.registry_auth)
         codec = FramedCodec(port, registry, auto_register=options.registers)
         log = EventLog(port, codec, choreography, traced_share=share)
+        log.rebuild = rebuilt
         if read_only:
             await log.codec.refresh()
         else:

@@ -20,13 +20,18 @@ from eventlib.runtime import RuntimeConfig
 from eventlib.sampling import Sampling
 from eventlib.telemetry.logs import LogFormat, LogLevel
 from eventlib.telemetry.options import SdkVariables, TelemetryOptions
+from eventlib.urls import no_userinfo
 from eventlib.variables import Variables, read_settings
 
 
 class EventlibSettings(Variables):
     """Where commands work, and how they complain."""
 
-    log: Annotated[str, Means("the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/")] = DEFAULT_URL
+    log: Annotated[
+        str,
+        no_userinfo("set EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD"),
+        Means("the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/"),
+    ] = DEFAULT_URL
     app: Annotated[str | None, Means("where the choreography is, module:name; unset: pyproject.toml says so")] = None
     traceback: Annotated[bool, Means("show where something unforeseen came from")] = False
     admin_token: Annotated[

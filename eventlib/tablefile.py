@@ -80,7 +80,7 @@ class TableFile:
     """
 
     def __init__(self, path: Path, subject: Sequence[str]) -> None:
-        self._path = path
+        self.path = path
         self._subject = [_FORM, _PARTS, *subject]
 
     def read(self) -> tuple[Values, Mapping[TopicPartition, int]] | None:
@@ -89,7 +89,7 @@ class TableFile:
         None when there is nothing that fits, or it is so old that tombstones may be missing.
         """
         try:
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 return self._read(_pieces(file))
         except (OSError, ValueError):
             return None
@@ -100,8 +100,8 @@ class TableFile:
         What changes meanwhile may be in the file or not: who goes on from `positions` reads it again.
         Raises: OSError.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         about = [self._subject, now_ms(), [[*place, offset] for place, offset in positions.items()]]
         try:
             with beside.open("wb") as file:
@@ -110,7 +110,7 @@ class TableFile:
                     for piece in packed:
                         _put(file, piece)
                     yield
-            beside.replace(self._path)
+            beside.replace(self.path)
         finally:
             beside.unlink(missing_ok=True)
 

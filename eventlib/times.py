@@ -6,14 +6,21 @@ from functools import lru_cache
 
 from eventlib.errors import ContractError
 
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""From the first, and before the second, are times from outside: others are slips, and not every reader has a form for them."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 @lru_cache(maxsize=1_024)  # all that one transaction says has one time
 def from_ms(milliseconds: int) -> datetime:
-    """Return the UTC time of a record's timestamp."""
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    """Return the UTC time of a record's timestamp; the first or the last that there is for one beyond these."""
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return _FIRST if milliseconds < 0 else _LAST
 
 
 def to_ms(at: datetime) -> int:

@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib.errors import WiringError
+from eventlib.urls import without_userinfo
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -52,4 +53,5 @@ def _sentence(prefix: str, error: ErrorDetails) -> str:
     expected = error["msg"].replace("Input should be", "expected").replace("Value error, ", "")
     if not error["loc"]:  # about several settings at once, and secrets may be among them
         return f"{prefix}…: {expected}"
-    return f"{prefix}{str(error['loc'][0]).upper()}={error['input']!r}: {expected[:1].lower()}{expected[1:]}"
+    given = without_userinfo(repr(error["input"]))
+    return f"{prefix}{str(error['loc'][0]).upper()}={given}: {expected[:1].lower()}{expected[1:]}"

@@ -21,7 +21,8 @@ def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
     from services.order.http.config import ApiConfig
 
     settings = shop_settings()
-    return create_app(log, ApiConfig(backlog=settings.backlog, decision_s=settings.decision_s))
+    config = ApiConfig(backlog=settings.backlog, decision_s=settings.decision_s, index_age_s=settings.index_age_s)
+    return create_app(log, config)
 
 
 shop = Choreography(

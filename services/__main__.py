@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from eventlib.cli import output
 from eventlib.cli.ending import run_command
 from eventlib.cli.typed import Command, Group
 from eventlib.log import DEFAULT_URL
@@ -124,7 +124,7 @@ def demo(
     made_with = config.settings.seed
     path = demo_path(url, orders, made_with)
     write_orders(path, orders, made_with)
-    Console(stderr=True).print(f"{orders:,} orders, made with seed {made_with}: {path}", highlight=False, markup=False)
+    output.terminal(stderr=True).print(f"{orders:,} orders, made with seed {made_with}: {path}", markup=False)
     _import(path, config, as_json=as_json)
 
 
@@ -202,7 +202,7 @@ def smoke_test(
         sys.stdout.write(json.dumps(asdict(found)) + "\n")
     else:
         ends = ", ".join(f"{count} {end}" for end, count in sorted(found.ends.items()))
-        console = Console(highlight=False)
+        console = output.terminal()
         console.print(f"{found.orders} orders in {found.seconds:.1f} s: {ends}; {found.events:,} events on the log.")
         if views is not None:
             console.print("Live views have counted them.")
@@ -213,13 +213,13 @@ def smoke_test(
 
 def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on(output.terminal(stderr=True)) as progress:
         collect_garbage_seldom()
         report = asyncio.run(import_file(path, config, progress))
     if as_json:
         sys.stdout.write(json.dumps(report.as_json(), ensure_ascii=False) + "\n")
     else:
-        show_summary(Console(), report)
+        show_summary(output.terminal(), report)
 
 
 def main() -> None:

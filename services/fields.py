@@ -5,12 +5,28 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from eventlib.plaintext import unsafe_in
+
 
 def _aware(at: datetime | None) -> datetime | None:
     if at is not None and at.utcoffset() is None:
         raise ValueError("a time needs its offset from UTC")
     return at
 
+
+def not_plain(found: str) -> str:
+    """Return the sentence about a character that text from outside may not have."""
+    return f"has a control character, {found}: only plain text on one line is taken"
+
+
+def _plain(text: str) -> str:
+    if (found := unsafe_in(text)) is not None:
+        raise ValueError(not_plain(found))
+    return text
+
+
+Plain = AfterValidator(_plain)
+"""What text from outside is checked with where it enters; events that are on the log already stay readable."""
 
 OrderId = Annotated[str, Field(min_length=1, max_length=200)]
 DeliveryId = Annotated[str, Field(min_length=1, max_length=200)]

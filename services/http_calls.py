@@ -9,6 +9,7 @@ Source: the Idempotency-Key header field, draft-ietf-httpapi-idempotency-key-hea
 is still being answered).
 """
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -17,19 +18,25 @@ import httpx
 from pydantic import AnyHttpUrl, BaseModel, TypeAdapter, ValidationError
 
 from eventlib.errors import OutcomeUnknown, Terminal
+from eventlib.outgoing import client
 from services.settings import ShopSettings
+
+User = tuple[str, str]
+"""A name and a password."""
 
 A = TypeVar("A", bound=BaseModel)
 
 _SERVER_ERROR = 500
+_MOST_BYTES = 1_000_000
 _ASK_AGAIN = frozenset({408, 409, 425, 429})
 
 
 class Calls:
     """Calls to one address; see the module for what they raise."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    def __init__(self, client: httpx.AsyncClient, user: User | None = None) -> None:
         self._client = client
+        self._hidden = () if user is None else _as_sent(user)
 
     async def post(self, path: str, key: str, body: Mapping[str, object], answers: TypeAdapter[A]) -> A:
         """Post a body under an idempotency key, and return the answer. Raises: OutcomeUnknown, Terminal."""
@@ -43,18 +50,32 @@ class Calls:
         if answer.status_code >= _SERVER_ERROR or answer.status_code in _ASK_AGAIN:
             raise OutcomeUnknown(f"{what}: status {answer.status_code}")
         if not answer.is_success:
-            raise Terminal(f"{what}: status {answer.status_code}: {answer.text[:200]}")
+            raise Terminal(f"{what}: status {answer.status_code}: {self._shown(answer)}")
         try:
             return answers.validate_json(answer.content)
         except ValidationError as error:
-            raise OutcomeUnknown(f"{what}: an answer in no known shape: {answer.text[:200]!r}") from error
+            raise OutcomeUnknown(f"{what}: an answer in no known shape: {self._shown(answer)!r}") from error
+
+    def _shown(self, answer: httpx.Response) -> str:
+        """Return the beginning of an answer, without the password should it be said back: this is kept in records."""
+        text = answer.text
+        for secret in self._hidden:
+            text = text.replace(secret, "…")
+        return text[:200]
+
+
+def _as_sent(user: User) -> tuple[str, ...]:
+    name, password = user
+    return b64encode(f"{name}:{password}".encode()).decode(), *filter(None, [password])
 
 
 @asynccontextmanager
-async def open_calls(url: AnyHttpUrl, settings: ShopSettings) -> AsyncIterator[Calls]:
-    """Open a pool of connections to an address."""
+async def open_calls(url: AnyHttpUrl, settings: ShopSettings, user: User | None = None) -> AsyncIterator[Calls]:
+    """Open a pool of connections to an address, as a user of it."""
     # A call that waits for a free connection was not sent: that is not the other side's silence.
     timeout = httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s, pool=None)
     limits = httpx.Limits(max_connections=settings.connections, max_keepalive_connections=settings.connections)
-    async with httpx.AsyncClient(base_url=str(url), timeout=timeout, limits=limits, trust_env=False) as client:
-        yield Calls(client)
+    async with client(
+        _MOST_BYTES, base_url=str(url), timeout=timeout, limits=limits, auth=user, trust_env=False
+    ) as opened:
+        yield Calls(opened, user)

@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from services.dispatch.http_carrier import HttpCarrier
-from services.http_calls import open_calls
+from services.http_calls import User, open_calls
 from services.payment.http_gateway import HttpGateway
 from services.settings import ShopSettings, shop_settings
 from services.simulation import SimulatedCarrier, SimulatedGateway
@@ -23,14 +25,22 @@ async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapp
     async with AsyncExitStack() as stack:
         ports = dict[str, object]()
         if settings.gateway_url is not None:
-            ports["gateway"] = HttpGateway(await stack.enter_async_context(open_calls(settings.gateway_url, settings)))
+            user = _user(settings.gateway_user, settings.gateway_password)
+            calls = await stack.enter_async_context(open_calls(settings.gateway_url, settings, user))
+            ports["gateway"] = HttpGateway(calls)
         if settings.carrier_url is not None:
-            ports["carrier"] = HttpCarrier(await stack.enter_async_context(open_calls(settings.carrier_url, settings)))
+            user = _user(settings.carrier_user, settings.carrier_password)
+            calls = await stack.enter_async_context(open_calls(settings.carrier_url, settings, user))
+            ports["carrier"] = HttpCarrier(calls)
         if len(ports) < 2:  # noqa: PLR2004  gateway and carrier
             ledger = stack.enter_context(open_ledger(ledger_path(log_url)))
             ports.setdefault("gateway", SimulatedGateway(ledger, settings.gateway_faults, seed=settings.seed))
             ports.setdefault("carrier", SimulatedCarrier(ledger, settings.carrier_faults, seed=settings.seed))
         yield ports
+
+
+def _user(name: str | None, password: SecretStr | None) -> User | None:
+    return None if name is None else (name, password.get_secret_value() if password else "")
 
 
 def ledger_path(log_url: str) -> Path:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AnyHttpUrl, Field
+from pydantic import AnyHttpUrl, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib.meaning import Means
 from eventlib.runtime import RuntimeConfig
+from eventlib.urls import no_userinfo
 from eventlib.variables import SettingsError, read_settings
 from services.order.http.config import ApiConfig
 from services.simulation.faults import CarrierFaults, GatewayFaults
@@ -24,11 +25,19 @@ class ShopSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SHOP_", env_ignore_empty=True, frozen=True, extra="forbid")
 
     gateway_url: Annotated[
-        AnyHttpUrl | None, Means("where the payment gateway answers; unset: it is simulated in the process")
+        AnyHttpUrl | None,
+        no_userinfo("set SHOP_GATEWAY_USER and SHOP_GATEWAY_PASSWORD"),
+        Means("where the payment gateway answers; unset: it is simulated in the process"),
     ] = None
+    gateway_user: Annotated[str | None, Means("who this shop is there (Basic authentication)")] = None
+    gateway_password: Annotated[SecretStr | None, Means("the password of that user")] = None
     carrier_url: Annotated[
-        AnyHttpUrl | None, Means("where the carrier answers; unset: it is simulated in the process")
+        AnyHttpUrl | None,
+        no_userinfo("set SHOP_CARRIER_USER and SHOP_CARRIER_PASSWORD"),
+        Means("where the carrier answers; unset: it is simulated in the process"),
     ] = None
+    carrier_user: Annotated[str | None, Means("who this shop is there (Basic authentication)")] = None
+    carrier_password: Annotated[SecretStr | None, Means("the password of that user")] = None
     connect_timeout_s: Annotated[Seconds, Means("how long they may take to connect (seconds)")] = 2.0
     read_timeout_s: Annotated[Seconds, Means("how long they may take to answer (seconds)")] = 5.0
     connections: Annotated[int, Field(ge=1), Means("the most connections to each of them")] = (
@@ -46,6 +55,9 @@ class ShopSettings(BaseSettings):
     decision_s: Annotated[Seconds, Means("how long an HTTP answer waits for its decision (seconds)")] = (
         ApiConfig.decision_s
     )
+    index_age_s: Annotated[
+        Seconds, Means("how old an index may be before `/readyz` and lists are refused (503) (seconds)")
+    ] = ApiConfig.index_age_s
     hang_s: Annotated[Seconds, Means("how long the simulators leave a call open that they do not answer (seconds)")] = (
         30.0
     )

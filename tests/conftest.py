@@ -1,18 +1,48 @@
-"""The real brokers that tests run on: started when a test first asks, ended with the run, however that ends."""
+"""What every run of the tests shares: how it is spread over processes, its broker, and what ends whatever hangs or stays."""
 
+import faulthandler
+import gc
+import os
+import signal
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pytest_timeout import Settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from eventlib.broker import Cluster, ClusterConfig, running_cluster
+from eventlib.broker.layout import alone_in
+from eventlib.broker.owned import owned_directory
+from tests import leftovers
+from tests.signals import hear_ctrl_c
+
+pytest_plugins = ["tests.minutes"]
+
+# Here and in all that the tests start: hundreds of processes would compile everything anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same examples in each run, on a machine of any speed.
 _TESTS = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("tests", _TESTS)
 settings.load_profile("tests")
+
+_SPARK = "tests/analytics/"
+_NODE = ClusterConfig(properties={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
+"""Transactions that a killed process leaves open are aborted soon after their timeout, not within ten seconds of it."""
+
+_AGAIN_S = 5
+_CLEANING_UP_S = 120
+_SLOW_S = 3_600
+_directory_of_run = pytest.StashKey[Path]()
+_shared_cluster = pytest.StashKey[Cluster]()
+_endings = pytest.StashKey[ExitStack]()
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no types
@@ -23,19 +53,88 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no t
         return _SPARK if file.startswith(_SPARK) else file
 
 
-_SPARK = "tests/analytics/"
-
-
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Share tests out file by file."""
     return ByFile(config, log)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare this process, which collects tests, runs them, or shares them out."""
+    hear_ctrl_c()
+    config.stash[_endings] = ExitStack()
+    if not hasattr(config, "workerinput"):
+        leftovers.mark_children()
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    """Name a directory to each process, where the one that needs a broker first starts it for all."""
+    config: pytest.Config = node.config
+    if _directory_of_run not in config.stash:
+        config.stash[_directory_of_run] = config.stash[_endings].enter_context(owned_directory())
+    node.workerinput["broker"] = str(config.stash[_directory_of_run])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the garbage collector: all that is made here stays, and it never has to go over it again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give long tests more time, and name those that need a broker or a JVM."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_SLOW_S))
+        if {"broker", "three_brokers", "spark"}.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.heavy)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(settings: Settings) -> Iterator[None]:
+    """Let a test that took too long fail again and again: `with Popen(...)` first waits for the process to end."""
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, _AGAIN_S)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item) -> None:
+    """Watch a failed test clean up, too: the plugins that watch a test stop when it fails."""
+    if not node.config.getoption("usepdb"):
+        faulthandler.dump_traceback_later(_CLEANING_UP_S, exit=True)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """When all has ended, fail the run if any of its processes has not."""
+    yield
+    faulthandler.dump_traceback_later(_CLEANING_UP_S, exit=True)  # a thread that hangs would keep this process
+    session.config.stash[_endings].close()
+    if not hasattr(session.config, "workerinput") and (left := leftovers.end_leftovers()):
+        session.config.get_terminal_writer().line(f"\nleft behind by the tests, and killed now: {left}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Cluster]:
+def broker(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """One node of Apache Kafka for all tests of a run: what a test makes on it has names that no other test uses."""
-    with running_cluster() as cluster:
-        yield cluster
+    shared = getattr(pytestconfig, "workerinput", {}).get("broker")
+    if shared is None:
+        with running_cluster(_NODE) as cluster:
+            yield cluster
+        return
+    directory = Path(shared)
+    with alone_in(directory):
+        cluster = Cluster.open(directory) or Cluster.create(directory, _NODE)
+        cluster.start()  # unless it runs
+    pytestconfig.stash[_shared_cluster] = cluster  # it outlives this process's tests: others may still use it
+    yield cluster
 
 
 @pytest.fixture(scope="module")

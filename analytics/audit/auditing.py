@@ -4,7 +4,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.asking import from_anywhere
 from analytics.audit.application import Application
+from analytics.audit.bytes import damage_findings
 from analytics.audit.decisions import decision_findings
+from analytics.audit.finding import FINDING
 from analytics.audit.headers import header_findings
 from analytics.audit.laws import LawCheck, law_findings
 from analytics.audit.standing import changelogs, standing_of
@@ -19,7 +21,8 @@ def audit(spark: SparkSession, url: str, application: Application | None = None)
     Raises: WiringError when there is no such application; as `analytics.log` does.
     """
     whose, url = application or Application(), from_anywhere(url)
-    return rule_findings(spark, url, whose).unionAll(decision_findings(spark, url, whose))
+    damages = spark.createDataFrame(damage_findings(url), FINDING)
+    return damages.unionAll(rule_findings(spark, url, whose)).unionAll(decision_findings(spark, url, whose))
 
 
 def rule_findings(spark: SparkSession, url: str, whose: Application) -> DataFrame:

@@ -15,7 +15,6 @@ from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import findings
 from analytics.audit.shares import shares
 from eventlib.decider import FORGET
-from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record, key_text
 from eventlib.replay.again import Again
@@ -90,9 +89,11 @@ class _Task:
             await spill.prepare([*self._service.deciders])
             last_ms = await self._all(Again(self._service, self._partition, setting), rows)
             self._look_for_overdue(entries, last_ms - _GRACE_MS)
-        except EventlibError as error:
+        except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
             place = f"{self._service.name}/{self._partition}"
-            self._found.append(Finding(BROKEN.name, BROKEN.severity, "", f"task {place}", [], str(error)))
+            self._found.append(
+                Finding(BROKEN.name, BROKEN.severity, "", f"task {place}", [], str(error) or type(error).__name__)
+            )
         finally:
             spill.close()
         return [*map(_differs, self._tally.report(0).first), *self._found]

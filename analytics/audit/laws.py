@@ -17,10 +17,11 @@ from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.rows import RECORD, WIDTH, findings, record_columns, records_of
 from analytics.audit.standing import Flight, Standing
+from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.choreography import Choreography
 from eventlib.decider import Decider
-from eventlib.errors import UndecodableRecord
-from eventlib.event import Event
+from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.event import Event, key_of
 from eventlib.eventlog import EventLog
 from eventlib.inspection.ordering import causes_first
 from eventlib.laws import Breach, Fold, Watch, judged_by_events
@@ -28,6 +29,7 @@ from eventlib.log.port import Record, key_text
 from eventlib.runtime.records import STATE, state_name
 
 UNREADABLE = Rule("unreadable", "error", "Every event can be read as what its type says.")
+MISKEYED = Rule("key-differs", "error", "An event's key is what its own field says.")
 
 _ROW = t.StructType([
     *RECORD.fields,
@@ -37,7 +39,7 @@ _ROW = t.StructType([
     t.StructField("after", t.StringType()),
 ])  # fmt: skip
 _LAST = 5
-_NOT_READ = "unreadable"
+_NOT_READ, _MISKEYED = UNREADABLE.name, MISKEYED.name
 
 
 def law_rules(choreography: Choreography) -> list[Rule]:
@@ -129,6 +131,8 @@ def _told(records: Sequence[Record], folds: Mapping[str, Fold[Any]], log: EventL
             if not isinstance(events[i], Event):
                 yield i, 0, _NOT_READ, key_text(records[i]), ""
                 continue
+            if key_text(records[i]) != _key_of(events[i]):
+                yield i, 0, _MISKEYED, key_text(records[i]), ""
             causes = [*_causes(i, records, places)]
             depth = _depth(i, causes, records, places)
             for field, known in about.items():
@@ -152,7 +156,16 @@ def _taken(batch: pa.RecordBatch, added: Iterable[_Added]) -> Iterator[pa.Record
         yield pa.RecordBatch.from_arrays([*batch.take(pa.array(rows)).columns, *new], schema=schema)
 
 
+def _key_of(event: object) -> str:
+    try:
+        return (key_of(event) if isinstance(event, Event) else None) or ""
+    except ContractError:
+        return ""
+
+
 def _read(log: EventLog, record: Record) -> Event | str:
+    if any(name == UNREADABLE_HEADERS for name, _ in record.headers):
+        return "its bytes are damaged"
     try:
         event = log.decode(record)
     except UndecodableRecord as error:
@@ -189,7 +202,7 @@ def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.R
 
     def told(batch: pa.RecordBatch) -> Iterator[_Added]:
         for i, (record, _) in enumerate(records_of([batch])):
-            decider, key = state_name(key_text(record))
+            decider, _, key = key_text(record).removeprefix(STATE).partition("/")
             source = judged.get(decider)
             if isinstance(source, Decider) and record.value:
                 yield i, _LATEST, source.key or "", key, ""
@@ -226,12 +239,23 @@ class _Judge:
         if field == _NOT_READ:
             yield from (self._unreadable(record) for record, *_ in rows)
             return
+        if field == _MISKEYED:
+            yield from (self._miskeyed(record) for record, *_ in rows)
+            return
         watch = self._watches[field]
         found, last, is_open = dict[str, Finding](), deque[str](maxlen=_LAST), False
         for record, depth in _in_order(rows):
             story = key if field == self._story else ""
             if depth == _LATEST:
-                breaches = self._known(watch, record)
+                try:
+                    breaches = self._known(watch, record)
+                except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
+                    where = f"{record.topic}/{record.partition}/{record.offset}"
+                    sentence = f"The state at {where} cannot be read: {error}"
+                    found[where] = Finding(
+                        UNREADABLE.name, "error", story, f"key {key_text(record)}", [where], sentence
+                    )
+                    continue
             else:
                 event = self._log.decode(record)
                 if event is None:
@@ -251,6 +275,13 @@ class _Judge:
         decider, key = state_name((record.key or b"").decode())
         source = self._deciders[decider]
         return watch.changed(source, key, self._log.codec.decode(source.state, record.value or b""))
+
+    def _miskeyed(self, record: Record) -> Finding:
+        event = self._log.decode(record)
+        order = str(getattr(event, self._story, None) or "")
+        where = f"{record.topic}/{record.partition}/{record.offset}"
+        sentence = f"{record.type} at {where} has the key {key_text(record)!r}, and is about {_key_of(event)!r}."
+        return Finding(MISKEYED.name, MISKEYED.severity, order, f"key {key_text(record)}", [record.event_id], sentence)
 
     def _unreadable(self, record: Record) -> Finding:
         key = (record.key or b"").decode()

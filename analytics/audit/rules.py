@@ -1,12 +1,20 @@
 """All rules of the audit, as data."""
 
 from analytics.audit.application import Application
+from analytics.audit.bytes import DAMAGED
 from analytics.audit.decisions import DECISION_RULES
 from analytics.audit.finding import Rule
 from analytics.audit.headers import HEADER_RULES
-from analytics.audit.laws import UNREADABLE, law_rules
+from analytics.audit.laws import MISKEYED, UNREADABLE, law_rules
 
 
 def rules(application: Application) -> tuple[Rule, ...]:
-    """Return every rule that a log of an application is judged by: by headers, by events, by its own laws, and by its code."""
-    return (*(each.rule for each in HEADER_RULES), UNREADABLE, *law_rules(application.choreography), *DECISION_RULES)
+    """Return every rule that a log of an application is judged by: by bytes, by headers, by events, by its own laws, and by its code."""
+    return (
+        DAMAGED,
+        *(each.rule for each in HEADER_RULES),
+        UNREADABLE,
+        MISKEYED,
+        *law_rules(application.choreography),
+        *DECISION_RULES,
+    )

@@ -11,6 +11,7 @@ from analytics.asking import refuse_missing, spans
 from analytics.audit import FINDING, audit, rules
 from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
+from analytics.connectors import fetch_needed
 from analytics.session import session
 from eventlib.cli import output
 
@@ -22,6 +23,7 @@ def audit_command(url: str, app: str | None, out: Path | None, *, metrics: Path 
     application, began = Application(app), time.monotonic()
     declared = rules(application)
     refuse_missing(url)
+    fetch_needed(url, decoding=False)
     with bars(shown=not as_json) as shown:
         task = shown.add_task(f"auditing {url}", total=None)
         read = {place: span for place, span in spans(url).items() if place[0] in application.topics}

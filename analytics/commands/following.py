@@ -10,6 +10,7 @@ from threading import Event
 from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.commands.rebuild import rebuilt_json, warn_of_dropped
+from analytics.connectors import fetch_needed
 from analytics.rebuilding import Following, How, Increment, follow
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib.cli import output
@@ -21,6 +22,7 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 def follow_command(url: str, out: Path, *, every: str, how: How, as_json: bool) -> bool:
     """Keep tables current until SIGINT or SIGTERM, tell of each increment, and return whether they are incomplete."""
     refuse_unreadable(url)
+    fetch_needed(url)
 
     def told(increment: Increment) -> None:
         if as_json:

@@ -9,6 +9,7 @@ from typing import Any
 from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.commands.showing import bars, ranges_json, ranges_table
+from analytics.connectors import fetch_needed
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.rebuild import AsOf
 from analytics.rebuilding.versions import Manifest
@@ -21,6 +22,7 @@ from eventlib.times import time_of
 def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json: bool) -> bool:
     """Rebuild the tables, tell what was read and written, and return whether they are incomplete."""
     refuse_unreadable(url)
+    fetch_needed(url)
     when = None if as_of is None else as_of_text(as_of)
     with bars(shown=not as_json) as shown:
         task = shown.add_task("starting Spark", total=None)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from analytics.asking import refuse_unreadable, spans
 from analytics.commands.showing import bars, ranges_json
+from analytics.connectors import fetch_needed
 from analytics.reconciling import Difference, Reconciled, Wanted, reconcile
 from analytics.session import session
 from eventlib.cli import output
@@ -16,6 +17,7 @@ def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
     """Reconcile the live state with a log, tell what was compared, and return whether something differs."""
     wanted.application.load()
     refuse_unreadable(url)
+    fetch_needed(url)
     with bars(shown=not as_json) as shown:
         task = shown.add_task("starting Spark", total=None)
         spark = session("reconcile")

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from analytics.asking import refuse_unreadable
 from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
+from analytics.connectors import fetch_needed
 from analytics.reporting.making import Reported, make_report
 from analytics.session import session
 from eventlib.cli import output
@@ -18,6 +19,7 @@ def report_command(  # noqa: PLR0913  what a person may say of a report
     """Write the report of a log, tell what was read and written, and open it if that is wanted."""
     whose.load()
     refuse_unreadable(url)
+    fetch_needed(url)
     out.parent.mkdir(parents=True, exist_ok=True)
     with bars(shown=not as_json) as shown, TemporaryDirectory(prefix="report-") as scratch:
         task = shown.add_task("starting Spark", total=None)

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Mapping
 from itertools import groupby
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -19,7 +18,7 @@ def bars(*, shown: bool) -> Progress:
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=output.terminal(stderr=True),
         disable=not shown or not sys.stderr.isatty(),
     )
 

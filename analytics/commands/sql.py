@@ -8,17 +8,20 @@ from typing import Any
 
 from prompt_toolkit import PromptSession
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.types import NumericType
+from pyspark.sql import functions as f
+from pyspark.sql.types import NumericType, TimestampType
 
 from analytics import session
 from analytics.asking import refuse_unreadable
 from analytics.asking_tables import query
 from analytics.commands.rebuild import warn_of_dropped
+from analytics.connectors import fetch_needed
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib.cli import output
 from eventlib.errors import EventlibError, WiringError
 
 _MOST_SHOWN = 1_000
+_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 
 
 def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json: bool) -> None:
@@ -34,6 +37,7 @@ def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json:
         warn_of_dropped(read_manifest(version))
     if url is not None:
         refuse_unreadable(url)
+        fetch_needed(url)
     spark, at_prompt = session("sql"), text is None and sys.stdin.isatty()
     for each in [text] if text is not None else _asked():
         try:
@@ -63,11 +67,21 @@ def _asked() -> Iterator[str]:
 
 
 def _answer(spark: SparkSession, text: str, out: Path | None, url: str | None, *, as_json: bool) -> None:
-    found = query(spark, text, out, url)
+    found = _with_times_as_text(query(spark, text, out, url))
     if as_json:
         output.print_json(_plain(row.asDict(recursive=True)) for row in found.toLocalIterator())
         return
     _print(found)
+
+
+def _with_times_as_text(found: DataFrame) -> DataFrame:
+    """Return rows with times as JSON has them: Python has none beyond the year 9999, and Spark's bridge fewer than that."""
+    numbered = found.toDF(*map(str, range(len(found.columns))))  # a query may give two columns one name
+    columns = [
+        (f.date_format(number, _ISO) if field.dataType == TimestampType() else f.col(number)).alias(field.name)
+        for number, field in zip(numbered.columns, found.schema.fields, strict=True)
+    ]
+    return numbered.select(*columns)
 
 
 def _print(found: DataFrame) -> None:

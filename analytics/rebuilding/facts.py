@@ -70,7 +70,7 @@ class Facts:
                 frames.append(_row(self.records(here), {"order_id": f.col("key")}, fields))
                 continue
             written = {event: writers_of(record_of(event), self._texts) for event in here}
-            if has_avro() and all(_alike(event, writers) for event, writers in written.items()):
+            if has_avro(self.spark) and all(_alike(event, writers) for event, writers in written.items()):
                 decoded[topic] = {number: text for each in written.values() for number, text in each.items()}
             else:
                 frames += [self._in_python(event, fields) for event in here]

@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.rebuilding.merging import merge_small
+from eventlib.durable import settle
 from eventlib.errors import LogCorrupt, LogUnavailable
-from eventlib.log.archive_files import Lost, parsed_manifest, settle
+from eventlib.log.archive_files import Lost, parsed_manifest
 from eventlib.log.port import TopicPartition
 
 FORMAT = 1

@@ -10,6 +10,8 @@ import httpx
 
 from analytics.reconciling.expected import Row
 from eventlib.errors import ContractError, LogUnavailable
+from eventlib.outgoing import sync_client
+from eventlib.urls import refuse_userinfo
 
 _PAGE = 200
 _TRIES = 5
@@ -29,8 +31,9 @@ class OrdersApi:
     """Asks an order API over HTTP."""
 
     def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
+        refuse_userinfo(url, "--api", "the order API takes none")
         self._url = url.rstrip("/")
-        self._client = httpx.Client(base_url=self._url, timeout=_TIMEOUT_S, transport=transport)
+        self._client = sync_client(base_url=self._url, timeout=_TIMEOUT_S, transport=transport)
 
     def __enter__(self) -> Self:
         return self

@@ -19,10 +19,13 @@ _FORMS = ("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m")
 _STEPS = 24
 
 
-def over_time(rows: Sequence[Row], narrow: bool) -> Figure:
-    """Draw orders by how they ended, and below them revenue, each currency for itself."""
+def over_time(every: Sequence[Row], narrow: bool) -> Figure | None:
+    """Draw orders by how they ended, and below them revenue, each currency for itself; those of no possible time are left out."""
+    days = {row["period"]: day for row in every if (day := _day(row["period"])) is not None}
+    rows = [row for row in every if row["period"] in days]
+    if not rows:
+        return None
     currencies = _currencies(rows)
-    days = {row["period"]: _day(row["period"]) for row in rows}
     in_order = sorted(days.values())
     width = 0.85 * min((after - before for before, after in pairwise(in_order)), default=1.0)
     with styled():
@@ -64,15 +67,15 @@ def _money_tick(currency: str, value: float, _at: int) -> str:
     return short_money(value, currency)
 
 
-def _day(period: str) -> float:
-    """Return a period's beginning as matplotlib counts it."""
+def _day(period: str) -> float | None:
+    """Return a period's beginning as matplotlib counts it; None for one that is not of the calendar."""
     for form in _FORMS:
         try:
             at = datetime.strptime(period, form)  # noqa: DTZ007  only drawn
         except ValueError:
             continue
         return float(date2num(at))  # type: ignore[no-untyped-call]  # matplotlib's
-    raise ValueError(period)
+    return None
 
 
 def _currencies(rows: Sequence[Row]) -> list[str]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from eventlib.times import EARLIEST, LATEST
+
 Tables = Mapping[str, DataFrame]
 
 _UNITS = ((3, "minute", "yyyy-MM-dd HH:mm"), (72, "hour", "yyyy-MM-dd HH:mm"), (24 * 400, "day", "yyyy-MM-dd"))
@@ -30,13 +32,19 @@ def totals(tables: Tables) -> DataFrame:
 
 
 def sales_over_time(tables: Tables) -> DataFrame:
-    """Return orders and revenue by the time at which orders were placed: by minute, hour, day or month, as they span."""
+    """Return orders and revenue by the time at which orders were placed: by minute, hour, day or month, as they span.
+
+    Those of times that no order can have are one period each: `before 1970` and `from 2200`.
+    """
     orders = tables["orders"]
-    ends = orders.agg((f.max("placed_at").cast("long") - f.min("placed_at").cast("long")) / 3600).collect()
+    early, late = (f.col("placed_at") < f.lit(EARLIEST), f.col("placed_at") >= f.lit(LATEST))
+    sane = orders.filter(~early & ~late)
+    ends = sane.agg((f.max("placed_at").cast("long") - f.min("placed_at").cast("long")) / 3600).collect()
     hours = ends[0][0] or 0.0
     unit, form = next(((unit, form) for most, unit, form in _UNITS if hours <= most), ("month", "yyyy-MM"))
-    period = f.date_format(f.date_trunc(unit, "placed_at"), form).alias("period")
-    return orders.groupBy("currency", period).agg(*_sums()).orderBy("currency", "period")
+    beyond = f.when(early, f"before {EARLIEST:%Y}").when(late, f"from {LATEST:%Y}")
+    period = beyond.otherwise(f.date_format(f.date_trunc(unit, "placed_at"), form))
+    return orders.groupBy("currency", period.alias("period")).agg(*_sums()).orderBy("currency", "period")
 
 
 def sales_by_country(tables: Tables) -> DataFrame:

@@ -9,15 +9,17 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
+from eventlib.bodies import StrictRoute
 from eventlib.cli.parked import parking_json, waiting_json
 from eventlib.cli.status import status_json
-from eventlib.errors import ContractError, EventlibError, Retryable, WiringError
+from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
 from eventlib.event import Position
 from eventlib.eventlog import EventLog
 from eventlib.inspection.outcomes import asked_already
 from eventlib.inspection.parked import Parking, Wanted, parkings, waiting_inputs
 from eventlib.inspection.status import Limits, StatusReader, complaints
 from eventlib.inspection.unparking import event_with, request_discard, request_edit, request_retries
+from eventlib.inspection.waiting import STATE_DIR
 
 SHORTEST_TOKEN = 16
 _MOST_LISTED = 1_000
@@ -70,8 +72,10 @@ class Listed(Meant):
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
 
 
-def create_admin(log: EventLog, *tokens: str) -> FastAPI:
+def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR) -> FastAPI:
     """Return the admin API on a log; requests carry one of the tokens as `Authorization: Bearer TOKEN`.
+
+    `state_dir` is where processes of this machine keep their local stores.
 
     Guarantee: what is answered with 202 stands on the log, and is done once. Raises: WiringError for a short token.
     """
@@ -82,8 +86,9 @@ def create_admin(log: EventLog, *tokens: str) -> FastAPI:
         )
     app = FastAPI(title=f"{log.choreography.name}: admin", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(EventlibError, _problem)
+    app.router.route_class = StrictRoute
     known = [Depends(_guard(tokens))]
-    desk = _Desk(log)
+    desk = _Desk(log, state_dir)
     app.get("/healthz")(desk.health)
     app.get("/status", dependencies=known)(desk.status)
     app.get("/parked", dependencies=known)(desk.listed)
@@ -99,9 +104,9 @@ def create_admin(log: EventLog, *tokens: str) -> FastAPI:
 class _Desk:
     """Answers for one log."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, state_dir: str) -> None:
         self._log = log
-        self._reader = StatusReader(log)
+        self._reader = StatusReader(log, state_dir=state_dir)
 
     async def health(self) -> Response:
         """Answer 200 when all is well, else 503."""
@@ -179,9 +184,14 @@ def _guard(tokens: Sequence[str]) -> Callable[..., None]:
 
 
 def _problem(_request: Request, error: Exception) -> JSONResponse:
-    """Answer what the library refuses: 503 for what may be tried again, 404 for an unknown name, 422 for the rest."""
-    code = 503 if isinstance(error, Retryable) else 404 if isinstance(error, WiringError) else 422
-    body = {"type": "about:blank", "status": code, "detail": str(error)}
-    if not isinstance(error, (Retryable, WiringError, ContractError)):
-        body["status"] = code = 500
-    return JSONResponse(body, code, media_type="application/problem+json")
+    """Answer what the library refuses: 404 for an unknown name, 422 for what does not fit, 503 for what the log keeps unknown."""
+    match error:
+        case WiringError():
+            code = 404
+        case ContractError() if not isinstance(error, UndecodableRecord):
+            code = 422
+        case _:
+            code = 503
+    body = {"type": "about:blank", "status": code, "detail": str(error) or "the log did not answer in time"}
+    headers = {"Retry-After": "1"} if code == 503 else None  # noqa: PLR2004  HTTP's
+    return JSONResponse(body, code, headers, media_type="application/problem+json")

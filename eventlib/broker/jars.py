@@ -1,11 +1,12 @@
 """Jars from Maven Central: fetched once by the Ivy that comes with PySpark, held to their pinned sums at every start."""
 
-import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -13,21 +14,26 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from eventlib.broker.java import Java
+from eventlib.durable import sha256_of
 from eventlib.errors import BrokerFailed
 
 IVY_SETTINGS_VARIABLE = "EVENTLIB_IVY_SETTINGS"
 _FETCH_S = 900
+_STALLS_S = 90
+"""How long nothing may arrive before fetching is given up: some networks drop what they do not let through."""
+_LOOK_S = 0.2
 _TELLING = ("unresolved dependency", "not found", "error", "exception", "download failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One pinned jar."""
+    """One pinned jar; `size` is in bytes."""
 
     organisation: str
     name: str
     version: str
     sha256: str
+    size: int
 
     @property
     def file(self) -> str:
@@ -56,6 +62,11 @@ class JarSet:
         """Return the jars."""
         return _pinned(self.lock)
 
+    @property
+    def size(self) -> int:
+        """The bytes of all of them."""
+        return sum(jar.size for jar in self.pinned())
+
     def default_place(self) -> Path:
         """Return where they are kept for all projects of this user: below XDG_CACHE_HOME, or ~/.cache."""
         home = os.environ.get("XDG_CACHE_HOME")
@@ -66,10 +77,10 @@ class JarSet:
         """Tell whether a directory has all of them, each with its pinned sum."""
         return place.is_dir() and not self._misfits(place)
 
-    def fetched(self, java: Java, place: Path) -> Path:
+    def fetched(self, java: Java, place: Path, progress: Callable[[int], None] = lambda _: None) -> Path:
         """Return the directory with the jars, each with its pinned sum; fetch them when they are not there.
 
-        Guarantee: a directory that exists is whole, also when several processes fetch at the same time or one dies.
+        `progress` is called with the number of bytes that have arrived. Guarantee: a directory that exists is whole, also when several processes fetch at the same time or one dies.
         Raises: BrokerFailed when they cannot be fetched, or are not those that were pinned.
         """
         if self.is_at(place):
@@ -78,7 +89,7 @@ class JarSet:
             shutil.rmtree(place)  # damaged since: as good as not there
         self._make_room(place.parent)
         with tempfile.TemporaryDirectory(prefix=f"{place.name}-", dir=place.parent) as scratch:
-            fetched = self._fetch(java, Path(scratch))
+            fetched = self._fetch(java, Path(scratch), progress)
             misfits = self._misfits(fetched)
             if misfits:
                 raise BrokerFailed(
@@ -103,32 +114,51 @@ class JarSet:
                 f"{self.title} cannot be kept in {place} ({error.strerror}): name another place with XDG_CACHE_HOME"
             ) from error
 
-    def _fetch(self, java: Java, scratch: Path) -> Path:
-        wanted, jars = scratch / "ivy.xml", scratch / "jars"
+    def _fetch(self, java: Java, scratch: Path, progress: Callable[[int], None]) -> Path:
+        wanted, jars, cache = scratch / "ivy.xml", scratch / "jars", scratch / "ivy"
         wanted.write_text(_ivy_module(self.pinned()), encoding="utf-8")
         settings = os.environ.get(IVY_SETTINGS_VARIABLE)
         command = [
-            *(str(java.executable), "-jar", str(_ivy()), "-ivy", str(wanted), "-confs", "default"),
-            *("-cache", str(scratch / "ivy"), "-retrieve", f"{jars}/[artifact]-[revision].[ext]"),
+            *(str(java.executable), "-jar", str(ivy()), "-ivy", str(wanted), "-confs", "default"),
+            *("-cache", str(cache), "-retrieve", f"{jars}/[artifact]-[revision].[ext]"),
             *(("-settings", settings) if settings else ()),
         ]
-        try:
-            done = subprocess.run(  # noqa: S603  a Java of this machine, with arguments of our own
-                command, capture_output=True, text=True, errors="replace", timeout=_FETCH_S, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise self._unfetched(f"nothing has come for {_FETCH_S} s") from error
-        if done.returncode or not jars.is_dir():
-            raise self._unfetched(_reason(done.stdout + done.stderr))
+        with tempfile.TemporaryFile("w+", dir=scratch, encoding="utf-8", errors="replace") as output:
+            with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output) as process:  # noqa: S603  a Java of this machine, with arguments of our own
+                try:
+                    self._watch(process, cache, progress)
+                finally:
+                    process.kill()
+            output.seek(0)
+            if process.returncode or not jars.is_dir():
+                raise self._unfetched(_reason(output.read()))
         return jars
 
+    def _watch(self, process: "subprocess.Popen[bytes]", cache: Path, progress: Callable[[int], None]) -> None:
+        """Report what arrives until the process ends. Raises: BrokerFailed when nothing arrives for too long."""
+        began = arrived_at = time.monotonic()
+        seen = 0
+        while process.poll() is None:
+            found = _bytes_in(cache)
+            now = time.monotonic()
+            if found != seen:
+                seen, arrived_at = found, now
+                progress(min(found, self.size))
+            if now - arrived_at > _STALLS_S or now - began > _FETCH_S:
+                raise self._unfetched(f"nothing has arrived for {now - arrived_at:.0f} s")
+            time.sleep(_LOOK_S)
+
     def _unfetched(self, reason: str) -> BrokerFailed:
+        files = [jar.file for jar in self.pinned()]
+        named = ", ".join(files[:_MOST_NAMED]) + (f" and {len(files) - _MOST_NAMED} more" * (len(files) > _MOST_NAMED))
         return BrokerFailed(
-            f"{self.title} {self.version} could not be fetched from Maven Central ({reason}): needed once, with a "
-            f"network; behind a mirror name an Ivy settings file with {IVY_SETTINGS_VARIABLE}, "
-            f"or copy {self.default_place()} from a machine that has it"
+            f"{self.title} {self.version} could not be fetched from Maven Central ({reason}). "
+            f"It is fetched once, with a network; behind a mirror, name an Ivy settings file with {IVY_SETTINGS_VARIABLE}; "
+            f"without either, put {named} into {self.default_place()} ({self.lock.name} pins their versions and SHA-256)"
         )
 
+
+_MOST_NAMED = 5
 
 KAFKA = JarSet("Apache Kafka", "kafka", "kafka-server", Path(__file__).with_name("jars.lock"))
 """What makes a broker."""
@@ -140,15 +170,22 @@ def _pinned(lock: Path) -> tuple[Jar, ...]:
     return tuple(_jar(*line.split()) for line in lines)
 
 
-def _jar(sha256: str, coordinates: str) -> Jar:
+def _jar(sha256: str, size: str, coordinates: str) -> Jar:
     organisation, name, version = coordinates.split(":")
-    return Jar(organisation, name, version, sha256)
+    return Jar(organisation, name, version, sha256, int(size))
+
+
+def _bytes_in(place: Path) -> int:
+    found = 0
+    for path in place.rglob("*"):
+        with suppress(OSError):  # renamed meanwhile
+            found += path.stat().st_size if path.is_file() else 0
+    return found
 
 
 def _sha256(file: Path) -> str | None:
     try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_of(file)
     except OSError:
         return None
 
@@ -159,12 +196,15 @@ def _reason(said: str) -> str:
     return "; ".join(dict.fromkeys(telling[-2:])) or "Ivy has not said why"
 
 
-def _ivy() -> Path:
+def ivy() -> Path:
+    """Return the Ivy that fetches them. Raises: BrokerFailed when PySpark is not installed."""
     spark = find_spec("pyspark")
     places = (spark.submodule_search_locations if spark else None) or []
     found = sorted(jar for place in places for jar in Path(place).glob("jars/ivy-*.jar"))
     if not found:
-        raise BrokerFailed("jars are fetched by the Ivy in PySpark, which is not installed: install pyspark")
+        raise BrokerFailed(
+            "jars are fetched by the Ivy in PySpark, which is not installed: pip install 'eventlib-sagas[broker]'"
+        )
     return found[-1]
 
 

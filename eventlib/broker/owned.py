@@ -22,12 +22,7 @@ def running_cluster(
     Guarantee: neither a process nor a file of it stays, also when this process is killed.
     Raises: BrokerFailed.
     """
-    directory = Path(tempfile.mkdtemp(prefix="eventlib-kafka-"))
-    # Its standard input ends when this process does; it then finds out what is left.
-    watcher = subprocess.Popen(  # noqa: S603  this interpreter, with a module of our own
-        [sys.executable, "-m", "eventlib.broker.watch", str(directory)], stdin=subprocess.PIPE, start_new_session=True
-    )
-    try:
+    with owned_directory() as directory:
         cluster = Cluster.create(directory, config)
         try:
             prepare(cluster)
@@ -35,5 +30,20 @@ def running_cluster(
             yield cluster
         finally:
             cluster.destroy()
+
+
+@contextmanager
+def owned_directory() -> Iterator[Path]:
+    """Yield an empty temporary directory in which any process may make a cluster; leaving the context destroys it.
+
+    Guarantee: neither a process nor a file of the cluster stays, also when this process is killed.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="eventlib-kafka-"))
+    # Its standard input ends when this process does; it then destroys the cluster that it finds.
+    watcher = subprocess.Popen(  # noqa: S603  this interpreter, with a module of our own
+        [sys.executable, "-m", "eventlib.broker.watch", str(directory)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield directory
     finally:
         watcher.communicate(timeout=_WATCHER_ENDS_S)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from eventlib.broker.cluster import Cluster
+from eventlib.broker.layout import forget
 
 
 def destroy_when_left(directory: Path) -> None:
@@ -12,6 +13,7 @@ def destroy_when_left(directory: Path) -> None:
     cluster = Cluster.open(directory)
     if cluster is not None:
         cluster.destroy()
+    forget(directory)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
 """`eventlib admin`: the operators' HTTP API, until it is stopped."""
 
 import asyncio
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
+from functools import partial
 
 from eventlib.admin import create_admin
 from eventlib.cli.http import Listening
+from eventlib.cli.late import LateApp
 from eventlib.cli.opened import refuse_missing
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.cli.stopping import stop_signal
+from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.errors import WiringError
 from eventlib.opening import open_log
-from eventlib.settings import eventlib_settings
+from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.telemetry.logs import tell
 
 
@@ -28,14 +30,20 @@ def serve_admin(place: Place, http: str) -> None:
     tokens = [each.strip() for each in token.get_secret_value().split(",")]
 
     async def serve() -> None:
-        async with AsyncExitStack() as stack:
-            listening = stack.enter_context(closing(Listening(http)))
-            log = await stack.enter_async_context(open_log(place.url, choreography, read_only=True))
-            stop = stop_signal()
-            serving = await stack.enter_async_context(listening.serve(create_admin(log, *tokens)))
-            tell(f"The admin API of {choreography.name} is at {listening.url}; Ctrl-C stops.")
-            done, _ = await asyncio.wait([stop, serving], return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
+        stop, state_dir = stop_signal(), runtime_config().state_dir
+        with starting_up(place.url, state_dir, "the admin API") as startup, suppress(Stopped):
+            async with AsyncExitStack() as stack:
+                listening = stack.enter_context(closing(Listening(http)))
+                late = LateApp(lambda: startup.lacks)
+                server = await stack.enter_async_context(listening.serve(late))
+                async with unless_stopped(stop):
+                    opened = partial(open_log, place.url, choreography, read_only=True)
+                    log = await startup.enter(stack, f"the log {place.url}", opened)
+                await stack.enter_async_context(late.opened(create_admin(log, *tokens, state_dir=state_dir)))
+                stack.push_async_callback(server.stop)
+                tell(f"The admin API of {choreography.name} is at {listening.url}; Ctrl-C stops.")
+                done, _ = await asyncio.wait([stop, server.task], return_when=asyncio.FIRST_COMPLETED)
+                for each in done:
+                    each.result()
 
     asyncio.run(serve())

@@ -10,10 +10,12 @@ from rich.text import Text
 from eventlib.broker.cluster import Cluster
 from eventlib.broker.config import ClusterConfig
 from eventlib.broker.jars import KAFKA
+from eventlib.broker.java import find_java
 from eventlib.broker.layout import alone_in
 from eventlib.broker.security import Sasl, Security
 from eventlib.cli import output
 from eventlib.cli.broker_commands import DEFAULT_DIRECTORY
+from eventlib.cli.fetching import fetched
 from eventlib.errors import BrokerFailed
 
 DEFAULT_PORT = 9092
@@ -62,8 +64,8 @@ def start_cluster(directory: Path, wish: Wish, *, as_json: bool) -> None:
         if found is not None:
             _fit(found, wish)
         cluster = found or Cluster.create(directory, new)
-        if not KAFKA.default_place().is_dir():
-            _tell(f"Fetching Apache Kafka {KAFKA.version} from Maven Central, once (44 MB) ...")
+        if not ran:
+            fetched(KAFKA, find_java())
         cluster.start()
     if as_json:
         output.print_json([_status(cluster, directory)])

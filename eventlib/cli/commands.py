@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from eventlib.cli.acting_commands import rerun, reset
+from eventlib.cli.backup_commands import backup, restore
 from eventlib.cli.broker_commands import broker
 from eventlib.cli.live_commands import live
-from eventlib.cli.operating_commands import admin, config, copy, doctor, status
+from eventlib.cli.operating_commands import admin, config, copy, doctor, repair, status
 from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, MetricsOption, Place, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
@@ -32,8 +33,26 @@ _WIRING = "Look at the wiring"
 _COURSE = "Change the course of a service"
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"eventlib {version('eventlib-sagas')}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", metavar="", is_eager=True, callback=_print_version, help="Print the version.")
+]
+
+
 @app.callback()
-def eventlib(context: typer.Context, app: AppOption = None, log: LogOption = None) -> None:
+def eventlib(
+    context: typer.Context,
+    app: AppOption = None,
+    log: LogOption = None,
+    version: VersionOption = False,  # noqa: ARG001  its callback has acted already
+) -> None:
     """Run event-driven services, and look at what they did.
 
     --app and --log stand before or after the command's name.
@@ -114,7 +133,10 @@ app.add_typer(live, name="live", rich_help_panel="Run")
 app.command(cls=Command, rich_help_panel="Run")(publish)
 app.command(cls=Command, rich_help_panel="Run")(admin)
 app.command(cls=Command, rich_help_panel="Run")(doctor)
+app.command(cls=Command, rich_help_panel="Run")(repair)
 app.command(cls=Command, rich_help_panel="Run")(config)
+app.command(cls=Command, rich_help_panel="Run")(backup)
+app.command(cls=Command, rich_help_panel="Run")(restore)
 app.command(cls=Command, rich_help_panel="Run")(copy)
 app.add_typer(broker, name="broker", rich_help_panel="Run")
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from itertools import groupby
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli import output
@@ -24,7 +23,7 @@ def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=output.terminal(stderr=True),
         disable=as_json or not sys.stderr.isatty(),
     )
     with bars:

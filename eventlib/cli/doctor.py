@@ -11,6 +11,7 @@ from eventlib.cli import output
 from eventlib.cli.live import declared_views
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
+from eventlib.doctor.deep import examine_deep
 from eventlib.doctor.diagnosis import Diagnosis
 from eventlib.doctor.examination import examine
 from eventlib.errors import WiringError
@@ -20,10 +21,13 @@ from eventlib.viewing import Viewing
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-def print_diagnoses(place: Place, *, as_json: bool) -> int:
+def print_diagnoses(place: Place, *, deep: bool, as_json: bool) -> int:
     """Examine a log, print what was found, and return the exit code: 1 when there are errors."""
     choreography = load_choreography(place.app)
     found = asyncio.run(examine(place.url, choreography, runtime_config().state_dir, _views(place.url, choreography)))
+    if deep:
+        with output.records_bar("verifying", quiet=as_json) as progress:
+            found += asyncio.run(examine_deep(place.url, choreography, progress))
     if as_json:
         output.print_json(asdict(each) for each in found)
     else:

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 
 import typer
 
+from eventlib.cli.extras import lacking
+from eventlib.cli.streams import safe_streams
 from eventlib.cli.typed import ReaderGone, let_go_of_stdout
 from eventlib.errors import EventlibError
+from eventlib.urls import without_userinfo
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
@@ -22,6 +25,11 @@ def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, int
     `interrupted` is what to say after Ctrl-C.
     """
     _survive_any_character()
+    with safe_streams():
+        return _run(app, program, arguments, interrupted)
+
+
+def _run(app: typer.Typer, program: str, arguments: Sequence[str], interrupted: str) -> int:
     try:
         code = app([*arguments], prog_name=program, standalone_mode=False)
         sys.stdout.flush()
@@ -36,10 +44,11 @@ def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, int
         from eventlib.settings import wants_traceback
 
         code = _code_before(error)
+        lacks = lacking(error) if isinstance(error, ModuleNotFoundError) else None
         if code is None and not isinstance(error, _EXPECTED) and wants_traceback():
             raise
         if code is None:
-            return _complain(program, _sentence_of(error), 1)
+            return _complain(program, lacks or _sentence_of(error), 1)
     if code == INTERRUPTED:
         return _complain(program, interrupted, INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -66,7 +75,7 @@ def _sentence_of(error: Exception) -> str:
 
 def _complain(program: str, sentence: str, code: int) -> int:
     if sentence:
-        sys.stderr.write(f"{program.rsplit(maxsplit=1)[-1]}: {sentence}\n")
+        sys.stderr.write(f"{program.rsplit(maxsplit=1)[-1]}: {without_userinfo(sentence)}\n")
     return code
 
 

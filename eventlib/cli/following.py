@@ -52,6 +52,8 @@ def _line(event: SagaEvent, facts: str) -> Text:
     at = output.iso_ms(event.record.timestamp_ms)[11:23]
     line = Text(f"{at} {f'+{event.after_ms:,}':>8}  {event.service:<10} {mark} ")
     line.append(f"{event.type:<20}", style=f"bold {STYLES[event.role]}".strip())
-    line.append(f" {event.error}" if event.error else f" {facts}", style="red" if event.error else "dim")
+    line.append(
+        f" {output.printable(event.error)}" if event.error else f" {facts}", style="red" if event.error else "dim"
+    )
     line.rstrip()
     return line

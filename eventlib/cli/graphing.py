@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
@@ -32,7 +30,7 @@ def print_graph(place: Place, written_as: str, out: Path | None, *, counted: boo
 
 
 def _with_traffic(place: Place, shown: Picture) -> Picture:
-    with Console(stderr=True).status(f"counting the events on {place.url} …"):
+    with output.terminal(stderr=True).status(f"counting the events on {place.url} …"):
         found = look(place, count_traffic)
     about = [f"{found.total:,} events on {place.url}; p95 from cause to event, exact to 1%"]
     if found.unexplained:

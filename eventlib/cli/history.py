@@ -104,7 +104,7 @@ def _headline(past: KeyPast, today: str) -> Text:
     service, versions = past.service, [*dict.fromkeys(step.code_version for step in past.steps)]
     code = f"code {' → '.join(versions)}" + ("" if versions == [today] else f" (today's is {today})")
     where = f"  {service.name}, task {past.partition}, {output.counted(len(past.steps), 'step')}, {code}"
-    return Text.assemble((f"{past.decider.name} {past.key}", "bold"), (where, "dim"))
+    return Text.assemble((f"{past.decider.name} {output.printable(past.key)}", "bold"), (where, "dim"))
 
 
 def _rows(past: KeyPast, most: int) -> Table:
@@ -163,22 +163,24 @@ def _what(step: HistoryStep[Any], types: Types) -> Text:  # noqa: PLR0911  one r
         case "answered":
             return Text.assemble("answer to ", name)
         case "stalled":
-            return Text.assemble("effect ", name, (f" is parked: {step.reason}", "red"))
+            return Text.assemble("effect ", name, (f" is parked: {output.printable(step.reason)}", "red"))
         case "switched":
-            return Text.assemble(("a rerun was taken over", "bold"), (f": {step.reason}", "yellow"))
+            return Text.assemble(("a rerun was taken over", "bold"), (f": {output.printable(step.reason)}", "yellow"))
         case "retried":
             return Text.assemble("effect ", name, " is tried again")
         case "discarded":
             what = "" if step.was_parked else "effect "
-            return Text.assemble(what, name, " is given up by ", (step.reason, "yellow"))
+            return Text.assemble(what, name, " is given up by ", (output.printable(step.reason), "yellow"))
         case "parked" if step.deadline is not None:
-            return Text.assemble("deadline ", (step.deadline, "bold"), (f" is parked: {step.reason}", "red"))
+            return Text.assemble(
+                "deadline ", (step.deadline, "bold"), (f" is parked: {output.printable(step.reason)}", "red")
+            )
         case "parked" | "dropped":
             again = " again" if step.was_parked else ""
             return Text.assemble(
                 name,
                 (f", edited by {step.edited}," if step.edited else "", "yellow"),
-                (f" is {step.kind}{again}: {step.reason}", "red" if step.kind == "parked" else "dim"),
+                (f" is {step.kind}{again}: {output.printable(step.reason)}", "red" if step.kind == "parked" else "dim"),
             )
         case _:
             again = ", parked before" if step.was_parked else ""

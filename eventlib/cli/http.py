@@ -43,8 +43,8 @@ class Listening:
         self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     @asynccontextmanager
-    async def serve(self, app: Any) -> AsyncIterator["asyncio.Task[None]"]:
-        """Serve an ASGI app until the context is left; the task ends only when serving has failed.
+    async def serve(self, app: Any) -> AsyncIterator["Server"]:
+        """Serve an ASGI app until the context is left, or the server is stopped; its task ends before only if it fails.
 
         Guarantee: requests that are under way are answered first, for a few seconds; streams are ended.
         Raises: WiringError when the app does not start.
@@ -58,19 +58,16 @@ class Listening:
             timeout_graceful_shutdown=_GRACE_S,
             **self._tls,
         )
-        server = _Server(config)
-        serving = asyncio.create_task(_serve(server, self._socket), name="http")
+        uvicorns = _Server(config)
+        server = Server(uvicorns, asyncio.create_task(_serve(uvicorns, self._socket), name="http"))
         try:
-            while not (server.started or serving.done()):  # noqa: ASYNC110  uvicorn tells nobody
+            while not (uvicorns.started or server.task.done()):  # noqa: ASYNC110  uvicorn has no event for it
                 await asyncio.sleep(_LOOK_S)
-            if serving.done():
-                serving.result()
-            yield serving
+            if server.task.done():
+                server.task.result()
+            yield server
         finally:
-            # As if it had heard the signal itself: streams listen for that, and would hold it up otherwise.
-            server.handle_exit(signal.SIGTERM, None)
-            await asyncio.gather(serving, return_exceptions=True)
-            _forget_the_signal()
+            await server.stop()
 
     def close(self) -> None:
         """Give the port back."""
@@ -82,6 +79,23 @@ def _forget_the_signal() -> None:
     streams = sys.modules.get("sse_starlette.sse")
     if streams is not None:
         streams.AppStatus.should_exit = False
+
+
+class Server:
+    """What serves an app just now, as `task`."""
+
+    def __init__(self, server: uvicorn.Server, task: "asyncio.Task[None]") -> None:
+        self.task = task
+        self._server = server
+
+    async def stop(self) -> None:
+        """Answer the requests that are under way, for a few seconds, and end; again, it does nothing."""
+        if self.task.done():
+            return
+        # As if it had heard the signal itself: streams listen for that, and would hold it up otherwise.
+        self._server.handle_exit(signal.SIGTERM, None)
+        await asyncio.gather(self.task, return_exceptions=True)
+        _forget_the_signal()
 
 
 class _Server(uvicorn.Server):

@@ -15,9 +15,9 @@ from eventlib.cli.options import LOG_VARIABLE, Place
 from eventlib.cli.output import counted
 from eventlib.cli.person import agree
 from eventlib.cli.project import load_choreography
-from eventlib.cli.stopping import stop_signal
+from eventlib.cli.stopping import starting_up, stop_signal
 from eventlib.errors import WiringError
-from eventlib.settings import eventlib_settings
+from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 from eventlib.viewing import Viewing, views_module
@@ -39,8 +39,11 @@ def run_live(place: Place, only: list[str], http: str | None, metrics: str | Non
 async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metrics: str | None) -> None:
     from eventlib.live.running import first_of, run_views
 
+    stop, runs = stop_signal(), f"live views of {', '.join(app.of for app in apps)}"
     async with AsyncExitStack() as stack:
-        stop = stop_signal()
+        startup = stack.enter_context(starting_up(url, runtime_config().state_dir, runs))
+        for app in apps:
+            app.startup = startup
         seen = ""
         if metrics is not None:
             seen, serving = await _serve_metrics(stack, apps, metrics)
@@ -67,11 +70,13 @@ async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: st
         raise WiringError(f"metrics need the package {error.name}: install eventlib-sagas[telemetry]") from error
 
     def lacks() -> str:
+        if waits_for := apps[0].startup.lacks:
+            return f"waits for {waits_for}"
         return next((lacking for app in apps if (lacking := app.queries.lacking())), "")
 
     listening = stack.enter_context(closing(Listening(place, option="--metrics-port")))
     measured = stack.enter_context(measured_views(apps[0].choreography, partial(look_at, apps), lacks))
-    return listening.url, await stack.enter_async_context(listening.serve(measured))
+    return listening.url, (await stack.enter_async_context(listening.serve(measured))).task
 
 
 def reset_live(place: Place, only: list[str], *, yes: bool, as_json: bool) -> None:

@@ -7,7 +7,15 @@ import typer
 from eventlib.cli.options import AppOption, JsonOption, LogOption, Place, Shared
 
 
-def doctor(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+def doctor(
+    context: typer.Context,
+    deep: Annotated[
+        bool, typer.Option("--deep", metavar="", help="Also verify every record, and what services noted of them.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
     """Find what goes wrong first: between this machine and its log, and on it.
 
     For Kafka: addresses, TLS and sign-in, advertised listeners, versions,
@@ -15,15 +23,68 @@ def doctor(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     locks. For both: topics against their declarations, events from the
     future, room on disk. Nothing is changed, each finding says what to do.
 
+    With --deep all of the log is read: checksums, gaps, each partition's digest
+    and all tables of an SQLite file; what Kafka and archives verify elsewhere;
+    and whether tasks have been past the end of a topic, which has lost its tail.
+
     Exit code 1 when there are errors.
 
     [dim]Examples:[/dim]
       eventlib doctor
+      eventlib doctor --deep --json | jq 'select(.offset != null) | [.topic, .offset, .key]'
       eventlib doctor --log kafka://broker:9092 --json | jq 'select(.verdict != "ok")'
     """
     from eventlib.cli.doctor import print_diagnoses
 
-    raise typer.Exit(print_diagnoses(Place.of(context, app, log), as_json=as_json))
+    raise typer.Exit(print_diagnoses(Place.of(context, app, log), deep=deep, as_json=as_json))
+
+
+def repair(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what would be done; services may run.")
+    ] = False,
+    seal: Annotated[
+        bool,
+        typer.Option("--seal", metavar="", help="Give records of an older release their checksums, as they are now."),
+    ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", metavar="", help="Go on without records that are gone from the log's end.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="WHY", help="Kept in the log, with --accept-loss.", show_default=False)
+    ] = "",
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Write back what can be proved of a damaged SQLite log; nothing is guessed.
+
+    A flipped bit in a record or a small table, a record whose position has
+    changed, a partition's row that its records imply. The file as it was stays
+    beside it. Stop the services first. What is left is named, with its place.
+
+    Exit code 1 when something is left.
+
+    --accept-loss lets a log go on that has lost acknowledged records, and so
+    refuses to be written: the loss is recorded, and the log has a new id, so
+    that no store or table of what was lost is used.
+
+    [dim]Examples:[/dim]
+      eventlib repair --dry-run
+      eventlib repair
+      eventlib repair --seal
+      eventlib repair --accept-loss --reason "the disk died, no backup since noon"
+    """
+    if accept_loss:
+        from eventlib.cli.accepting import print_accepted
+        from eventlib.cli.person import why
+
+        print_accepted(Place.of(context, app, log).url, why(reason))
+        return
+    from eventlib.cli.repair import repair_log
+
+    raise typer.Exit(repair_log(Place.of(context, app, log), dry_run=dry_run, seals=seal, as_json=as_json))
 
 
 def config(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:

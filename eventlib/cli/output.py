@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -11,9 +12,12 @@ from typing import NoReturn
 from pydantic_core import to_json
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 
-from eventlib.times import to_ms
+from eventlib.plaintext import escaped, escaped_lines
+from eventlib.times import from_ms, to_ms
 
 WIDTH_WHEN_PIPED = 120
 _LINES_AT_ONCE = 1_000
@@ -21,15 +25,19 @@ _SOON = timedelta(hours=20)
 
 
 class _Terminal(Console):
-    """A console that lets the command line end quietly when whoever reads it has gone."""
+    """A console that lets what it prints steer nothing, and the command line end quietly when its reader has gone."""
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        safe = (each if each.control else Segment(escaped_lines(each.text), each.style) for each in buffer)
+        return super()._render_buffer(safe)
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
-def terminal() -> Console:
-    """Return stdout for people: coloured on a terminal (NO_COLOR is respected), plain in a pipe."""
-    console = _Terminal(highlight=False, emoji=False)
+def terminal(*, stderr: bool = False) -> Console:
+    """Return stdout, or stderr, for people: coloured on a terminal (NO_COLOR is respected), plain in a pipe."""
+    console = _Terminal(highlight=False, emoji=False, stderr=stderr)
     if not console.is_terminal and "COLUMNS" not in console._environ:  # noqa: SLF001  the environment it goes by
         console.width = WIDTH_WHEN_PIPED
     return console
@@ -46,6 +54,26 @@ def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -
     return made
 
 
+@contextmanager
+def records_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """Show on a terminal's stderr how many records are done: yields what is told how many more, and of how many."""
+    bars = Progress(
+        *(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn()),
+        console=Console(stderr=True),
+        disable=quiet or not sys.stderr.isatty(),
+    )
+    with bars:
+        task = bars.add_task(what, total=None)
+        known = 0
+
+        def show(more: int, total: int | None) -> None:
+            nonlocal known
+            known = known if total is None else total
+            bars.update(task, advance=more, total=known or None)
+
+        yield show
+
+
 def print_json(values: Iterable[object]) -> None:
     """Print one JSON object a line, as they come: memory holds a thousand of them."""
     lines = map(json_line, values)
@@ -55,7 +83,8 @@ def print_json(values: Iterable[object]) -> None:
 
 def json_line(value: object) -> bytes:
     """Return a value as JSON, on one line. Raises: ValueError for what JSON cannot say."""
-    return to_json(value, by_alias=False, inf_nan_mode="null")
+    line = to_json(value, by_alias=False, inf_nan_mode="null")
+    return line if line.isascii() and b"\x7f" not in line else escaped(line.decode()).encode()
 
 
 def write_lines(lines: Iterable[bytes]) -> None:
@@ -109,8 +138,8 @@ def facts_text(facts: Mapping[str, object], limit: int = 6) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that cannot steer a terminal: control characters become a sign for what cannot be shown."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+    """Return text of others for a place on one line: it cannot look like lines of ours."""
+    return escaped(text)
 
 
 def short_id(event_id: str) -> str:
@@ -128,7 +157,7 @@ def _short(value: object) -> str:
         return iso(value)
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"[{len(value)}]"
-    text = str(value)
+    text = escaped(str(value))
     if _ID.fullmatch(text):
         return f"{short_id(text)}…"
     return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
@@ -140,7 +169,7 @@ def _is_empty(value: object) -> bool:
 
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return from_ms(seconds * 1_000).isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 _LONG = 40

@@ -48,7 +48,7 @@ def print_list(place: Place, which: Which, *, as_json: bool) -> None:
         waiting = str(each.waiting) if each.effect is None else "effect"
         reason = each.reason if each.effect is None else f"{each.effect}: {each.reason}"
         since, code = output.readable(each.since), each.code_version[:8]
-        cells = [each.service, each.decider, each.key, since, waiting, code, output.printable(reason)]
+        cells = [each.service, each.decider, output.printable(each.key), since, waiting, code, output.printable(reason)]
         shown.add_row(*map(Text, cells))
     console.print(shown)
     keys = [each for each in found if each.effect is None]
@@ -113,7 +113,9 @@ def waiting_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
 def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
     console = output.terminal()
     what = f"effect {parking.effect}" if parking.effect else f"{len(lines)} waiting"
-    console.print(Text.assemble((f"{parking.decider} {parking.key}", "bold"), f"  {parking.service}, {what}"))
+    console.print(
+        Text.assemble((f"{parking.decider} {output.printable(parking.key)}", "bold"), f"  {parking.service}, {what}")
+    )
     if parking.traceback:
         code = f" in code {parking.code_version}" if parking.code_version else ""
         console.print(Text(f"since {output.readable(parking.since)}{code}", style="dim"))
@@ -129,7 +131,7 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
             rows["error"] = line["error"]
         rows["bytes" if "bytes" in line else "data"] = content
         console.print()
-        console.print(Text(str(line["type"] or "(no type)"), style="bold"))
+        console.print(Text(output.printable(str(line["type"] or "(no type)")), style="bold"))
         for name, value in rows.items():
-            grid.add_row(Text(name, style="dim"), Text(str(value), overflow="fold"))
+            grid.add_row(Text(name, style="dim"), Text(output.printable(str(value)), overflow="fold"))
         console.print(grid)

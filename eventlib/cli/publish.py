@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import typer
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from eventlib.choreography import Choreography
 from eventlib.cli import output
@@ -16,6 +16,7 @@ from eventlib.errors import ContractError, WiringError
 from eventlib.event import Contract, Event, Position, contract_of, key_of
 from eventlib.eventlog import Publication
 from eventlib.opening import open_log
+from eventlib.strictjson import JsonRefused, decode_json
 from eventlib.validation import sentence_of
 
 _FORCE = "; --force does it nevertheless"
@@ -62,8 +63,8 @@ def _event(event_type: type[Event], wish: Wish) -> Event:
     contract = contract_of(event_type)
     text = sys.stdin.read() if wish.data == "-" else wish.data
     try:
-        fields = from_json(text)
-    except ValueError as error:
+        fields = decode_json(text)
+    except (ValueError, JsonRefused) as error:
         raise ContractError(f"--data is not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise ContractError(f"--data is a JSON {type(fields).__name__}, and an event is an object of fields")

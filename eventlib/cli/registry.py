@@ -2,14 +2,19 @@
 
 import asyncio
 import socket
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any
 
 from eventlib.cli.http import Listening, Tls
-from eventlib.cli.stopping import stop_signal
+from eventlib.cli.late import LateApp
+from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.log.open import open_port
+from eventlib.registry.refusals import NO_WRITER
 from eventlib.registry.server.app import make_app
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.registry.server.service import open_service
+from eventlib.settings import runtime_config
 from eventlib.telemetry.logs import tell
 
 
@@ -27,18 +32,24 @@ def serve_schemas(url: str, options: SchemasOptions) -> None:
 
 
 async def _serve(url: str, options: SchemasOptions, listening: Listening) -> None:
-    stopped = stop_signal()
+    stop = stop_signal()
     own = str(options.address or _reached(listening.url)).rstrip("/")
-    log = await open_port(url)
-    try:
-        async with open_service(log, options, own) as service, listening.serve(make_app(service)) as serving:
+    with starting_up(url, runtime_config().state_dir, "the schema registry") as startup, suppress(Stopped):
+        async with AsyncExitStack() as stack:
+            late = LateApp(lambda: startup.lacks, error_code=NO_WRITER)
+            server = await stack.enter_async_context(listening.serve(late))
+            async with unless_stopped(stop):
+                log = await startup.run(f"the log {url}", lambda: open_port(url))
+                stack.push_async_callback(log.close)
+                opened = partial(open_service, log, options, own, startup)
+                service = await startup.enter(stack, f"what the log {url} has", opened)
+            await stack.enter_async_context(late.opened(make_app(service)))
+            stack.push_async_callback(server.stop)
             tell(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}")
-            ends: set[asyncio.Future[Any]] = {stopped, serving, service.failed}
+            ends: set[asyncio.Future[Any]] = {stop, server.task, service.failed}
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
-    finally:
-        await log.close()
 
 
 def _reached(url: str) -> str:

@@ -80,6 +80,8 @@ def _print_differences(console: Console, report: Report) -> None:
 
 
 def _print_notes(console: Console, report: Report) -> None:
+    for each in report.damaged:
+        console.print(Text(f"Damage: {output.printable(each)}; what hangs on it is not compared.", style="red"))
     for note in report.notes:
         console.print(Text(f"Note: {note}.", style="yellow"))
 
@@ -116,4 +118,5 @@ def _json(report: Report) -> dict[str, object]:
         "first": [{**asdict(each), "at": output.iso_ms(each.at_ms)} for each in report.first],
         "unknown": report.unknown,
         "notes": report.notes,
+        "damaged": report.damaged,
     }

@@ -32,7 +32,7 @@ def ms_of(text: str | None) -> int:
 def print_rerun(place: Place, service: str, name: str, wanted: Wanted, *, limit: int, as_json: bool) -> None:
     """Run a service's past again under a name, or go on with that, and print what differs."""
     stores = open_stores(place.url, runtime_config().state_dir)
-    console = Console(stderr=True)
+    console = output.terminal(stderr=True)
     columns = TextColumn(f"{service} again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("")

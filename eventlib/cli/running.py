@@ -3,14 +3,15 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eventlib.choreography import Choreography
+from eventlib.cli.late import LateApp
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.cli.stopping import stop_signal
+from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli.workers import supervise
 from eventlib.configured import refuse_wrong
 from eventlib.errors import WiringError
@@ -20,14 +21,16 @@ from eventlib.runtime import Runtime, RuntimeConfig, collect_garbage_seldom
 from eventlib.runtime.host import Restoring
 from eventlib.runtime.runtime import prepare_own
 from eventlib.settings import eventlib_settings, runtime_config
+from eventlib.startup import Startup
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import TelemetryOptions, telemetry_options
 
 if TYPE_CHECKING:
-    from eventlib.cli.http import Listening
+    from eventlib.cli.http import Listening, Server
     from eventlib.telemetry.process import Telemetry
 
 _TELLS_S = 2.0
+_OWN_SCHEMAS = "the schemas of its states and notes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class Running:
     services: Sequence[str]
     http: str | None = None
     metrics: str | None = None
+
+    @property
+    def name(self) -> str:
+        """It in a word or two, for people."""
+        return ", ".join(self.services) or "HTTP"
 
 
 def run_services(
@@ -67,7 +75,11 @@ def run_services(
         asyncio.run(_supervise(choreography, what, place, workers))
         return
     collect_garbage_seldom()
-    asyncio.run(_serve(choreography, what, place.url, _Tuning(config, options)))
+
+    async def serve() -> None:
+        await serve_until(stop_signal(), choreography, what, place.url, Tuning(config, options))
+
+    asyncio.run(serve())
 
 
 def _refuse_misfits(choreography: Choreography, names: list[str], http: str | None, unwanted: list[str]) -> None:
@@ -99,11 +111,15 @@ def _refuse_workers(place: Place, what: Running) -> None:
 
 async def _supervise(choreography: Choreography, what: Running, place: Place, workers: int) -> None:
     stop = stop_signal()
+    services = [choreography.service(name) for name in what.services]
     # Whatever is wrong with settings or the log is said here, once; and workers do not all create topics at a time.
-    async with AsyncExitStack() as stack:
-        _, log = await _open(stack, choreography, what, place.url)
-        await prepare_own(log, [choreography.service(name) for name in what.services])
-    if stop.done():
+    try:
+        with starting_up(place.url, runtime_config().state_dir, what.name) as startup:
+            async with unless_stopped(stop), AsyncExitStack() as stack:
+                _, log = await _open(stack, choreography, what, place.url, startup)
+                await startup.run(_OWN_SCHEMAS, lambda: prepare_own(log, services))
+    except Stopped:
+        tell("Stopped.")
         return
     tell(f"Running {', '.join(what.services)} on {place.url} in {workers} processes; Ctrl-C stops.")
     own = ["run", *(["--app", place.app] if place.app else []), "--log", place.url]
@@ -114,15 +130,15 @@ async def _supervise(choreography: Choreography, what: Running, place: Place, wo
 
 
 async def _open(
-    stack: AsyncExitStack, choreography: Choreography, what: Running, url: str
+    stack: AsyncExitStack, choreography: Choreography, what: Running, url: str, startup: Startup
 ) -> tuple[dict[str, object], EventLog]:
-    """Open the outside world and the log."""
+    """Open the outside world and the log, whenever they can be."""
     # The outside world first: a wrong setting of it should not leave a new log behind.
     opens = choreography.ports if any(choreography.service(name).ports for name in what.services) else None
-    ports = {} if opens is None else await stack.enter_async_context(opens(url))
+    ports = {} if opens is None else await startup.enter(stack, "the ports of effects", lambda: opens(url))
     needed = what.services if what.http is None else None  # HTTP may publish and read whatever there is
-    event_log = await stack.enter_async_context(open_log(url, choreography, services=needed))
-    return dict(ports), event_log
+    opened = await startup.enter(stack, f"the log {url}", lambda: open_log(url, choreography, services=needed))
+    return dict(ports), opened
 
 
 def _served_by(what: Running, number: int) -> list[str]:
@@ -136,49 +152,93 @@ def _served_by(what: Running, number: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tuning:
+class Tuning:
     """How a process runs, and what it tells."""
 
     config: RuntimeConfig
     options: TelemetryOptions
 
 
-async def _serve(choreography: Choreography, what: Running, url: str, tuning: _Tuning) -> None:
-    async with AsyncExitStack() as stack:
+async def serve_until(
+    stop: "asyncio.Future[None]", choreography: Choreography, what: Running, url: str, tuning: Tuning
+) -> None:
+    """Run services and HTTP until `stop` is done, whatever has to be waited for. Raises: what fails for good."""
+    with starting_up(url, tuning.config.state_dir, what.name) as startup, suppress(Stopped):
+        async with AsyncExitStack() as stack:
+            async with unless_stopped(stop):
+                process = _Process(choreography, what, url, tuning, startup)
+                await process.start(stack)
+            tell(f"Running {', '.join([*what.services, *process.places])} on {url}; Ctrl-C stops.")
+            watched = [stop, *process.watched]
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            for each in watched:
+                if each.done():
+                    each.result()
+            tell("Stopping: finishing what is at hand.")
+    tell("Stopped.")
+
+
+class _Process:
+    """What `eventlib run` makes of a process: its HTTP is there first, and says what the rest waits for.
+
+    `watched` are done when something fails, `places` is where its HTTP is.
+    """
+
+    def __init__(self, choreography: Choreography, what: Running, url: str, tuning: Tuning, startup: Startup) -> None:
+        self.watched = list[asyncio.Future[None]]()
+        self.places = list[str]()
+        self._choreography = choreography
+        self._what = what
+        self._url = url
+        self._tuning = tuning
+        self._startup = startup
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Start everything. Raises: what waiting does not help against."""
+        what, options = self._what, self._tuning.options
         listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
         measured = (
             None if what.metrics is None else stack.enter_context(closing(_listening(what.metrics, "--metrics-port")))
         )
-        ports, event_log = await _open(stack, choreography, what, url)
-        telemetry = _telemetry(stack, choreography, url, tuning.options, metrics=measured is not None)
-        stop = stop_signal()
-        watched: list[asyncio.Future[None]] = [stop]
+        telemetry = _telemetry(stack, self._choreography, self._url, options, metrics=measured is not None)
+        late = LateApp(lambda: self._startup.lacks)
+        servers: list[Server] = []
+        if listening is not None:
+            servers.append(await stack.enter_async_context(listening.serve(late)))
+            self.places.append(listening.url)
+        if measured is not None and telemetry is not None:
+            telemetry.waits_for = lambda: self._startup.lacks
+            servers.append(await stack.enter_async_context(measured.serve(telemetry.metrics)))
+            self.places.append(f"metrics at {measured.url}/metrics")
+        self.watched += [server.task for server in servers]
+        event_log = await self._run(stack, telemetry)
+        if listening is not None and self._choreography.http is not None:
+            app = self._choreography.http(event_log)
+            traced = app if telemetry is None else telemetry.traced(app)
+            await self._startup.enter(stack, "what its HTTP answers from", lambda: late.opened(traced))
+        for server in servers:
+            stack.push_async_callback(server.stop)  # before what it answers from is closed
+
+    async def _run(self, stack: AsyncExitStack, telemetry: "Telemetry | None") -> EventLog:
+        """Open the log, and run the services on it."""
+        what, config = self._what, self._tuning.config
+        ports, event_log = await _open(stack, self._choreography, what, self._url, self._startup)
         runtime: Runtime | None = None
         if what.services:
             observer = None if telemetry is None else telemetry.recorder
-            runtime = Runtime(event_log, ports=ports, services=what.services, config=tuning.config, observer=observer)
-            failed = asyncio.ensure_future((await stack.enter_async_context(runtime)).failed())
+            runtime = Runtime(
+                event_log, ports=ports, services=what.services, config=config, observer=observer, startup=self._startup
+            )
+            entered = runtime
+            await self._startup.enter(stack, _OWN_SCHEMAS, lambda: entered)
+            failed = asyncio.ensure_future(runtime.failed())
             restoring = asyncio.create_task(_tell_restoring(runtime))
             stack.callback(failed.cancel)
             stack.callback(restoring.cancel)
-            watched.append(failed)
+            self.watched.append(failed)
         if telemetry is not None:
-            telemetry.observe(event_log, runtime, tuning.config)
-            if measured is not None:
-                watched.append(await stack.enter_async_context(measured.serve(telemetry.metrics)))
-        if listening is not None and choreography.http is not None:
-            app = choreography.http(event_log)
-            traced = app if telemetry is None else telemetry.traced(app)
-            watched.append(await stack.enter_async_context(listening.serve(traced)))
-        places = [listening.url] if listening is not None else []
-        places += [f"metrics at {measured.url}/metrics"] if measured is not None else []
-        tell(f"Running {', '.join([*what.services, *places])} on {url}; Ctrl-C stops.")
-        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-        for each in watched:
-            if each.done():
-                each.result()
-        tell("Stopping: finishing what is at hand.")
-    tell("Stopped.")
+            telemetry.observe(event_log, runtime, config)
+        return event_log
 
 
 def _telemetry(

@@ -126,14 +126,21 @@ def headline(saga: Saga, at: datetime | None = None) -> Text:
             f"not ended{by}" if saga.ended is False else "no ending is declared for this kind of key", style="bold"
         )
         how_long = f"over {output.duration(saga.duration_ms)} so far" if saga.ended is False else ""
-    parts: list[Text | str] = [Text(saga.key, style="bold"), "  ", end, f" {how_long}" if how_long else ""]
+    parts: list[Text | str] = [
+        Text(output.printable(saga.key), style="bold"),
+        "  ",
+        end,
+        f" {how_long}" if how_long else "",
+    ]
     return Text.assemble(*parts, f", {count}, from {output.iso(saga.started_at)}")
 
 
 def _waits(parking: Parking) -> Text:
     what = parking.effect or parking.decider
-    because = f"{what} is parked since {output.readable(parking.since)}: {parking.reason}"
-    return Text.assemble(("waits  ", "bold red"), because, (f"\n       eventlib parked show {parking.key}", "dim"))
+    because = f"{what} is parked since {output.readable(parking.since)}: {output.printable(parking.reason)}"
+    return Text.assemble(
+        ("waits  ", "bold red"), because, (f"\n       eventlib parked show {output.printable(parking.key)}", "dim")
+    )
 
 
 _DONE = {"edit": "edited  ", "discard": "given up"}
@@ -142,7 +149,8 @@ _NOT_DONE = {"asked": ", not handled yet", "refused": ", not done: it was too la
 
 def _amended(amendment: Amendment) -> Text:
     about = f"{amendment.event_type} for {amendment.decider}"
-    why = f", by {amendment.by} at {output.readable(amendment.at)}: {amendment.reason or 'no reason given'}"
+    reason = output.printable(amendment.reason) or "no reason given"
+    why = f", by {output.printable(amendment.by)} at {output.readable(amendment.at)}: {reason}"
     return Text.assemble(
         (_DONE[amendment.kind], "bold yellow"), f"  {about}{_NOT_DONE.get(amendment.outcome, '')}", why
     )
@@ -174,7 +182,7 @@ def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
 
 def _print_tree(console: Console, saga: Saga, *, fold: bool, with_facts: bool) -> None:
     facts = _facts_of(saga, every=not fold) if with_facts else {}
-    whole = Tree(Text(saga.key, style="bold"), guide_style="dim")
+    whole = Tree(Text(output.printable(saga.key), style="bold"), guide_style="dim")
     pending = [(whole, branch) for branch in reversed(branches(saga.roots, fold=fold))]
     while pending:
         parent, row = pending.pop()
@@ -204,7 +212,7 @@ def _facts_of(saga: Saga, *, every: bool) -> Facts:
 def _facts(row: Fold, facts: Facts) -> Text:
     first = row.first
     if first.error is not None:
-        return Text(first.error, style="red")
+        return Text(output.printable(first.error), style="red")
     if len(row.events) > 1:
         return Text(row.span, style="dim")
     return Text(facts.get(place_of(first), ""))

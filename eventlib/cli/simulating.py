@@ -116,7 +116,7 @@ def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:
         return search(case, extent, lambda _played, _shrinks: None)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     # Refreshed by hand: a bar that refreshes itself is a thread, and processes are forked beside it.
-    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+    with Progress(*columns, console=output.terminal(stderr=True), transient=True, auto_refresh=False) as progress:
         bar = progress.add_task("schedules", total=extent.schedules)
         shown_at = 0.0
 

@@ -37,7 +37,7 @@ def _state(standing: Standing) -> Text:
     text = Text() if standing.known is None else _known(standing.known)
     if standing.waits:
         text.append("\n" if text.plain else "")
-        text.append(f"waits: {standing.waits}", style="red")
+        text.append(f"waits: {output.printable(standing.waits)}", style="red")
     return text
 
 

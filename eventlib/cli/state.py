@@ -54,7 +54,7 @@ def state_json(known: KnownState) -> dict[str, object]:
 def _print(known: KnownState) -> None:
     console = output.terminal()
     where = f"{known.service}, task {known.partition}, {output.iso(known.recorded_at)}"
-    console.print(Text.assemble((f"{known.decider} {known.key}", "bold"), (f"  {where}", "dim")))
+    console.print(Text.assemble((f"{known.decider} {output.printable(known.key)}", "bold"), (f"  {where}", "dim")))
     console.print()
     if known.state is None:
         console.print("The key is forgotten: its state was given up.")
@@ -76,11 +76,11 @@ def _grid(rows: dict[str, RenderableType]) -> Table:
 def _value(value: object) -> RenderableType:
     if isinstance(value, datetime):
         return Text(output.iso(value))
-    return Text(str(value)) if isinstance(value, str | int | None) and value != "" else Pretty(value)
+    return Text(output.printable(str(value))) if isinstance(value, str | int | None) and value != "" else Pretty(value)
 
 
 def _memory(known: KnownState) -> dict[str, str]:
-    found = {"sequence": f"{known.sequence:,}", "changed by": known.changed_by or "-"}
+    found = {"sequence": f"{known.sequence:,}", "changed by": output.printable(known.changed_by or "-")}
     found |= {f"deadline {name}": output.iso(at) for name, at in known.deadlines.items()}
     if known.forgotten_at is not None:
         found["forgotten at"] = output.iso(known.forgotten_at)

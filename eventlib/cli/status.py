@@ -13,9 +13,13 @@ from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.parked import parking_json
+from eventlib.errors import Retryable
 from eventlib.eventlog import EventLog
 from eventlib.inspection.parked import Parking
 from eventlib.inspection.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
+from eventlib.inspection.waiting import waiting_here
+from eventlib.settings import runtime_config
+from eventlib.telemetry.logs import tell
 
 _REASONS = 5
 _NARROW = 100
@@ -24,11 +28,17 @@ _RATE_WIDTH = 16
 
 def print_status(place: Place, limits: Limits, *, sagas: bool, as_json: bool) -> int:
     """Print how services stand; return 0 when all is well, else 1."""
+    state_dir = runtime_config().state_dir
 
     async def read(log: EventLog) -> Status:
-        return await StatusReader(log, with_sagas=sagas).look()
+        return await StatusReader(log, with_sagas=sagas, state_dir=state_dir).look()
 
-    status = look(place, read)
+    try:
+        status = look(place, read)
+    except Retryable:  # what keeps this command from looking may be what others wait for
+        for each in waiting_here(place.url, state_dir):
+            tell(each.sentence)
+        raise
     found = complaints(status, limits)
     if as_json:
         output.print_json([status_json(status, found)])
@@ -42,7 +52,8 @@ def watch_status(place: Place, limits: Limits, every_s: float, *, sagas: bool) -
     """Show how services stand until Ctrl-C; with what they handle in a second."""
 
     async def watch(log: EventLog) -> None:
-        reader, console = StatusReader(log, with_sagas=sagas), output.terminal()
+        reader = StatusReader(log, with_sagas=sagas, state_dir=runtime_config().state_dir)
+        console = output.terminal()
         before: Status | None = None
         with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
             while True:
@@ -65,6 +76,8 @@ def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
         "said_per_s": dict(status.said_per_s),
         "parked": [parking_json(each) for each in status.parked],
         "sagas": None if status.sagas is None else [asdict(each) for each in status.sagas],
+        "damaged": list(status.damaged),
+        "waiting": [{**asdict(each), "since": output.iso(each.since)} for each in status.waiting],
     }
 
 
@@ -83,7 +96,8 @@ def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
 def _screen(console: Console, status: Status, found: Sequence[str], rates: Mapping[str, float]) -> RenderableType:
     state = Text("healthy", style="bold green") if not found else Text("not healthy", style="bold red")
     head = Text.assemble(output.iso(status.at).replace("T", " ")[:19], " UTC  ", state)
-    parts: list[RenderableType] = [head, *(Text(f"  {each}", style="red") for each in found), ""]
+    parts: list[RenderableType] = [head, *(Text(f"  {each}", style="red") for each in found)]
+    parts += [*(Text(f"  {output.printable(each)}", style="red") for each in status.damaged), ""]
     parts.append(_services(status, rates, narrow=console.width < _NARROW + (_RATE_WIDTH if rates else 0)))
     if status.sagas is not None:
         parts += ["", _sagas(status.sagas)]

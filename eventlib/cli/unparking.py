@@ -165,7 +165,9 @@ def _print_summary(console: Console, tried: Tried) -> None:
     if len(tried.asked) == 1:
         parking = tried.asked[0].parking
         console.print(
-            Text(f"{parking.service}, {parking.effect or parking.decider} {parking.key}: {_ONE[tried.outcomes.all[0]]}")
+            Text(
+                f"{parking.service}, {parking.effect or parking.decider} {output.printable(parking.key)}: {_ONE[tried.outcomes.all[0]]}"
+            )
         )
     else:
         parts = [f"{counts[outcome]:,} {_MANY[outcome]}" for outcome in _MANY if counts[outcome]]
@@ -179,7 +181,7 @@ def _print_summary(console: Console, tried: Tried) -> None:
 
 def _progress() -> Progress:
     shown = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    console = Console(stderr=True)
+    console = output.terminal(stderr=True)
     return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import SecretStr
 
 from eventlib.meaning import Means
+from eventlib.urls import no_userinfo
 from eventlib.variables import Variables
 
 
@@ -16,14 +17,23 @@ class RegistryOptions(Variables):
     """
 
     registry: Annotated[
-        SecretStr | None,
-        Means("a schema registry's URL, https://user:password@host:port; unset: schemas are kept in the log"),
+        str | None,
+        no_userinfo("set EVENTLIB_REGISTRY_USER and EVENTLIB_REGISTRY_PASSWORD"),
+        Means("a schema registry's URL, https://host:port; unset: schemas are kept in the log"),
     ] = None
+    registry_user: Annotated[str | None, Means("the user's name there")] = None
+    registry_password: Annotated[SecretStr | None, Means("the user's password there")] = None
     registry_ca: Annotated[str | None, Means("a PEM file with whom the registry is trusted by")] = None
     auto_register: Annotated[
         bool | None,
         Means("whether who writes with a new schema first registers it; unset: in the log, not in a registry"),
     ] = None
+
+    @property
+    def registry_auth(self) -> tuple[str, str] | None:
+        """The user's name and password; None without a user."""
+        secret = self.registry_password
+        return None if self.registry_user is None else (self.registry_user, secret.get_secret_value() if secret else "")
 
     @property
     def registers(self) -> bool:

@@ -4,20 +4,24 @@ import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 import httpx
 
 from eventlib.codec.registry import AVRO, Registry, Schema, Version, Wanted
 from eventlib.codec.schemas import same_text
 from eventlib.errors import RegistryRefused, RegistryUnavailable, WiringError
+from eventlib.hosts import is_host
+from eventlib.outgoing import client
+from eventlib.urls import refuse_userinfo
 
 _TIMEOUT_S = 10.0
 _CONNECT_ATTEMPTS = 2
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND = 404
 _DENIED = frozenset({401, 403})
-_FORM = "https://host:port, or https://user:password@host:port"
+_LATER = frozenset({408, 425, 429})
+_FORM = "https://host:port"
 
 
 class RemoteRegistry(Registry):
@@ -28,14 +32,14 @@ class RemoteRegistry(Registry):
     whatever asks.
     """
 
-    def __init__(self, url: str, ca: str | None = None) -> None:
+    def __init__(self, url: str, ca: str | None = None, auth: tuple[str, str] | None = None) -> None:
+        refuse_userinfo(url, "EVENTLIB_REGISTRY", "set EVENTLIB_REGISTRY_USER and EVENTLIB_REGISTRY_PASSWORD")
         parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if parts.scheme not in {"http", "https"} or not is_host(parts.hostname or "") or not _has_good_port(parts):
             raise WiringError(f"EVENTLIB_REGISTRY is no URL of a registry: give {_FORM}")
-        self._place = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
-        auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+        self._place = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
         transport = httpx.AsyncHTTPTransport(verify=_trust(ca), retries=_CONNECT_ATTEMPTS)
-        self._client = httpx.AsyncClient(transport=transport, auth=auth, timeout=_TIMEOUT_S, headers={"Accept": _TYPE})
+        self._client = client(transport=transport, auth=auth, timeout=_TIMEOUT_S, headers={"Accept": _TYPE})
         self._known: dict[int, Schema] = {}
         self._ids: dict[Wanted, int] = {}
         self._versions: dict[tuple[str, int], Version] = {}
@@ -127,18 +131,23 @@ class RemoteRegistry(Registry):
         try:
             answer = await self._client.request(method, f"{self._place}{path}", json=body)
         except httpx.HTTPError as error:
+            self._refuse_other_tls(error)
             raise RegistryUnavailable(
                 f"the schema registry at {self._place} cannot be reached ({type(error).__name__}: {error!s:.200}): "
                 "schemas that are known here go on, others wait for it"
             ) from error
         if answer.status_code == _NOT_FOUND:
+            if not _is_registrys(answer):  # what stands before a registry that is away says the same
+                raise RegistryUnavailable(
+                    f"what answers at {self._place} has no registry there now (404 {path}): is EVENTLIB_REGISTRY right?"
+                )
             return None
-        if answer.is_server_error:
+        if answer.is_server_error or answer.status_code in _LATER:
             raise RegistryUnavailable(f"the schema registry at {self._place} fails: {_reason(answer)}")
         if answer.status_code in _DENIED:
             raise RegistryRefused(
                 f"the schema registry at {self._place} does not let this user in, or do that: {_reason(answer)}; see "
-                "user and password in EVENTLIB_REGISTRY"
+                "EVENTLIB_REGISTRY_USER and EVENTLIB_REGISTRY_PASSWORD"
             )
         if not answer.is_success:
             raise RegistryRefused(f"the schema registry at {self._place} refuses {path}: {_reason(answer)}")
@@ -146,6 +155,37 @@ class RemoteRegistry(Registry):
             return answer.json()
         except ValueError as error:
             raise RegistryRefused(f"what answers at {self._place} is no schema registry: {answer.text:.100}") from error
+
+    def _refuse_other_tls(self, error: httpx.HTTPError) -> None:
+        """Refuse what stays so until a setting is changed. Raises: RegistryRefused."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLError):
+            cause = cause.__cause__ or cause.__context__
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise RegistryRefused(
+                f"the certificate of the schema registry at {self._place} is not trusted ({cause.verify_message}): see "
+                "EVENTLIB_REGISTRY_CA"
+            ) from error
+        if isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER":
+            raise RegistryRefused(
+                f"what answers at {self._place} does not speak TLS: write http:// in EVENTLIB_REGISTRY, or name its port "
+                "for TLS"
+            ) from error
+
+
+def _has_good_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+
+
+def _is_registrys(answer: httpx.Response) -> bool:
+    """Tell whether an answer is in a registry's form."""
+    try:
+        return "error_code" in answer.json()
+    except (ValueError, TypeError):
+        return False
 
 
 def _trust(ca: str | None) -> ssl.SSLContext:

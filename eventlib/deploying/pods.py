@@ -25,13 +25,12 @@ _HANDS_OVER_S = 25
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What pods run: as which user, by which command, and where it says how it does: at the first of its ports."""
+    """What pods run: as which user, by which command, and where it says whether it is ready: at the first of its ports."""
 
     user: str
     command: tuple[str, ...]
     ports: Mapping[str, int]
     environment: Mapping[str, str]
-    alive: str = "/healthz"
     ready: str = "/readyz"
 
 
@@ -45,7 +44,7 @@ def watching(viewing: Viewing, options: KafkaOptions) -> Program:
     """Return what runs a service's live views."""
     command = ("eventlib", "live", "--service", viewing.service, "--http", f"{_EVERYWHERE}:{VIEWS}")
     ports = {"views": VIEWS, "metrics": METRICS}
-    return Program(user_name(options, viewing.name), command, ports, _TELLS, alive="/views")
+    return Program(user_name(options, viewing.name), command, ports, _TELLS)
 
 
 def stateful_set(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def _pod(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, 
 
 def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
     port = next(iter(program.ports))
-    alive = {"httpGet": {"path": program.alive, "port": port}}
+    alive = {"httpGet": {"path": "/healthz", "port": "metrics"}}  # it answers there while the rest waits for the log
     return {
         "name": "service",
         "image": f"{options.application}-services",

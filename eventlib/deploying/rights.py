@@ -10,7 +10,7 @@ from typing import NamedTuple
 from eventlib.choreography import Choreography
 from eventlib.event import contract_of
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.kafka.topics import DECLARATIONS, OWNERS
+from eventlib.log.kafka.topic_configs import DECLARATIONS, OWNERS
 from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.service import Service
 from eventlib.topic import Topic

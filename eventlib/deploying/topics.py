@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from eventlib.choreography import Choreography
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.kafka.topic_configs import creation_configs
-from eventlib.log.kafka.topics import DECLARATIONS, MOST_REPLICAS, OWNERS
+from eventlib.log.kafka.topic_configs import DECLARATIONS, MOST_REPLICAS, OWNERS, creation_configs
 from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.topic import Topic
 from eventlib.viewing import Viewing

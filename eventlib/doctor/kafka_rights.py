@@ -15,7 +15,7 @@ from eventlib.log.kafka.questions import (
     may_write_transactions,
     topic_states,
 )
-from eventlib.log.kafka.topics import MOST_REPLICAS
+from eventlib.log.kafka.topic_configs import MOST_REPLICAS
 from eventlib.topic import Topic
 from eventlib.viewing import Viewing
 

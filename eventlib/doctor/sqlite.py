@@ -12,7 +12,11 @@ from eventlib.doctor.disk import examine_room, network_file_system
 from eventlib.errors import EventlibError
 from eventlib.log.processes import is_dead
 from eventlib.log.sqlite_errors import explained, is_busy
-from eventlib.log.sqlite_schema import check_version, connect, refuse_cut_off, retired
+from eventlib.log.sqlite_loss import losses, missing_in
+from eventlib.log.sqlite_mark import why_no_mark
+from eventlib.log.sqlite_schema import check_version, connect, refuse_cut_off, retired, version_of
+from eventlib.log.sqlite_upgrade import show_as_newest
+from eventlib.times import from_ms
 
 _LOCK_PATIENCE_S = 3.0
 _CHECK_PATIENCE_S = 60.0
@@ -34,10 +38,13 @@ def examine_file(path: Path) -> list[Diagnosis]:
             return [*found, _examine_place(path)]
         with closing(connect(path)) as connection:
             check_version(connection, path)
+            if version_of(connection) == 1:
+                show_as_newest(connection)
             checks: tuple[Callable[[sqlite3.Connection, Path], Diagnosis | None], ...] = (
                 _examine_retirement,
                 _examine_journal,
                 _examine_pages,
+                _examine_tail,
                 _examine_lock,
                 _examine_owners,
             )
@@ -119,6 +126,30 @@ def _examine_pages(connection: sqlite3.Connection, path: Path) -> Diagnosis:
         remedy = f"keep a copy, restore it from a backup; sqlite3 {path.name} '.recover' saves what is readable"
         return error("pages", what, remedy)
     return fine("pages", f"{size}, all in order")
+
+
+def _examine_tail(connection: sqlite3.Connection, path: Path) -> Diagnosis | None:
+    missing = missing_in(path, connection)
+    if missing:
+        what = (
+            f"{missing:,} records that were acknowledged are gone from its end: its write-ahead log was lost or damaged, or "
+            "an older copy was put in its place; it refuses to be written"
+        )
+        remedy = "`eventlib restore` puts a newer copy in its place; `eventlib repair --accept-loss --reason WHY` goes on without"
+        return error("tail", what, remedy)
+    accepted = losses(connection)
+    if accepted:
+        told = "; ".join(
+            f"{from_ms(each.at_ms):%Y-%m-%d %H:%M}: {each.records:,} records ({each.reason})" for each in accepted
+        )
+        return warning(
+            "tail", f"a loss was accepted, {told}", "what the outside world knows of these stands nowhere here"
+        )
+    why = why_no_mark(path)
+    if why:
+        what = f"nothing can be kept beside it that tells when records are lost from its end ({why})"
+        return warning("tail", what, "use a disk of this machine, if this one cannot map files into memory")
+    return None
 
 
 def _examine_lock(connection: sqlite3.Connection, path: Path) -> Diagnosis:

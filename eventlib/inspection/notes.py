@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from eventlib.codec.port import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.log.past_damage import PastDamage
 from eventlib.log.port import TOMBSTONES_KEPT, Record, key_text
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, ParkedKey, Positions, state_key, unpack
 from eventlib.sagastates import SagaState, SagaStates
@@ -47,8 +48,14 @@ class TaskNotes:
         self._saga_prefix = "" if sagas is None else state_key(sagas.decider.name, "")
         self._saga_service = "" if sagas is None else log.choreography.service_of(sagas.decider).name
         self._log = log
+        self._port = PastDamage(log.port)
         self._next: dict[tuple[str, int], int] = {}
         self._newest: dict[tuple[str, int], dict[str, Record]] = {}
+
+    @property
+    def damaged(self) -> list[str]:
+        """What of the changelogs is damaged, as far as the looks have met it."""
+        return [str(each) for each in self._port.damaged.values()]
 
     async def look(self) -> None:
         """Take in what was noted since the last look, or by now."""
@@ -110,7 +117,7 @@ class TaskNotes:
         if task not in self._next:
             await self._begin(service, partition)
         offset = max(self._next[task], await self._log.port.start(*place))
-        while records := await self._log.port.read(*place, offset, _CHUNK):
+        while records := await self._port.read(*place, offset, _CHUNK):
             offset = records[-1].offset + 1
             self.records_read += len(records)
             for record in records:

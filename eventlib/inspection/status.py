@@ -9,6 +9,7 @@ from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import event_topics
 from eventlib.inspection.notes import TaskNotes, store_of
 from eventlib.inspection.parked import Parking, parkings_in
+from eventlib.inspection.waiting import STATE_DIR, Waiting, waiting_here
 from eventlib.log.port import TopicPartition
 from eventlib.runtime.inputs import InputReader
 from eventlib.service import Service
@@ -56,7 +57,8 @@ class Status:
     """How a choreography stands at a moment.
 
     `owners_known` is False where a log cannot tell who runs its services. `said_per_s` is what came to each topic of
-    events within the last minute, a second. `sagas` is None unless they were asked for.
+    events within the last minute, a second. `sagas` is None unless they were asked for. `waiting` are the processes of
+    this machine that wait for something at their start, `damaged` the records of changelogs that were found damaged.
     """
 
     at: datetime
@@ -65,6 +67,8 @@ class Status:
     said_per_s: Mapping[str, float]
     parked: Sequence[Parking]
     sagas: Sequence[SagaCount] | None
+    waiting: Sequence[Waiting] = ()
+    damaged: Sequence[str] = ()
 
     def of(self, service: str) -> list[TaskStatus]:
         """Return the tasks of a service."""
@@ -74,12 +78,13 @@ class Status:
 class StatusReader:
     """Looks at how a choreography stands, again and again: a later look costs what has changed since.
 
-    Cost of the first look: see `TaskNotes`; `with_sagas` reads each saga's state once. Of each look: the ends of the
+    `state_dir` is where processes of this machine keep their local stores. Cost of the first look: see `TaskNotes`; `with_sagas` reads each saga's state once. Of each look: the ends of the
     topics, and up to 2,000 records for each partition that somebody is behind on.
     """
 
-    def __init__(self, log: EventLog, *, with_sagas: bool = False) -> None:
+    def __init__(self, log: EventLog, *, with_sagas: bool = False, state_dir: str = STATE_DIR) -> None:
         self._log = log
+        self._state_dir = state_dir
         self._with_sagas = with_sagas
         self._notes = TaskNotes(log, sagas=log.choreography.sagas if with_sagas else None)
         self._readers = {service.name: InputReader(log, service) for service in log.choreography.services}
@@ -101,7 +106,10 @@ class StatusReader:
         ]
         owners_known = all(each is not None for each in owners.values())
         sagas = self._sagas() if self._with_sagas and self._log.choreography.sagas is not None else None
-        return Status(from_ms(now_ms()), tasks, owners_known, await self._rates(), parked, sagas)
+        waiting = waiting_here(self._log.port.url, self._state_dir)
+        return Status(
+            from_ms(now_ms()), tasks, owners_known, await self._rates(), parked, sagas, waiting, self._notes.damaged
+        )
 
     async def _task(self, service: Service, partition: int, owner: str | None) -> TaskStatus:
         positions = await self._notes.positions(service, partition)
@@ -181,7 +189,7 @@ class Limits:
 
 def complaints(status: Status, limits: Limits) -> list[str]:
     """Return what is not as it should be; nothing when all is well."""
-    found = list[str]()
+    found = [each.sentence for each in status.waiting]
     if status.owners_known and not limits.may_stop:
         for service in dict.fromkeys(task.service for task in status.tasks):
             alone = [task.partition for task in status.of(service) if task.owner is None]

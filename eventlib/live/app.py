@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from typing import Any, TypeVar, cast
@@ -30,6 +31,7 @@ from eventlib.live.timed import Joined, Keeping, Sessions, Sums, Windows
 from eventlib.live.transport import Consumer, Sent, Transport
 from eventlib.opening import open_log
 from eventlib.settings import eventlib_settings, runtime_config
+from eventlib.startup import Startup
 from eventlib.topic import DEFAULT_PARTITIONS, Topic
 from eventlib.viewing import Viewing
 
@@ -55,6 +57,7 @@ class LiveApp(faust.App):
         self.connection = connection_to(eventlib_settings().log)
         self.sent = Sent()
         self.figures = Figures()
+        self.startup = Startup()
         self.views: dict[str, Rows] = {}
         self.carries: dict[str, Carry] = {}
         self._partitions = partitions
@@ -167,7 +170,9 @@ class LiveApp(faust.App):
         """
         if self.connection.refusal is not None:
             raise WiringError(self.connection.refusal)
-        log = await self._stack.enter_async_context(open_log(self.connection.url, self.choreography, read_only=True))
+        url = self.connection.url
+        opened = partial(open_log, url, self.choreography, read_only=True)
+        log = await self.startup.enter(self._stack, f"the log {url}", opened)
         directory = self.directory(log.port.log_id)
         directory.parent.mkdir(parents=True, exist_ok=True)
         with catch_warnings(action="ignore", category=AlreadyConfiguredWarning):  # tables ask for it later
@@ -175,12 +180,16 @@ class LiveApp(faust.App):
         if self.conf.web_enabled:  # a port is one worker's on this machine: when it is back, nobody waits for the dead
             self.conf.consumer_group_instance_id = f"{gethostname()}-{self.conf.web_port}"
         await super().on_first_start()
+        await self.startup.run(f"what the views of {self.of} write", partial(self._prepare, log))
+        for event in self.viewing.copies:
+            copied = f"the copy of {contract_of(event).topic.name}"
+            self._opened[event] = await self.startup.enter(self._stack, copied, partial(GlobalTable, log, event))
+        self._event_log = log
+
+    async def _prepare(self, log: EventLog) -> None:
         viewing = self.viewing
         await log.codec.prepare((contract_of(event).topic.name, event) for event in viewing.tells)
         await log.port.create_topics(viewing.topics)
-        for event in viewing.copies:
-            self._opened[event] = await self._stack.enter_async_context(GlobalTable(log, event))
-        self._event_log = log
 
     async def on_stop(self) -> None:
         """Close the log."""

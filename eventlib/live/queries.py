@@ -51,22 +51,29 @@ class Queries:
                 known = ", ".join(sorted(self._app.views))
                 return view.json({"title": f"there is no view {name!r}: there are {known}"}, status=404)
             key, here = request.query.get("key"), request.query.get("partition")
-            if here is not None:
-                return view.json(self._of(found, key, [int(each) for each in here.split(",")]))
             try:
+                if here is not None:
+                    return view.json(self._of(found, key, [int(each) for each in here.split(",")]))
                 return view.json(await self._everywhere(found, key))
             except Elsewhere as error:
                 return _unavailable(view, str(error))
 
     def lacking(self) -> str | None:
         """Return what keeps this worker from answering for everything; None when nothing does."""
-        app = self._app
-        if app.rebalancing or app.in_recovery:
-            return "tables are being read from their changelogs"
-        return next(filter(None, map(self._without_owner, app.views.values())), None)
+        return self._reading() or next(filter(None, map(self._without_owner, self._app.views.values())), None)
+
+    def _reading(self) -> str | None:
+        """Return what is said while this worker's tables are not whole; None when they are."""
+        is_whole = not (self._app.rebalancing or self._app.in_recovery)
+        return None if is_whole else "tables are being read from their changelogs"
 
     def _of(self, rows: Rows, key: str | None, partitions: Sequence[int]) -> Row:
-        """Return what this worker has of these partitions."""
+        """Return what this worker has of these partitions. Raises: Elsewhere, rather than to answer for what it has not."""
+        if (reading := self._reading()) is not None:
+            raise Elsewhere(reading)
+        owners = self._owners(rows)
+        if (other := next((each for each in partitions if owners.get(each) != self._here), None)) is not None:
+            raise Elsewhere(f"partition {other} of {rows.name} is not here")
         prefix = "" if key is None else key
         found = [
             rows.shown(name, row)
@@ -96,19 +103,25 @@ class Queries:
         }
 
     async def _ask(self, rows: Rows, key: str | None, owner: str, partitions: list[int]) -> Row:
-        if owner == str(self._app.conf.canonical_url):
+        if owner == self._here:
             return self._of(rows, key, partitions)
         query = {"partition": ",".join(map(str, partitions)), **({} if key is None else {"key": key})}
         try:
             async with (
                 asyncio.timeout(_PATIENCE_S),
-                self._app.http_client.get(f"{owner.rstrip('/')}/views/{rows.name}", params=query) as answer,
+                self._app.http_client.get(
+                    f"{owner.rstrip('/')}/views/{rows.name}", params=query, headers={"Accept-Encoding": "identity"}
+                ) as answer,
             ):
                 answer.raise_for_status()
                 found: Row = await answer.json()
                 return found
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise Elsewhere(f"{owner}, which has the rows, does not answer: {error}") from error
+
+    @property
+    def _here(self) -> str:
+        return str(self._app.conf.canonical_url)
 
     def _without_owner(self, rows: Rows, wanted: Iterable[int] | None = None) -> str | None:
         """Return which partition of a view's nobody has; None when each of those that are wanted is somebody's."""

@@ -7,6 +7,7 @@ transaction leaves one) it keeps account of record by record. For each record th
 """
 
 import asyncio
+import logging
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import iscoroutine
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
 
 
 _PAUSE_S = 0.1
+
+
+class _FullBuffer(logging.Filter):
+    """Turns Faust's warning that its producer's buffer is full into a message for debugging.
+
+    The buffer is a bound at which streams wait for the producer: it is full many times a second in normal work.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record."""
+        if not record.getMessage().startswith("producer buffer full"):
+            return True
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+
+
+logging.getLogger("faust.transport.producer").addFilter(_FullBuffer())
 
 
 class _Thread(driver.AIOKafkaConsumerThread):

@@ -1,12 +1,14 @@
 """The files of an archive: Parquet below `data/topic=…/date=…/`, and a manifest that says which of them count.
 
 A manifest is whole or not there, and the one with the highest number counts. A file is never changed; one that no
-manifest names was never finished, or is not needed any more.
+manifest names was never finished, or is not needed any more. Each page of a file has a CRC that readers verify; the
+manifest has the SHA-256 of each file, and one of itself.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from eventlib.durable import settle, sha256_of
 from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch
 from eventlib.log.port import TopicPartition
 from eventlib.topic import Topic
@@ -21,7 +24,7 @@ from eventlib.validation import sentence_of
 
 M = TypeVar("M", bound=BaseModel)
 
-FORMAT = 1
+FORMAT = 2
 SCHEME = "archive:"
 
 HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
@@ -61,13 +64,14 @@ class Span(_Part):
 
 
 class DataFile(_Part):
-    """One Parquet file; times are of its oldest and newest records."""
+    """One Parquet file; times are of its oldest and newest records. Those of the first format have no `sha256`."""
 
     path: str
     topic: str
     date: str
     spans: tuple[Span, ...]
     bytes: int
+    sha256: str = ""
     oldest_ms: int
     newest_ms: int
 
@@ -150,6 +154,20 @@ class Manifest(_Part):
         return {(name, i): end for name, topic in self.topics.items() for i, end in enumerate(topic.ends)}
 
 
+def changed_files(place: Path, manifest: Manifest) -> Iterator[tuple[DataFile, str]]:
+    """Yield the files of an archive that are not what was archived, with what is wrong with each; all are read."""
+    for file in manifest.files:
+        try:
+            size, found = (place / file.path).stat().st_size, sha256_of(place / file.path)
+        except OSError as error:
+            yield file, f"it cannot be read: {error.strerror or error}"
+            continue
+        if size != file.bytes:
+            yield file, f"it has {size:,} bytes, and had {file.bytes:,} when it was archived"
+        elif file.sha256 not in {"", found}:
+            yield file, "its SHA-256 is not that of what was archived"
+
+
 def directory_of(url: str) -> Path:
     """Return the directory in `archive:DIR`."""
     return Path(url.removeprefix(SCHEME))
@@ -176,6 +194,9 @@ def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M
     """Return what a manifest of some kind says; `what` it is about, and was. Raises: LogCorrupt, LogVersionMismatch; OSError."""
     try:
         content: Any = json.loads(path.read_bytes())
+        is_sealed = isinstance(content, dict) and "sha256" in content
+        if is_sealed and content.pop("sha256") != _sum_of(content):
+            raise LogCorrupt(f"the manifest {path} is damaged: its SHA-256 is not that of what it says{remedy}")
         if isinstance(content, dict) and content.get("format", 0) > kind.model_fields["format"].default:
             raise LogVersionMismatch(f"{what} written by a newer release: upgrade eventlib here")
         return kind.model_validate(content)
@@ -194,7 +215,8 @@ def commit(place: Path, manifest: Manifest) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".unfinished")
     with unfinished.open("wb") as file:
-        file.write(manifest.model_dump_json().encode())
+        content = manifest.model_dump(mode="json")
+        file.write(json.dumps({**content, "sha256": _sum_of(content)}).encode())
         file.flush()
         os.fsync(file.fileno())
     unfinished.rename(path)
@@ -203,13 +225,8 @@ def commit(place: Path, manifest: Manifest) -> None:
         _path(place, number).unlink(missing_ok=True)
 
 
-def settle(path: Path) -> None:
-    """See to it that a file's content, or a directory's entries, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _sum_of(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _path(place: Path, number: int) -> Path:

@@ -71,7 +71,10 @@ class Groups:
             self._tables.move_to_end(key)
             return self._tables[key]
         with self._open(file) as opened:
-            table = opened.read_row_group(index)
+            try:
+                table = opened.read_row_group(index)
+            except (OSError, pa.ArrowException) as error:
+                raise unreadable(self._place / file.path, error) from error
         self._tables[key] = table
         self._bytes += table.nbytes
         while self._bytes > _KEPT_BYTES and len(self._tables) > 1:
@@ -81,9 +84,17 @@ class Groups:
     def _open(self, file: DataFile) -> Any:
         path = self._place / file.path
         try:
-            return pq.ParquetFile(path)
+            return pq.ParquetFile(path, page_checksum_verification=True)
         except (OSError, pa.ArrowException) as error:
-            raise LogCorrupt(f"the archive's file {path} cannot be read: {error}") from error
+            raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> LogCorrupt:
+    """Return what is said of a file that no reader takes."""
+    return LogCorrupt(
+        f"the archive's file {path} is not what was archived ({error}): bring it back from a copy of the archive, or "
+        "archive the log anew to another directory; `eventlib doctor --deep` names all such files"
+    )
 
 
 def groups_of(opened: Any) -> list[Group]:

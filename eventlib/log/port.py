@@ -122,6 +122,9 @@ class Reader(ABC):
 
         Guarantee: the records of a partition come in offset order, each once; only committed ones; every partition
         gets its turn. Returns an empty list after the timeout, a `wake()`, or `close()`.
+        Raises: DamagedRecord when a partition cannot be read on at its position, and again until that is sought past
+        (`seek(…, error.resume_at)`). It holds no other partition back: their records are returned first, though not
+        for more than a limited number of polls.
         """
 
     @abstractmethod
@@ -299,7 +302,10 @@ class Log(ABC):
 
     @abstractmethod
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from `offset` on, in order; fewer only at the end. Never waits."""
+        """Return up to `limit` records from `offset` on, in order; fewer only at the end and before damage. Never waits.
+
+        Raises: DamagedRecord when the first record is damaged; it can be read on from `resume_at`.
+        """
 
     async def newest(
         self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
@@ -308,6 +314,7 @@ class Log(ABC):
 
         A key goes when its newest record is a tombstone, or not of type `kind` if one is given. Keys are their text in
         UTF-8. A log that can do with less than a `Record` for each of a million keys does so.
+        Raises: DamagedRecord, when all before it has been folded.
         """
         end = await self.end(*place)
         while offset < end and (records := await self.read(*place, offset, _FOLDED_AT_ONCE)):

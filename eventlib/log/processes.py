@@ -42,6 +42,11 @@ def is_dead(owner: str) -> bool:
     return now != then and "" not in {now, then}
 
 
+def is_here(owner: str) -> bool:
+    """Tell whether an owner's process can be asked for from here: same machine, same boot, same container."""
+    return owner.split("/")[3:4] == [_place()]
+
+
 def described(owner: str) -> str:
     """Return an owner for a person: its machine and process."""
     return ":".join(owner.split("/")[:2])

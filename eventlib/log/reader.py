@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from eventlib.errors import DamagedRecord
 from eventlib.log.port import Reader, Record, TopicPartition
+
+MOST_DEFERRED = 100
+"""After how many polls that return the records of other partitions a damaged one is raised all the same."""
 
 
 class Source(Protocol):
@@ -64,6 +68,8 @@ class LogReader(Reader):
         self._woken = False
         self._closed = False
         self._look: asyncio.Future[None] | None = None
+        self._damaged: dict[TopicPartition, DamagedRecord] = {}
+        self._deferred = 0
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
         """See `Reader.poll`."""
@@ -72,6 +78,7 @@ class LogReader(Reader):
         while True:
             await self._source.refresh()
             taken = await self._take(limit)
+            self._raise_damage(taken)
             if sum(len(each.records) for each in taken) >= limit:
                 await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
             records = self._passed(taken)
@@ -98,6 +105,7 @@ class LogReader(Reader):
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See `Reader.seek`."""
         self._positions[partition] = offset
+        self._damaged.pop(partition, None)
         if offset < self._source.known_end(partition):
             self.look()
 
@@ -116,23 +124,47 @@ class LogReader(Reader):
         self.look()
 
     async def _take(self, limit: int) -> list[_Taken]:
-        end_of = self._source.known_end
-        ready = [partition for partition, offset in self._positions.items() if offset < end_of(partition)]
+        end_of, damaged = self._source.known_end, self._damaged
+        ready = [p for p, offset in self._positions.items() if offset < end_of(p) and p not in damaged]
         taken, room = list[_Taken](), limit
         for turn, partition in enumerate(ready):
             if room <= 0:
                 break
-            each = await self._take_from(partition, -(-room // (len(ready) - turn)))
+            try:
+                each = await self._take_from(partition, -(-room // (len(ready) - turn)))
+            except DamagedRecord as error:
+                damaged[partition] = error  # not read until the reader seeks past it
+                continue
             room -= len(each.records)
             taken.append(each)
         return taken
+
+    def _raise_damage(self, taken: list[_Taken]) -> None:
+        """Raise what is damaged when nothing else can be returned, or was often enough."""
+        if not self._damaged:
+            return
+        self._deferred += 1
+        if self._deferred > MOST_DEFERRED or not any(each.records for each in taken):
+            self._deferred = 0
+            raise next(iter(self._damaged.values()))
 
     async def _take_from(self, partition: TopicPartition, share: int) -> _Taken:
         offset, end = self._positions[partition], self._source.known_end(partition)
         records = await self._source.read(*partition, offset, share)
         last = records[-1].offset + 1 if records else offset
-        # Fewer than asked for means that nothing else is left before `end`: the rest of the way is a gap.
-        return _Taken(partition, offset, records, last if len(records) == share else max(last, end))
+        if len(records) == share or last >= end:
+            return _Taken(partition, offset, records, last)
+        # Fewer than asked for, and yet not at the end: damage comes next, or the rest of the way is a gap.
+        if records and await self._is_damaged(partition, last):
+            return _Taken(partition, offset, records, last)
+        return _Taken(partition, offset, records, end)
+
+    async def _is_damaged(self, partition: TopicPartition, offset: int) -> bool:
+        try:
+            await self._source.read(*partition, offset, 1)
+        except DamagedRecord:
+            return True
+        return False
 
     def _passed(self, taken: list[_Taken]) -> list[Record]:
         """Go past what was taken, at the moment in which it is returned: a position never runs ahead of that."""

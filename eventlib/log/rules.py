@@ -1,10 +1,19 @@
 """What every log refuses, in the same words."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from eventlib.errors import ContractError, OwnershipLost, TopicMismatch
-from eventlib.log.port import Claim, Record
+from eventlib.errors import ContractError, OwnershipLost, TailLost, TopicMismatch
+from eventlib.log.port import Claim, Log, Record, TopicPartition
 from eventlib.topic import Topic
+
+NO_RECORD = "the log gave out this offset, and has no record there"
+"""Why a record is damaged of which nothing is left."""
+
+
+def why_changed(checksum: object) -> str:
+    """Return why a record is damaged that has this checksum, which is not that of what it says."""
+    return "it has no checksum" if checksum is None else "it does not match its checksum"
 
 
 def refuse_mismatch(there: Topic, declared: Topic) -> None:
@@ -56,4 +65,23 @@ def ownership_lost(claim: Claim, newest: int) -> OwnershipLost:
     return OwnershipLost(
         f"partition {claim.partition} of service {claim.service!r} has another owner now (epoch {newest}, this is "
         f"epoch {claim.epoch}): nothing was written; drop what was worked out, and start over when it is owned again"
+    )
+
+
+def witnessed_loss(log: Log, place: TopicPartition, end: int, witness: str, seen: int) -> TailLost:
+    """Return the refusal to go on where a cache of the same log has seen more of a partition than the log has."""
+    what = (
+        f"{place[0]}/{place[1]} of {log.url} ends at {end}, but {witness} has seen it up to {seen}: records that were "
+        "acknowledged are gone from the log's end"
+    )
+    if log.url.startswith("sqlite:"):
+        return TailLost(f"{what}. {without_tail(Path(log.url.removeprefix('sqlite:///')))}")
+    return TailLost(f"{what}. Bring them back; if the topic was made anew on purpose, delete {witness}")
+
+
+def without_tail(path: Path) -> str:
+    """Return what can be done about a log in a file that lost its end."""
+    return (
+        "What is there can be read, and nothing is written. Put a newer copy in its place (`eventlib restore --from COPY "
+        f"--to sqlite:///{path}`), or go on without them: `eventlib repair --accept-loss --reason WHY`"
     )

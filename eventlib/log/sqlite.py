@@ -13,28 +13,21 @@ from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite_append import Appender
 from eventlib.log.sqlite_errors import is_busy
-from eventlib.log.sqlite_file import LogFile, well_formed
+from eventlib.log.sqlite_file import LogFile
 from eventlib.log.sqlite_owners import Owners
-from eventlib.log.sqlite_schema import archived_ends, decode_headers, note_archived, retire, retired
+from eventlib.log.sqlite_reading import read_records
+from eventlib.log.sqlite_recent import RecentRecords
+from eventlib.log.sqlite_schema import archived_ends, note_archived, retire, retired
+from eventlib.log.sqlite_sealed import add_partitions, milestone_before, write_topics
 from eventlib.log.sqlite_state import SqliteOptions, row_of
 from eventlib.log.sqlite_upkeep import Upkeep
 from eventlib.topic import Topic
 
-_ATTRIBUTES = "id, type, source, subject, sequence, correlation_id, causation_id, traceparent"
-# In the order of Record's fields.
-_READ = f"""
-SELECT :topic, :partition, position - :base, recorded_at, key, value, {_ATTRIBUTES}, headers
-FROM records WHERE position >= :base + :offset AND position < :top ORDER BY position LIMIT :limit
-"""  # noqa: S608  column names of this file only
 _START = "SELECT min(position) - :base FROM records WHERE position >= :base AND position < :top"
 _AT = """
-SELECT position - :base FROM records
-WHERE position >= coalesce(
-        (SELECT max(position) FROM milestones WHERE position >= :base AND position < :top AND newest_at < :at), :base)
-    AND position < :top AND recorded_at >= :at
+SELECT position - :base FROM records WHERE position >= :from AND position < :top AND recorded_at >= :at
 ORDER BY position LIMIT 1
 """
-_COUNT_AGAIN = "UPDATE partitions SET clean_to = 0, kept = 0, kept_bytes = 0 WHERE topic = ?"
 
 
 class SqliteLog(Log):
@@ -80,17 +73,14 @@ class SqliteLog(Log):
         def act(connection: sqlite3.Connection) -> None:
             for topic in declared:
                 refuse_mismatch(self._file.topics.get(topic.name, topic), topic)
-                # What upkeep has counted holds for the settings under which it was counted.
                 if self._file.topics.get(topic.name) != topic:
-                    connection.execute(_COUNT_AGAIN, (topic.name,))
-            connection.executemany(
-                "INSERT OR REPLACE INTO topics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(row_of, declared)
-            )
-            places = [(topic.name, partition) for topic in declared for partition in range(topic.partitions)]
-            connection.executemany("INSERT OR IGNORE INTO partitions (topic, partition) VALUES (?, ?)", places)
+                    self._file.count_again(topic.name)
+            write_topics(connection, map(row_of, declared))
+            add_partitions(connection, ((topic.name, i) for topic in declared for i in range(topic.partitions)))
 
         await self._file.write(act)
-        self._file.learn_topics()
+        # Also where their partitions end: a topic may have been there before, and no offset is given twice.
+        await self._file.reload()
 
     async def retire(self, reason: str) -> None:
         """Refuse every further append with LogReadOnly and a reason, whoever makes it and whenever it was opened.
@@ -128,12 +118,16 @@ class SqliteLog(Log):
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """See `Log.read`."""
-        state = await self._file.known_partition(topic, partition)
-        values = {"topic": topic, "partition": partition, "offset": max(offset, 0), "limit": limit, **state.range}
-        rows = await self._file.read(_READ, values)
-        with well_formed(self._file.path):
-            # As Record._make does, in half the time: of a log that is behind, every record comes through here.
-            return [tuple.__new__(Record, (*row[:-1], decode_headers(row[-1]))) for row in rows]
+        state = self._file.partitions.get((topic, partition))
+        if state is not None and state.recent is not None:
+            await self._file.refresh()  # others may have appended since
+            recent = state.read_recent(offset, limit)
+            if recent is not None:
+                return recent
+        records = await read_records(self._file, topic, partition, max(offset, 0), limit)
+        if state is not None and state.recent is None and len(records) < limit:
+            state.recent = RecentRecords(state.end)  # it has a reader at its end
+        return records
 
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""
@@ -153,13 +147,16 @@ class SqliteLog(Log):
         state = self._file.partition(topic, partition)
         if timestamp_ms > state.newest_at:
             return end
-        found = await self._file.read(_AT, {"at": timestamp_ms, **state.range})
+        first = milestone_before(self._file.open_connection(), state, timestamp_ms)
+        found = await self._file.read(_AT, {"at": timestamp_ms, "from": first, **state.range})
         return int(found[0][0]) if found else end
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
         """See `Log.reader`."""
         for partition in positions:
-            self._file.partition(*partition)
+            state = self._file.partition(*partition)
+            if state.recent is None:
+                state.recent = RecentRecords(state.end)  # what comes from now on is going to be read
         return LogReader(self, positions)
 
     async def refresh(self) -> None:

@@ -134,7 +134,7 @@ class Appender:
             self.commits += 1
             for share in taken:
                 share.committed()
-            self._appended(group.partitions)
+            self._appended(group.committed())
 
     def _write(self, group: Group, pending: deque[Share], taken: list[Share], connection: sqlite3.Connection) -> None:
         while pending and len(group) < _GROUP_RECORDS:

@@ -18,6 +18,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 }
 _FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _NO_SPACE_BYTES = 256 * 1024
+REPAIR = "`eventlib doctor --deep` names all that is, `eventlib repair` does what can be proved"
 
 
 def is_busy(error: sqlite3.Error) -> bool:

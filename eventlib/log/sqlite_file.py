@@ -5,6 +5,7 @@ process ever sees half of one, and whoever has to wait for another process gives
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,17 +13,24 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from eventlib.errors import LogUnavailable
+from eventlib.errors import LogCorrupt, LogUnavailable
 from eventlib.log.port import TopicPartition
 from eventlib.log.rules import known
-from eventlib.log.sqlite_errors import damaged, explained, is_busy, read_only
-from eventlib.log.sqlite_schema import connect, prepare, refuse_cut_off
+from eventlib.log.sqlite_errors import REPAIR, damaged, explained, is_busy, read_only
+from eventlib.log.sqlite_loss import now_another, tail_lost
+from eventlib.log.sqlite_mark import HighWaterMark, missing_offsets
+from eventlib.log.sqlite_schema import FORMAT_VERSION, connect, prepare, refuse_cut_off, version_of
+from eventlib.log.sqlite_sealed import meta_value, owner_rows, partition_rows, topic_rows, write_partitions
 from eventlib.log.sqlite_state import Listeners, OwnerRow, PartitionState, SqliteOptions, topic_of
+from eventlib.log.sqlite_upgrade import show_as_it_is, upgrade
 from eventlib.topic import Topic
 
 T = TypeVar("T")
 _NOTHING_YET = -1
 _RETRY_S = 0.0005  # the event loop rounds up to a millisecond
+_UNKNOWN = -(1 << 62)
+
+_log = logging.getLogger("eventlib.log")
 
 
 class LogFile:
@@ -40,7 +48,11 @@ class LogFile:
         self.others_appended_at = float("-inf")
         self.held_s = 0.0
         self.closed = False
+        self.offsets = 0
+        """How many offsets all partitions have given out; far below zero when one cannot tell."""
+        self._mark = HighWaterMark(path, log_id)
         self._version = _NOTHING_YET
+        self._is_first_format = version_of(connection) == 1
         self._topic_rows: list[tuple[Any, ...]] = []
         self._numbers = dict[int, PartitionState]()
 
@@ -61,6 +73,8 @@ class LogFile:
             except BaseException:
                 connection.close()
                 raise
+            if file.offsets >= 0 and (missing := missing_offsets(path, file.log_id, file.offsets)):
+                _log.error("%s", tail_lost(path, missing))
             return file
 
         return await _patiently(attempt, path, options.busy_s)
@@ -78,6 +92,11 @@ class LogFile:
         """Learn what others have committed."""
         await _patiently(self.catch_up, self.path, self.options.busy_s)
 
+    async def reload(self) -> None:
+        """Learn everything anew, also what this process has changed."""
+        self._version = _NOTHING_YET
+        await self.refresh()
+
     async def write(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Run `act` in a transaction of its own. Raises: LogUnavailable after `busy_s`; what `explained` says."""
 
@@ -90,11 +109,13 @@ class LogFile:
     def begin(self) -> None:
         """Begin a transaction that may write, and learn what others have committed before it.
 
-        Raises: sqlite3.Error, among them busy ones.
+        Raises: TailLost; sqlite3.Error, among them busy ones.
         """
         self.open_connection().execute("BEGIN IMMEDIATE")
         try:
+            self._upgrade_first_format()
             self.catch_up()
+            self._refuse_lost_tail()
         except BaseException:
             self.connection.execute("ROLLBACK")
             raise
@@ -110,6 +131,7 @@ class LogFile:
                 self.connection.execute("ROLLBACK")
             self._version = _NOTHING_YET  # what `act` has noted about the file is not so
             raise
+        self._mark.raise_to(self.offsets)
         self.held_s = perf_counter() - began
         return result
 
@@ -118,9 +140,21 @@ class LogFile:
         version = self.open_connection().execute("PRAGMA data_version").fetchone()[0]
         if version == self._version:
             return
+        if self._is_first_format and version_of(self.connection) > 1:
+            self._is_first_format = False  # another process has written to it
+            show_as_it_is(self.connection)
         with well_formed(self.path):
             self._reload_as_of_one_moment()
         self._version = version
+
+    def _refuse_lost_tail(self) -> None:
+        if self.offsets >= 0 and (missing := self._mark.missing(self.offsets)):
+            raise tail_lost(self.path, missing)
+
+    def _upgrade_first_format(self) -> None:
+        if self._is_first_format and version_of(self.connection) == 1:
+            upgrade(self.connection, FORMAT_VERSION)
+            self._version = _NOTHING_YET
 
     def _reload_as_of_one_moment(self) -> None:
         if self.connection.in_transaction:
@@ -133,17 +167,22 @@ class LogFile:
                 self.connection.execute("COMMIT")
 
     def _reload(self) -> None:
+        if meta_value(self.connection, "log_id") != self.log_id:
+            raise now_another(self.path)
         self.learn_topics()
-        moved = set[TopicPartition]()
-        for number, *row in self.connection.execute(
-            "SELECT number, next_offset, newest_at, clean_to, kept, kept_bytes FROM partitions"
-        ):
+        moved, offsets = set[TopicPartition](), 0
+        for (number, _, _, *row), damage in partition_rows(self.connection):
+            offsets += _UNKNOWN if damage else row[0]
             state = self._numbers.get(number)
             if state is None or (state.topic.name, state.partition) not in self.partitions:
                 continue  # its topic was deleted
+            state.damage = damage
+            if damage:
+                continue
             if state.end != row[0]:
                 moved.add((state.topic.name, state.partition))
             state.learn(row)
+        self.offsets = offsets
         if moved and self._version != _NOTHING_YET:
             self.others_appended_at = asyncio.get_running_loop().time()
         self.learn_owners()
@@ -152,11 +191,11 @@ class LogFile:
 
     def learn_topics(self) -> None:
         """Reload the topics. Raises: sqlite3.Error."""
-        rows = self.connection.execute("SELECT * FROM topics").fetchall()
+        rows = topic_rows(self.connection)
         if rows == self._topic_rows:
             return
         self.topics = {row[0]: topic_of(row) for row in rows}
-        places = self.connection.execute("SELECT number, topic, partition FROM partitions").fetchall()
+        places = [row[:3] for row, _ in partition_rows(self.connection)]
         self.partitions = {place: state for place, state in self.partitions.items() if place[0] in self.topics}
         for number, name, partition in places:
             topic = self.topics.get(name)
@@ -167,10 +206,19 @@ class LogFile:
             self.partitions[name, partition] = state
         self._topic_rows = rows
 
+    def count_again(self, topic: str) -> None:
+        """Let upkeep count a topic from the beginning: its counts hold for the settings under which it counted.
+
+        In a transaction that was begun. Raises: sqlite3.Error.
+        """
+        states = [state for state in self.partitions.values() if state.topic.name == topic]
+        for state in states:
+            state.clean_to = state.kept = state.kept_bytes = 0
+        write_partitions(self.connection, states)
+
     def learn_owners(self) -> None:
         """Reload who owns what, and tell who listens when that has changed. Raises: sqlite3.Error."""
-        rows = self.connection.execute("SELECT service, partition, epoch, owner, seen_at FROM owners")
-        owners = {(service, partition): OwnerRow(*row) for service, partition, *row in rows}
+        owners = owner_rows(self.connection)
         if owners != self.owners:
             self.owners = owners
             for listener in self.listeners.owners_changed:
@@ -188,6 +236,8 @@ class LogFile:
         if state is None:
             known(self.topics, topic, partition)
             raise AssertionError((topic, partition))
+        if state.damage:
+            raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {state.damage}; {REPAIR}")
         return state
 
     async def known_partition(self, topic: str, partition: int) -> PartitionState:
@@ -200,6 +250,7 @@ class LogFile:
         """Close the connection."""
         self.closed = True
         self.connection.close()
+        self._mark.close()
 
 
 @contextmanager

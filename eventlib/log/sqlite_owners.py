@@ -16,15 +16,10 @@ from eventlib.log.port import Claim, Membership
 from eventlib.log.processes import give_up, is_dead, new_owner
 from eventlib.log.sqlite_errors import unavailable
 from eventlib.log.sqlite_file import LogFile
+from eventlib.log.sqlite_sealed import next_epoch, write_owner
 from eventlib.log.sqlite_state import OwnerRow
 
-_TAKE = """
-INSERT INTO owners VALUES (?, ?, 1, ?, ?)
-ON CONFLICT DO UPDATE SET epoch = epoch + 1, owner = excluded.owner, seen_at = excluded.seen_at
-RETURNING epoch
-"""
 _BEAT = "UPDATE owners SET seen_at = max(seen_at + 1, ?) WHERE owner = ?"
-_LEAVE = "UPDATE owners SET epoch = epoch + 1, owner = '' WHERE owner = ?"
 _LOOK_S = 0.25
 
 
@@ -61,7 +56,12 @@ class Owners:
         """See `Log.join`."""
         member = SqliteMembership(self, service, partitions, new_owner())
         self._members.append(member)
-        await self.take_over(member)
+        try:
+            await self.take_over(member)
+        except BaseException:
+            self._members.remove(member)
+            give_up(member.owner)
+            raise
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat(), name=f"heartbeat of {self.file.path.name}")
         return member
@@ -72,8 +72,14 @@ class Owners:
             return
         self._members.remove(member)
         member.know({})
+
+        def act(connection: sqlite3.Connection) -> None:
+            for (service, partition), row in self.file.owners.items():
+                if row.owner == member.owner:
+                    write_owner(connection, Claim(service, partition, row.epoch + 1), "", row.seen_at)
+
         try:
-            await self.file.write(lambda connection: connection.execute(_LEAVE, (member.owner,)))
+            await self.file.write(act)
         finally:
             give_up(member.owner)
         self.file.learn_owners()
@@ -101,8 +107,9 @@ class Owners:
         def act(connection: sqlite3.Connection) -> dict[int, Claim]:
             claims = dict[int, Claim]()
             for partition in wanted():
-                values = (service, partition, owner, self.file.options.clock())
-                claims[partition] = Claim(service, partition, connection.execute(_TAKE, values).fetchall()[0][0])
+                epoch = next_epoch(connection, self.file.owners, (service, partition))
+                claims[partition] = Claim(service, partition, epoch)
+                write_owner(connection, claims[partition], owner, self.file.options.clock())
             return claims
 
         claims = await self.file.write(act)

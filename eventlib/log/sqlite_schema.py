@@ -4,46 +4,61 @@ A record's `position` is its partition's number (high bits) and its offset (low 
 range of the table in offset order. The view `log` shows the same to people, and to tools that only speak SQL.
 """
 
-import json
+import os
 import sqlite3
 from collections.abc import Mapping
-from functools import lru_cache
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
+from urllib.parse import quote
 
-from eventlib.errors import LogCorrupt, LogVersionMismatch
+from eventlib.errors import LogCorrupt, LogReadOnly, LogVersionMismatch
+from eventlib.log.checksum import seal
 from eventlib.log.sqlite_errors import damaged, read_only
+from eventlib.log.sqlite_loss import refuse_lost
+from eventlib.log.sqlite_sealed import meta_value, write_meta
+from eventlib.log.sqlite_state import OFFSET_BITS
+from eventlib.log.sqlite_transaction import Transaction
+from eventlib.log.sqlite_upgrade import OLDER_TEXTS, show_as_newest
 from eventlib.times import now_ms
 
-OFFSET_BITS = 40
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 APPLICATION_ID = 0x65766C67  # "evlg"
 _RETIRED = "retired"
+_TEXTS = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL"
 _HEADER_BYTES = 100
 
 _TABLES = f"""
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+-- Each row's checksum is over all that it says, but for what changes with every beat of a heart (owners.seen_at).
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE TABLE topics (
     name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, partitioner TEXT NOT NULL, retention_ms INTEGER,
-    retention_bytes INTEGER, compacted INTEGER NOT NULL, latest INTEGER NOT NULL, max_event_bytes INTEGER NOT NULL
+    retention_bytes INTEGER, compacted INTEGER NOT NULL, latest INTEGER NOT NULL, max_event_bytes INTEGER NOT NULL,
+    checksum INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 -- next_offset outlives the records, so that no offset is given twice. newest_at is the latest recorded_at so far.
--- The last three are upkeep's: how far it has looked, and what it left there.
+-- The next three are upkeep's: how far it has looked, and what it left there. From dense_from on each offset has its
+-- record, from checked_from on each record has its checksum, and digest is the sum of the checksums that are there.
 CREATE TABLE partitions (
     number INTEGER PRIMARY KEY, topic TEXT NOT NULL, partition INTEGER NOT NULL,
     next_offset INTEGER NOT NULL DEFAULT 0, newest_at INTEGER NOT NULL DEFAULT 0,
     clean_to INTEGER NOT NULL DEFAULT 0, kept INTEGER NOT NULL DEFAULT 0, kept_bytes INTEGER NOT NULL DEFAULT 0,
+    dense_from INTEGER NOT NULL DEFAULT 0, checked_from INTEGER NOT NULL DEFAULT 0, digest INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER NOT NULL DEFAULT 0,
     UNIQUE (topic, partition)
 );
 CREATE TABLE records (
     position INTEGER PRIMARY KEY, recorded_at INTEGER NOT NULL, key BLOB, value BLOB, id TEXT, type TEXT, source TEXT,
-    subject TEXT, sequence INTEGER, correlation_id TEXT, causation_id TEXT, traceparent TEXT, headers TEXT
+    subject TEXT, sequence INTEGER, correlation_id TEXT, causation_id TEXT, traceparent TEXT, headers TEXT,
+    checksum INTEGER
 );
 -- Every 1024 offsets: all records before `position` are at most as late as newest_at. It makes reading by time cheap.
-CREATE TABLE milestones (position INTEGER PRIMARY KEY, newest_at INTEGER NOT NULL);
+CREATE TABLE milestones (
+    position INTEGER PRIMARY KEY, newest_at INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0
+);
 CREATE TABLE owners (
     service TEXT NOT NULL, partition INTEGER NOT NULL, epoch INTEGER NOT NULL, owner TEXT NOT NULL,
-    seen_at INTEGER NOT NULL, PRIMARY KEY (service, partition)
+    seen_at INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (service, partition)
 ) WITHOUT ROWID;
 CREATE VIEW log AS
     SELECT p.topic, p.partition, r.position & {(1 << OFFSET_BITS) - 1} AS "offset",
@@ -55,21 +70,45 @@ CREATE VIEW log AS
 """  # noqa: S608  constants of this file only
 
 
+_ARCHIVED = (
+    "CREATE TABLE archived (number INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL, checksum INTEGER NOT NULL)"
+)
+
+
 def retire(connection: sqlite3.Connection, reason: str) -> None:
     """Let the file refuse every further record, also from processes that have it open, and tell them a reason.
 
     Raises: sqlite3.Error.
     """
+    connection.execute(_refusal(reason))
+    if retired(connection) is None:
+        write_meta(connection, {_RETIRED: reason})
+
+
+def _refusal(reason: str) -> str:
     quoted = reason.replace("'", "''")
     refuse = f"SELECT RAISE(ABORT, '{quoted}')"
-    connection.execute(f"CREATE TRIGGER IF NOT EXISTS {_RETIRED} BEFORE INSERT ON records BEGIN {refuse}; END")
-    connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_RETIRED, reason))
+    return f"CREATE TRIGGER IF NOT EXISTS {_RETIRED} BEFORE INSERT ON records BEGIN {refuse}; END"
 
 
 def retired(connection: sqlite3.Connection) -> str | None:
     """Return the reason why a log takes no more records, None when it does. Raises: sqlite3.Error."""
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_RETIRED,)).fetchone()
-    return None if row is None else str(row[0])
+    return meta_value(connection, _RETIRED)
+
+
+def foreign_texts(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of what stands in sqlite_schema with another text than a log writes, or is gone from it.
+
+    Raises: sqlite3.Error.
+    """
+    with closing(sqlite3.connect(":memory:")) as newest:
+        for statement in (*_TABLES.split(";\n"), _ARCHIVED, _refusal(retired(connection) or "")):
+            newest.execute(statement)
+        expected = set(newest.execute(_TEXTS))
+    there = set(connection.execute(_TEXTS))
+    needed = {row[1] for row in expected} - {"archived", _RETIRED}
+    foreign = {row[1] for row in there - expected if seal(*row) not in OLDER_TEXTS}
+    return sorted(map(str, foreign | needed - {row[1] for row in there}))
 
 
 def note_archived(connection: sqlite3.Connection, ends: Mapping[int, int] | None) -> None:
@@ -77,16 +116,21 @@ def note_archived(connection: sqlite3.Connection, ends: Mapping[int, int] | None
     if ends is None:
         connection.execute("DROP TABLE IF EXISTS archived")
         return
-    connection.execute("CREATE TABLE IF NOT EXISTS archived (number INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL)")
-    connection.execute("DELETE FROM archived")
-    connection.executemany("INSERT INTO archived VALUES (?, ?)", ends.items())
+    connection.execute("DROP TABLE IF EXISTS archived")
+    connection.execute(_ARCHIVED)
+    rows = [(number, end, seal(number, end)) for number, end in ends.items()]
+    connection.executemany("INSERT INTO archived VALUES (?, ?, ?)", rows)
 
 
 def archived_ends(connection: sqlite3.Connection) -> dict[int, int] | None:
-    """Return what `note_archived` was told last. Raises: sqlite3.Error."""
+    """Return what `note_archived` was told last; a row that does not match its checksum lets nothing go.
+
+    Raises: sqlite3.Error.
+    """
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'archived'").fetchone() is None:
         return None
-    return dict(connection.execute("SELECT number, next_offset FROM archived").fetchall())
+    rows = connection.execute("SELECT number, next_offset, checksum FROM archived")
+    return {number: end if seal(number, end) == checksum else 0 for number, end, checksum in rows}
 
 
 def refuse_cut_off(path: Path) -> None:
@@ -108,9 +152,37 @@ def refuse_cut_off(path: Path) -> None:
             raise damaged(path, f"its {size} bytes do not make whole pages of {page_bytes}")
 
 
+def file_uri(path: Path, *, reads: bool = False) -> str:
+    """Return the URI that opens a file with SQLite, to read only if `reads`; from a read-only mount it always is.
+
+    There SQLite can share no memory with others, so it is told that nothing changes. Raises: LogReadOnly when the mount
+    has a write-ahead log that cannot be read without.
+    """
+    uri = f"file:{quote(str(path.absolute()))}"
+    if not _is_on_read_only_mount(path):
+        return f"{uri}?mode=ro" if reads else uri
+    journal = path.with_name(f"{path.name}-wal")
+    if _size(journal) == 0:
+        return f"{uri}?mode=ro&immutable=1"
+    if not path.with_name(f"{path.name}-shm").exists():
+        why = f"it is on a read-only mount, and what {journal.name} holds was not put into the file yet"
+        raise LogReadOnly(
+            f"the log {path} cannot be read there ({why}): copy {path.name} and {journal.name} together to a place that "
+            "can be written, and open the copy"
+        )
+    return f"{uri}?mode=ro"
+
+
+def _is_on_read_only_mount(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:  # it is not there yet, or SQLite is going to say what is wrong
+        return False
+
+
 def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
-    """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile."""
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=256)
+    """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile. Raises: LogReadOnly."""
+    connection = sqlite3.connect(file_uri(path), uri=True, timeout=0, isolation_level=None, cached_statements=256)
     try:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA cache_size=-8192")  # KiB
@@ -127,35 +199,31 @@ def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
 def prepare(connection: sqlite3.Connection, path: Path) -> str:
     """Check that the file is a log, make it one when it is new, and return its log_id.
 
-    Raises: LogCorrupt, LogVersionMismatch, LogReadOnly; sqlite3.Error.
+    Raises: LogCorrupt, TailLost, LogVersionMismatch, LogReadOnly; sqlite3.Error.
     """
     if _is_empty(connection):
         _create(connection, path)
     check_version(connection, path)
-    row = connection.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()
-    if row is None:
+    if version_of(connection) == 1:
+        show_as_newest(connection)
+    log_id = meta_value(connection, "log_id")
+    if log_id is None:
         raise LogCorrupt(f"the log {path} has lost its log_id: restore it from a backup")
-    return str(row[0])
+    return log_id
 
 
 def _create(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
         raise read_only(path, "its file system does not allow a write-ahead log")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Another process may have been faster.
-        if _is_empty(connection):
-            for statement in _TABLES.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
-            facts = [("log_id", token_hex(16)), ("created_at_ms", str(now_ms()))]
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", facts)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    with Transaction(connection):
+        if not _is_empty(connection):
+            return  # another process was faster
+        refuse_lost(path)
+        for statement in _TABLES.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+        write_meta(connection, {"log_id": token_hex(16), "created_at_ms": str(now_ms())})
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -166,12 +234,17 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a database that is no log, or a newer one's. Raises: LogCorrupt, LogVersionMismatch; sqlite3.Error."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = version_of(connection)
     if version > FORMAT_VERSION:
         raise LogVersionMismatch(
             f"the log {path} has format version {version}, and this eventlib reads up to {FORMAT_VERSION}: it was "
             "written by a newer release; upgrade eventlib here"
         )
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the format of a log's file. Raises: sqlite3.Error."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _size(path: Path) -> int:
@@ -194,18 +267,3 @@ def _page_bytes(path: Path) -> int:
     if not header.startswith(b"SQLite format 3\x00"):
         return 0
     return {1: 65_536}.get(size := int.from_bytes(header[16:18]), size)
-
-
-@lru_cache(maxsize=4_096)  # a state's headers are the same at each of its changes
-def encode_headers(headers: tuple[tuple[str, bytes], ...]) -> str | None:
-    """Return headers as JSON pairs that people can read; bytes that are not UTF-8 survive as lone surrogates."""
-    if not headers:
-        return None
-    return json.dumps([[name, value.decode("utf-8", "surrogateescape")] for name, value in headers])
-
-
-def decode_headers(text: str | None) -> tuple[tuple[str, bytes], ...]:
-    """Return what `encode_headers` was given."""
-    if text is None:  # nearly all of them
-        return ()
-    return tuple((name, value.encode("utf-8", "surrogateescape")) for name, value in json.loads(text))

@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from eventlib.log.port import TopicPartition
-from eventlib.log.sqlite_schema import OFFSET_BITS
+from eventlib.log.checksum import partition_seed
+from eventlib.log.port import Record, TopicPartition
+from eventlib.log.sqlite_recent import RecentRecords
 from eventlib.times import now_ms
 from eventlib.topic import Topic
+
+OFFSET_BITS = 40
+"""A record's position is its partition's number above these bits, and its offset in them."""
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -45,21 +49,59 @@ class PartitionState:
     clean_to: int = 0
     kept: int = 0
     kept_bytes: int = 0
+    dense_from: int = 0
+    """From here on each offset has its record: nothing was compacted or retained."""
+    checked_from: int = 0
+    """From here on each record has a checksum: what stands before was written by an older release."""
+    digest: int = 0
+    damage: str = ""
+    """Why nothing that is known of it can be trusted; empty when it can."""
     max_event_bytes: int = 0
+    recent: RecentRecords | None = None
+    """What of it is still in memory; None while it has no reader at its end here."""
     base: int = field(init=False)
     """The position of its offset 0."""
+    seed: int = field(init=False)
+    """What binds its records' checksums to it."""
 
     def __post_init__(self) -> None:
         self.base = self.number << OFFSET_BITS
+        self.seed = partition_seed(self.topic.name, self.partition)
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """What changes of it, in the order of the file's columns."""
+        return (
+            self.end,
+            self.newest_at,
+            self.clean_to,
+            self.kept,
+            self.kept_bytes,
+            self.dense_from,
+            self.checked_from,
+            self.digest,
+        )
 
     @property
     def range(self) -> dict[str, int]:
         """Its first position, and the next partition's, as a query's values."""
         return {"base": self.base, "top": self.number + 1 << OFFSET_BITS}
 
+    def read_recent(self, offset: int, limit: int) -> list[Record] | None:
+        """Return records from memory as a log returns them; None when the file has to say what there is."""
+        if self.recent is None or self.damage or offset < self.dense_from:
+            return None
+        return self.recent.read(offset, limit, self.end)
+
+    def appended(self, offset: int, records: Sequence[Record]) -> None:
+        """Keep what this process has committed from an offset on, while it has a reader here."""
+        if self.recent is not None and not self.recent.extend(offset, records):
+            self.recent = None
+
     def learn(self, row: Sequence[int]) -> None:
         """Take over what the file says."""
-        self.end, self.newest_at, self.clean_to, self.kept, self.kept_bytes = row
+        self.end, self.newest_at, self.clean_to, self.kept, self.kept_bytes, *rest = row
+        self.dense_from, self.checked_from, self.digest = rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from eventlib.errors import EventlibError
 from eventlib.log.port import TOMBSTONES_KEPT, TopicPartition
 from eventlib.log.sqlite_file import LogFile
 from eventlib.log.sqlite_schema import archived_ends
+from eventlib.log.sqlite_sealed import delete_records, write_partitions
 from eventlib.log.sqlite_state import MILLISECOND, PartitionState
 
 T = TypeVar("T")
@@ -44,8 +45,8 @@ _STEP = (
     """INSERT INTO temp.keep SELECT max(position), key FROM temp.step
     WHERE key NOT IN (SELECT key FROM temp.newest) GROUP BY key""",
     "INSERT INTO temp.newest SELECT key FROM temp.keep",
-    "DELETE FROM records WHERE position IN (SELECT position FROM temp.step EXCEPT SELECT position FROM temp.keep)",
 )
+_OLDER = "SELECT position FROM temp.step EXCEPT SELECT position FROM temp.keep"
 _ENDED = """
 INSERT INTO temp.ended SELECT step.position FROM temp.step JOIN temp.keep USING (position) WHERE ended AND position < ?
 """
@@ -58,13 +59,9 @@ _FORWARDS = """
 SELECT position, recorded_at, ifnull(length(key), 0) + ifnull(length(value), 0) FROM records
 WHERE position >= ? AND position < ? ORDER BY position LIMIT ?
 """
-_COMPACTED = "UPDATE partitions SET clean_to = ?, kept = ? WHERE number = ?"
-_COUNTED = "UPDATE partitions SET clean_to = ?, kept_bytes = ? WHERE number = ?"
-_DELETE = "DELETE FROM records WHERE position = ?"
-_DELETE_FIRST = """
-DELETE FROM records WHERE position IN (
-    SELECT position FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?)
-"""
+_FIRST = "SELECT position FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
+_UP_TO = "SELECT position FROM records WHERE position >= ? AND position <= ?"
+_ENDED_FIRST = f"SELECT position FROM temp.ended ORDER BY position LIMIT {_STEP_RECORDS}"  # noqa: S608  a constant
 _DELETE_MILESTONES = "DELETE FROM milestones WHERE position >= ? AND position < ?"
 
 
@@ -162,7 +159,7 @@ class _Compaction(_Steps):
     async def run(self) -> None:
         state = self._state
         base, end, clean_to = state.base, state.end, state.clean_to
-        await self._step(lambda connection: [connection.execute(statement) for statement in _CLEAR])
+        await self._step(self._begin)
         kept = (await self._file.read(_KEYLESS, (base, base + end)))[0][0] if end else 0
         top: int | None = base + end
         while top is not None:
@@ -170,9 +167,17 @@ class _Compaction(_Steps):
             kept += step_kept
         while dropped := await self._step(self._drop_tombstones):
             kept -= dropped
-        values = (end, kept, state.number)
-        await self._step(lambda connection: connection.execute(_COMPACTED, values))
-        state.clean_to, state.kept = end, kept
+        await self._step(partial(self._end, end, kept))
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        for statement in _CLEAR:
+            connection.execute(statement)
+        self._state.dense_from = self._state.end
+        write_partitions(connection, [self._state])
+
+    def _end(self, end: int, kept: int, connection: sqlite3.Connection) -> None:
+        self._state.clean_to, self._state.kept = end, kept
+        write_partitions(connection, [self._state])
 
     def _drop_older(self, top: int, clean: int, connection: sqlite3.Connection) -> tuple[int | None, int]:
         oldest_tombstone = self._file.options.clock() - TOMBSTONES_KEPT // MILLISECOND
@@ -181,15 +186,17 @@ class _Compaction(_Steps):
         connection.execute(_BACKWARDS, (oldest_tombstone, self._state.base, top, _STEP_RECORDS))
         for statement in _STEP:
             connection.execute(statement)
+        delete_records(connection, self._state, _OLDER)
+        write_partitions(connection, [self._state])
         connection.execute(_ENDED, (clean,))
         lowest, looked_at, kept = connection.execute(_COUNTS).fetchone()
         return (lowest if looked_at == _STEP_RECORDS else None), kept
 
     def _drop_tombstones(self, connection: sqlite3.Connection) -> int:
-        ended: list[Any] = connection.execute("SELECT position FROM temp.ended LIMIT ?", (_STEP_RECORDS,)).fetchall()
-        connection.executemany(_DELETE, ended)
-        connection.executemany("DELETE FROM temp.ended WHERE position = ?", ended)
-        return len(ended)
+        dropped = delete_records(connection, self._state, _ENDED_FIRST)
+        write_partitions(connection, [self._state])
+        connection.execute(f"DELETE FROM temp.ended WHERE position IN ({_ENDED_FIRST})")  # noqa: S608  a constant
+        return dropped
 
 
 class _Deletion(_Steps):
@@ -202,14 +209,13 @@ class _Deletion(_Steps):
     def _drop(self, connection: sqlite3.Connection) -> bool:
         state = self._state
         base, top = state.base, state.base + state.end
-        dropped = connection.execute(_DELETE_FIRST, (base, top, _STEP_RECORDS)).rowcount
-        if dropped == _STEP_RECORDS:
-            return True
-        connection.execute(_DELETE_MILESTONES, (base, top + 1))
-        connection.execute(_COUNTED, (state.end, 0, state.number))
-        connection.execute(_COMPACTED, (state.end, 0, state.number))
-        state.clean_to, state.kept, state.kept_bytes = state.end, 0, 0
-        return False
+        dropped = delete_records(connection, state, _FIRST, (base, top, _STEP_RECORDS))
+        state.dense_from = state.end
+        if dropped < _STEP_RECORDS:
+            connection.execute(_DELETE_MILESTONES, (base, top + 1))
+            state.clean_to, state.kept, state.kept_bytes = state.end, 0, 0
+        write_partitions(connection, [state])
+        return dropped == _STEP_RECORDS
 
 
 class _Retention(_Steps):
@@ -227,7 +233,10 @@ class _Retention(_Steps):
         rows = connection.execute(_FORWARDS, values).fetchall()
         more = len(rows) == _COUNT_RECORDS
         clean_to = rows[-1][0] + 1 - state.base if more else state.end
-        self._note(connection, clean_to, state.kept_bytes + sum(size for *_, size in rows))
+        kept_bytes = state.kept_bytes + sum(size for *_, size in rows)
+        if (clean_to, kept_bytes) != (state.clean_to, state.kept_bytes):
+            state.clean_to, state.kept_bytes = clean_to, kept_bytes
+            write_partitions(connection, [state])
         return more
 
     def _drop(self, connection: sqlite3.Connection) -> bool:
@@ -236,22 +245,18 @@ class _Retention(_Steps):
         archived = archived_ends(connection)
         top = state.clean_to if archived is None else min(state.clean_to, archived.get(state.number, 0))
         rows = connection.execute(_FORWARDS, (state.base, state.base + top, _STEP_RECORDS)).fetchall()
-        left, dropped = state.kept_bytes, list[tuple[int]]()
+        left, dropped, last = state.kept_bytes, 0, 0
         for position, recorded_at, size in rows:
             too_old = oldest is not None and recorded_at < oldest
             too_much = topic.retention_bytes is not None and left > topic.retention_bytes
             if not (too_old or too_much):
                 break
             left -= size
-            dropped.append((position,))
+            dropped, last = dropped + 1, position
         if dropped:
-            connection.executemany(_DELETE, dropped)
-            connection.execute(_DELETE_MILESTONES, (state.base, dropped[-1][0]))
-            self._note(connection, state.clean_to, left)
-        return len(dropped) == _STEP_RECORDS
-
-    def _note(self, connection: sqlite3.Connection, clean_to: int, kept_bytes: int) -> None:
-        state = self._state
-        if (clean_to, kept_bytes) != (state.clean_to, state.kept_bytes):
-            connection.execute(_COUNTED, (clean_to, kept_bytes, state.number))
-            state.clean_to, state.kept_bytes = clean_to, kept_bytes
+            delete_records(connection, state, _UP_TO, (state.base, last))
+            connection.execute(_DELETE_MILESTONES, (state.base, last))
+            state.dense_from = max(state.dense_from, last + 1 - state.base)
+            state.kept_bytes = left
+            write_partitions(connection, [state])
+        return dropped == _STEP_RECORDS

@@ -1,20 +1,25 @@
 """The SQLite file of a projection: a view's tables, and how far they have come, in one transaction."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from eventlib.errors import LogUnavailable
 from eventlib.log.port import TopicPartition
 from eventlib.log.sqlite_errors import explained, is_busy, is_damaged, unavailable
+from eventlib.log.sqlite_transaction import Transaction
 from eventlib.projection.view import View
 from eventlib.times import now_ms
 
-_WHAT = "projection"
+WHAT = "projection"
+"""What messages call such a file."""
 _MOST_INSTANCES = 100
 _OWN_TABLES = """
 CREATE TABLE eventlib_positions (
     topic TEXT, partition INTEGER, next INTEGER NOT NULL, PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE eventlib_damaged (
+    topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition, offset)
 ) WITHOUT ROWID;
 CREATE TABLE eventlib_projection (log_id TEXT NOT NULL, fingerprint TEXT NOT NULL, written_at INTEGER NOT NULL);
 """
@@ -32,8 +37,10 @@ class ViewFile:
         self.path = path or Path(":memory:")
         self._view = view
         self._log_id = log_id
+        self.written_at = 0  # ms
         self.db = self._opened()
         self.positions = self._positions()
+        self.damaged = {(*row,) for row in self.db.execute("SELECT topic, partition, offset FROM eventlib_damaged")}
 
     @classmethod
     def open_free(cls, view: View, path: Path, log_id: str) -> "ViewFile":
@@ -44,44 +51,54 @@ class ViewFile:
                 return cls(view, own, log_id)
             except InUse:
                 continue
-        raise unavailable(path, f"{_MOST_INSTANCES} instances are open already", _WHAT)
-
-    @property
-    def written_at(self) -> int:
-        """When it was last written (ms)."""
-        return int(self.db.execute("SELECT written_at FROM eventlib_projection").fetchone()[0])
+        raise unavailable(path, f"{_MOST_INSTANCES} instances are open already", WHAT)
 
     def begin_anew(self) -> None:
-        """Drop all tables, and make them again, empty."""
+        """Drop all tables, and make them again, empty. Raises: what `explained` says."""
+        try:
+            self._begin_anew()
+        except sqlite3.DatabaseError as error:
+            raise explained(error, self.path, WHAT) from error
+
+    def _begin_anew(self) -> None:
         kinds = {"table": "TABLE", "view": "VIEW"}
         there = self.db.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
         drops = [f'DROP {kinds[kind]} IF EXISTS "{name}";' for kind, name in there if kind in kinds]
         try:
             self.db.executescript(f"BEGIN IMMEDIATE; {''.join(drops)} {_OWN_TABLES} {self._view.tables};")
-            self.db.execute(
-                "INSERT INTO eventlib_projection VALUES (?, ?, ?)", (self._log_id, self._view.fingerprint, now_ms())
-            )
+            self.written_at = now_ms()
+            about = self._log_id, self._view.fingerprint, self.written_at
+            self.db.execute("INSERT INTO eventlib_projection VALUES (?, ?, ?)", about)
             self.db.execute("COMMIT")
         finally:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
-        self.positions = {}
+        self.positions, self.damaged = {}, set[tuple[str, int, int]]()
 
-    def write(self, act: Callable[[sqlite3.Connection], None], positions: Mapping[TopicPartition, int]) -> None:
-        """Run `act`, and note these positions, in one transaction. Raises: what `act` raises; what `explained` says."""
+    def write(
+        self,
+        act: Callable[[sqlite3.Connection], None],
+        positions: Mapping[TopicPartition, int],
+        damaged: Collection[tuple[str, int, int]] = (),
+    ) -> None:
+        """Run `act`, and note these positions and the records that could not be read on the way, in one transaction.
+
+        Raises: what `act` raises; what `explained` says.
+        """
+        written_at = now_ms()
         moved = [(*place, offset) for place, offset in positions.items() if self.positions.get(place) != offset]
         try:
-            self.db.execute("BEGIN IMMEDIATE")
-            act(self.db)
-            self.db.executemany("INSERT OR REPLACE INTO eventlib_positions VALUES (?, ?, ?)", moved)
-            self.db.execute("UPDATE eventlib_projection SET written_at = ?", (now_ms(),))
-            self.db.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise explained(error, self.path, _WHAT) from error
-        finally:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
-        self.positions = dict(positions)
+            with Transaction(self.db):
+                act(self.db)
+                self.db.executemany("INSERT OR REPLACE INTO eventlib_positions VALUES (?, ?, ?)", moved)
+                self.db.executemany("INSERT OR IGNORE INTO eventlib_damaged VALUES (?, ?, ?)", damaged)
+                self.db.execute("UPDATE eventlib_projection SET written_at = ?", (written_at,))
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+            raise  # what `act` did wrong
+        except sqlite3.DatabaseError as error:
+            raise explained(error, self.path, WHAT) from error
+        self.positions, self.written_at = dict(positions), written_at
+        self.damaged |= {*damaged}
 
     def close(self) -> None:
         """Close the file, so that another process may have it."""
@@ -92,12 +109,12 @@ class ViewFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             return self._connected()
         except OSError as error:
-            raise unavailable(self.path, f"its directory cannot be made ({error})", _WHAT) from error
+            raise unavailable(self.path, f"its directory cannot be made ({error})", WHAT) from error
         except sqlite3.Error as error:
             if is_busy(error):
                 raise InUse(f"the projection {self.path} is open elsewhere: give this one another path") from error
             if not is_damaged(error):
-                raise explained(error, self.path, _WHAT) from error
+                raise explained(error, self.path, WHAT) from error
         for suffix in ("", "-wal", "-shm"):  # a cache of the log: what is damaged is made again
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         return self._connected()
@@ -114,7 +131,7 @@ class ViewFile:
             db.execute("BEGIN IMMEDIATE")  # from here on the file is this process's own
             db.execute("COMMIT")
             if not self._is_ours():
-                self.begin_anew()
+                self._begin_anew()
         except BaseException:
             db.close()
             raise
@@ -122,10 +139,11 @@ class ViewFile:
 
     def _is_ours(self) -> bool:
         try:
-            row = self.db.execute("SELECT log_id, fingerprint FROM eventlib_projection").fetchone()
+            *row, self.written_at = self.db.execute("SELECT * FROM eventlib_projection").fetchone() or (None, None, 0)
+            self.db.execute("SELECT 1 FROM eventlib_damaged LIMIT 1")  # files of older releases lack it
         except sqlite3.OperationalError:
             return False  # a new file, or somebody else's tables
-        return bool(row == (self._log_id, self._view.fingerprint))
+        return row == [self._log_id, self._view.fingerprint]
 
     def _positions(self) -> dict[TopicPartition, int]:
         rows = self.db.execute("SELECT topic, partition, next FROM eventlib_positions")

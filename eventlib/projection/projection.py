@@ -3,19 +3,21 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from eventlib.errors import ContractError, LogUnavailable, Retryable
+from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, Retryable
 from eventlib.eventlog import EventLog
 from eventlib.inspection.decoding import RecordReader
 from eventlib.inspection.ordering import in_order
 from eventlib.log.port import TOMBSTONES_KEPT, Reader, Record, TopicPartition
-from eventlib.projection.file import ViewFile
+from eventlib.log.rules import witnessed_loss
+from eventlib.log.sqlite_errors import explained
+from eventlib.projection.file import WHAT, ViewFile
 from eventlib.projection.view import View
 from eventlib.projection.waiters import Waiters
 from eventlib.times import now_ms
@@ -28,6 +30,10 @@ _ASK_S = 0.5
 _LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
 
+class ProjectionBehind(LogUnavailable):
+    """A projection has not read all that is on the log, so it cannot tell what is not there."""
+
+
 class Projection:
     """Reads a view's topics from where it was, writes what follows, and goes on as the log does.
 
@@ -35,7 +41,9 @@ class Projection:
     own, each process with one of its own (`path` names another); for a log in memory it is in memory. It is a cache:
     deleting it, or `rebuild`, has it made again from the log.
     Guarantee: each record counts once, whatever interrupts it, also `kill -9`: tables and positions are one
-    transaction. A partition's records come in order; within a batch, all of them by time. Memory: one batch.
+    transaction. A partition's records come in order; within a batch, all of them by time. A record that is damaged on the
+    log is gone past and stays named in `damaged`; once it has been repaired, the next start reads everything again.
+    Memory: one batch.
     """
 
     def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
@@ -81,6 +89,13 @@ class Projection:
         """The tables, as of the last transaction; only `apply` writes to them."""
         return self._opened.db
 
+    def rows(self, question: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query of the tables finds. Raises: LogUnavailable, LogCorrupt when the file cannot be read."""
+        try:
+            return self.db.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            raise explained(error, self._opened.path, WHAT) from error
+
     @property
     def error(self) -> Exception | None:
         """What has ended it for good; None as long as it follows the log."""
@@ -90,6 +105,11 @@ class Projection:
     def positions(self) -> Mapping[TopicPartition, int]:
         """The next offset of each partition that it has not applied yet."""
         return self._opened.positions
+
+    @property
+    def damaged(self) -> Collection[tuple[str, int, int]]:
+        """The topic, partition and offset of each record that cannot be read, and so is not in the tables."""
+        return self._opened.damaged
 
     async def reached(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
         """Wait until the record at an offset has been applied; False when it was not in time.
@@ -110,6 +130,39 @@ class Projection:
             return False
         self._current_at = max(self._current_at, asked_at)
         return True
+
+    async def up_to_date(self, places: Collection[TopicPartition], timeout_s: float) -> None:
+        """Wait until all has been applied that is on these partitions now: what is not in the tables then, is not.
+
+        Raises: ProjectionBehind when that was not in time, or a record there is damaged, so that a missing row means
+        nothing; what has ended it for good.
+        """
+        self._refuse_ended()
+        try:
+            async with asyncio.timeout(timeout_s):
+                ends = {place: await self.log.port.decided_end(*place) for place in places}
+                reached = await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s)
+        except TimeoutError:
+            reached = False
+        if not reached:
+            raise ProjectionBehind(
+                f"the projection {self.view.name} has not read in {timeout_s:g} s what is on the log"
+            )
+        for topic, partition, offset in sorted(self.damaged):
+            if (topic, partition) in places:
+                raise ProjectionBehind(
+                    f"the projection {self.view.name} lacks {topic}/{partition}/{offset}, which is damaged on the log: "
+                    "`eventlib doctor --deep` says more"
+                )
+
+    async def is_younger(self, age_s: float, timeout_s: float) -> bool:
+        """Tell whether it is at most so old (see `age_s`); what is on the log and not in it yet has so long to come."""
+
+        def is_younger() -> bool:
+            self._look_at_mark()
+            return monotonic() - self._current_at <= age_s
+
+        return await self.age_s() <= age_s or await self._waiters.until(None, is_younger, timeout_s)
 
     async def age_s(self, fresh_s: float = 0.25) -> float:
         """Return how old it is at most (s): all that was on the log so long ago has been applied.
@@ -194,28 +247,53 @@ class Projection:
         compacted = await self._compacted()
         try:
             while True:
-                records = await reader.poll(_BATCH)
+                records, damaged = await self._polled(reader)
                 changes = await self._decoded(in_order(_newest(records, compacted)))
                 if self._anew:
                     return
                 if not changes and all(reader.position(place) == self.positions[place] for place in places):
                     continue
-                self._apply(changes, {place: reader.position(place) for place in places})
+                self._apply(changes, {place: reader.position(place) for place in places}, damaged)
         finally:
             self._reader = None
             await reader.close()
 
+    async def _polled(self, reader: Reader) -> tuple[list[Record], list[tuple[str, int, int]]]:
+        """Return what comes next; or, with the reader behind it, the place of a record that cannot be read."""
+        try:
+            return await reader.poll(_BATCH), []
+        except DamagedRecord as error:
+            _log.error("projection %s goes on without a record: %s", self.view.name, error)
+            reader.seek((error.topic, error.partition), error.resume_at)
+            return [], [(error.topic, error.partition, error.offset)]
+
     async def _starts(self) -> dict[TopicPartition, int]:
-        """Return where to go on; begin anew when the file knows of more than the log, or may have missed a deletion."""
+        """Return where to go on; begin anew when the file may have missed a deletion, or lacks what can be read by now.
+
+        Raises: TailLost when the file knows of more than the log has.
+        """
         opened, ends = self._opened, await self.ends()
-        if any(offset > ends.get(place, offset) for place, offset in opened.positions.items()) or (
-            now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._compacted()
-        ):
+        for place, offset in opened.positions.items():
+            if offset > ends.get(place, offset):
+                raise witnessed_loss(self.log.port, place, ends[place], f"the projection {opened.path}", offset)
+        if now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._compacted():
+            opened.begin_anew()
+        if opened.damaged and await self._is_any_mended(opened.damaged):
             opened.begin_anew()
         for place in ends:
             if place not in opened.positions:
                 opened.positions[place] = await self.log.port.start(*place)
         return dict(opened.positions)
+
+    async def _is_any_mended(self, places: Collection[tuple[str, int, int]]) -> bool:
+        for place in places:
+            try:
+                await self.log.port.read(*place, 1)
+            except DamagedRecord as error:
+                if error.offset == place[2]:
+                    continue
+            return True
+        return False
 
     async def _compacted(self) -> set[str]:
         topics = await self.log.port.topics()
@@ -237,14 +315,19 @@ class Projection:
             found.append((record, event))
         return found
 
-    def _apply(self, changes: Sequence[tuple[Record, Any]], positions: Mapping[TopicPartition, int]) -> None:
+    def _apply(
+        self,
+        changes: Sequence[tuple[Record, Any]],
+        positions: Mapping[TopicPartition, int],
+        damaged: Collection[tuple[str, int, int]],
+    ) -> None:
         apply, before = self.view.apply, self._opened.positions
 
         def act(db: sqlite3.Connection) -> None:
             for record, event in changes:
                 apply(db, record, event)
 
-        self._opened.write(act, positions)
+        self._opened.write(act, positions, damaged)
         for listener in self.listeners:
             listener()
         self._waiters.wake([None, *(place for place, offset in positions.items() if before.get(place) != offset)])

@@ -17,6 +17,13 @@ class Refused(Terminal):
         return self.message
 
 
+NO_WRITER = 50004
+"""The code of a refusal that is over within seconds: no instance may write just now, or this one is still starting."""
+
+LACKING = frozenset({40401, 40402, 40403, 40408, 40409, 42201})
+"""Codes that may say that something is not there: a subject, a version, a schema, a setting, what a reference leads to."""
+
+
 def no_subject(subject: str) -> Refused:
     """Nothing was registered under the subject."""
     return Refused(404, 40401, f"Subject '{subject}' not found.")
@@ -127,4 +134,4 @@ def forwarding_failed(reason: str) -> Refused:
 
 def no_writer() -> Refused:
     """No instance may write just now."""
-    return Refused(500, 50004, "No instance may write just now; one takes over within seconds: try again")
+    return Refused(500, NO_WRITER, "No instance may write just now; one takes over within seconds: try again")

@@ -10,6 +10,7 @@ from eventlib.registry.following import View
 from eventlib.registry.records import Entry, record_of
 from eventlib.registry.refusals import store_failed, too_large
 from eventlib.registry.topics import SCHEMAS, WRITERS
+from eventlib.startup import Startup
 from eventlib.times import now_ms
 
 _SERVICE = SCHEMAS.name
@@ -19,7 +20,14 @@ _PAUSE_S = 0.2
 
 
 class NotTheWriter(OwnershipLost):
-    """Another instance may write, or none; this one may not, or not any more."""
+    """Another instance may write, or none; this one may not, or not any more.
+
+    `may_have_written`: it lost that while it wrote, and a log of several machines does not say how that ended.
+    """
+
+    def __init__(self, sentence: str, *, may_have_written: bool = False) -> None:
+        super().__init__(sentence)
+        self.may_have_written = may_have_written
 
 
 class Writer:
@@ -43,9 +51,9 @@ class Writer:
         """Whether this instance may write, as far as it knows."""
         return self._claim is not None
 
-    async def stand(self) -> None:
+    async def stand(self, startup: Startup) -> None:
         """Stand for election, and keep what is won, until cancelled. Raises: as `Membership.changed` does."""
-        member = await self._log.join(_SERVICE, 1)
+        member = await startup.run("the right to write schemas", lambda: self._log.join(_SERVICE, 1))
         try:
             held: dict[int, Claim] = {}
             while True:
@@ -71,8 +79,8 @@ class Writer:
     async def write(self, entries: Sequence[Entry]) -> None:
         """Write what was decided in a turn, all or nothing, and wait until the catalogue has it.
 
-        Raises: NotTheWriter when nothing was written, since another instance may write now; Refused when the log says
-        no, or does not say whether it was written.
+        Raises: NotTheWriter when another instance may write now; Refused when the log says no, or does not say whether
+        it was written.
         """
         claim = self._checked()
         records = [record_of(each) for each in entries]
@@ -83,7 +91,7 @@ class Writer:
             await self._view.reach(offsets[-1] + 1)
         except OwnershipLost as error:
             self._claim = None
-            raise NotTheWriter(str(error)) from error
+            raise NotTheWriter(str(error), may_have_written=True) from error
         except ContractError as error:
             raise too_large(SCHEMAS.max_event_bytes) from error
         except EventlibError as error:

@@ -73,6 +73,7 @@ class Again:
         self._code_differs = False
         self._judges = False
         self._sagas = setting.asked.sagas
+        self._doubtful = setting.doubtful
 
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
         source, contract = f"{self.service.speaks_as}/{decider.name}", contract_of(event_type)
@@ -126,7 +127,7 @@ class Again:
                 await self._take_over(step)
             case "reset" if step.topic in self._takers:
                 self._takers[step.topic].go_to(step.last)
-            case "skip" | "reset":
+            case "skip" | "reset" | "mend":
                 pass
             case _:
                 raise ContractError(
@@ -186,7 +187,7 @@ class Again:
                     self._decide(plan, record, event)
         else:  # the same, for nearly all there is
             plans, said, decisions = self._plans, self._said, self._decisions
-            all_judged = self._judges and self._sagas is None
+            all_judged = self._judges and self._sagas is None and not self._doubtful
             for record, event in items:
                 for plan in plans.get(record.type, _NOBODY):
                     short = None if plan.has_deadlines and self._code_differs else plan.alike
@@ -243,6 +244,8 @@ class Again:
             cause = cause_of_input(record, about, foreign=record.topic in self._foreign)
             cause_id, saga = cause.id, cause.correlation_id
         judged = self._judges and (self._sagas is None or saga in self._sagas)
+        if self._doubtful and (plan.source, key) in self._doubtful:
+            judged = False
         if plan.has_deadlines and self._code_differs and not waited:
             entry = self._deadlines.fallen_due(decider, key, entry, record.timestamp_ms, judged=judged)
         state, now, failure = _today(plan, entry.state, record, event, answers=judged)

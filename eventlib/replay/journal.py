@@ -33,6 +33,7 @@ from eventlib.replay.acts import (
     TookOver,
 )
 from eventlib.runtime.control import edit_at
+from eventlib.runtime.damage import as_written
 from eventlib.runtime.parking import original_of
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import JournalEntry, Step
@@ -185,11 +186,14 @@ class TaskJournal:
 
 
 async def parked_input(log: EventLog, place: TopicPartition, offset: int) -> Record:
-    """Return a parked input as it stood on its topic. Raises: ContractError when it is no longer there."""
+    """Return a parked input as it stood on its topic, and as written where it was damaged and is so no more.
+
+    Raises: ContractError when it is no longer there.
+    """
     records = await log.port.read(*place, offset, 1)
     if not records or records[0].offset != offset:
         raise ContractError(f"{place[0]}/{place[1]}/{offset} was released, and is no longer there")
-    return original_of(records[0])[1]
+    return await as_written(records[0], log.port) or original_of(records[0])[1]
 
 
 class _InputTopic:

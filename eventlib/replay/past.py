@@ -40,8 +40,8 @@ class KeyPast:
     doubt: str
 
 
-async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast:
-    """Read a key's past.
+async def past_of_key(log: EventLog, decider: Decider[Any], key: str, *, is_newest: bool = True) -> KeyPast:
+    """Read a key's past. `is_newest=False` tells that the changelog may lack what was recorded last.
 
     Cost: the key's own partition of the journal, of the decider's inputs and of what it says; of what it says under
     other keys than its own, all partitions, from the key's first step on.
@@ -59,7 +59,7 @@ async def past_of_key(log: EventLog, decider: Decider[Any], key: str) -> KeyPast
     )
     if since_ms is None:
         raise unknown_key(decider, key)
-    for search in _searches(since_ms, newest):
+    for search in _searches(since_ms, newest if is_newest else None):
         said = await find_said(log, decider, own_key, search)
         fold = KeyFold(log, decider, own_key, said)
         steps = [step for done, acts in transactions for act in acts if (step := fold.step(done, act)) is not None]

@@ -8,8 +8,9 @@ from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 from eventlib.decider import Decider
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
+from eventlib.log.past_damage import PastDamage
 from eventlib.log.port import Record
 from eventlib.replay.again import Again
 from eventlib.replay.journal import TaskJournal
@@ -42,7 +43,10 @@ class Replay:
     """One run of today's code over a part of a log's past."""
 
     def __init__(self, log: EventLog, services: Sequence[Service], asked: Asked, part: Part, limit: int) -> None:
-        self._log = log
+        self._whole = log
+        self._past_damage = PastDamage(log.port)
+        self._log = log = EventLog(self._past_damage, log.codec, log.choreography)
+        self._cut: dict[str, int] = {}
         self._services = services
         self._part = part
         self._spill = Spill()
@@ -72,6 +76,7 @@ class Replay:
             self._end()
             self._note_unread()
             await self._tell_unknown(at_ms)
+            self._tally.damaged.update(map(str, self._past_damage.damaged.values()))
             return self._tally.report(self._window.events if self._part.index == 0 else 0)
         finally:
             self._spill.close()
@@ -98,9 +103,9 @@ class Replay:
         """Yield what all tasks did, in the order of time: what was done at the same time together."""
         heads = list[tuple[int, int, JournalEntry]]()
         tasks = [*self._tasks.values()]
-        journals = [aiter(TaskJournal(self._log, task.service, task.partition).entries()) for task in tasks]
+        journals = [self._entries(task) for task in tasks]
         for i, journal in enumerate(journals):
-            async for _, entry in journal:
+            async for entry in journal:
                 heads.append((entry.at_ms, i, entry))
                 break
         heapify(heads)
@@ -116,9 +121,21 @@ class Replay:
             if found is None:
                 heappop(heads)
             else:
-                heapreplace(heads, (found[1].at_ms, i, found[1]))
+                heapreplace(heads, (found.at_ms, i, found))
         if deeds:
             yield at_ms, deeds
+
+    async def _entries(self, task: Again) -> AsyncIterator[JournalEntry]:
+        """Yield a task's entries up to a damaged one: in which order inputs were handled is not known from there on."""
+        name, at_ms = task.service.name, 0
+        try:
+            async for _, entry in TaskJournal(self._whole, task.service, task.partition).entries():
+                at_ms = entry.at_ms
+                yield entry
+        except DamagedRecord as error:
+            self._cut[name] = min(at_ms, self._cut.get(name, at_ms))
+            self._tally.damaged.add(str(error))
+            self._tally.notes[f"{name}/{task.partition} is compared up to its damaged journal entry"] = None
 
     async def _pass(self, at_ms: int, deeds: Sequence[Deed]) -> None:
         said = Counter[str]()
@@ -145,10 +162,23 @@ class Replay:
                 answers.setdefault((record.source, record.subject, record.causation_id), []).append(item)
         for (source, subject, cause_id), then in answers.items():
             cause = causes.get(cause_id or "")
+            if cause is None and self._has_damage(deeds):
+                self._setting.doubtful.add((source or "", subject or ""))
+                continue
             given = Input("?", cause_id or "") if cause is None else input_of(cause, None)
             handler = f"{source} on {given.type}"
             why = "no decider handles this any more"
             self._setting.judge(Decision(handler, subject or "", at_ms, given, then, (), "unhandled", why), None)
+
+    def _has_damage(self, deeds: Sequence[Deed]) -> bool:
+        """Tell whether one of the inputs of some transactions is damaged."""
+        return any(
+            (step.topic, task.partition) == place[:2] and step.first <= place[2] <= step.last
+            for task, entry in deeds
+            for step in entry.steps
+            if step.kind == "run"
+            for place in self._past_damage.damaged
+        )
 
     def _note_unknown(self, before_ms: int) -> None:
         for record, _ in self._window.unknown(before_ms):
@@ -165,7 +195,9 @@ class Replay:
             async for _, entry in TaskJournal(self._log, task.service, task.partition).entries():
                 known.add((task.service.name, entry.at_ms))
         for r in self._unknown.values():
-            if ((r.source or "").partition("/")[0], r.timestamp_ms) not in known:
+            service = (r.source or "").partition("/")[0]
+            is_cut = service in self._cut and r.timestamp_ms >= self._cut[service]
+            if not is_cut and (service, r.timestamp_ms) not in known:
                 self._tally.unknown.append(f"{r.type} {r.event_id} ({r.topic}/{r.partition}/{r.offset})")
 
     def _note_unread(self) -> None:

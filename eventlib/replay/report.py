@@ -78,7 +78,8 @@ class Report:
     """What a replay has found. `first` has the first difference of each of the first sagas.
 
     `unknown` are events that a service has said and its journal does not know of: something wrote in its name. `notes`
-    are sentences about what could not be compared. `silent` are the sagas for which nothing is said where something was.
+    are sentences about what could not be compared, `damaged` about records that are not what was written: what hangs on
+    them is not compared. `silent` are the sagas for which nothing is said where something was.
     """
 
     events: int
@@ -89,6 +90,7 @@ class Report:
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
     @property
     def differences(self) -> int:
@@ -130,6 +132,7 @@ class Tally:
         self.transactions = 0
         self.unknown: list[str] = []
         self.notes: dict[str, None] = {}
+        self.damaged: set[str] = set()
         self._silent = set[str]()
 
     def add(self, difference: Difference) -> None:
@@ -167,6 +170,7 @@ class Tally:
             tuple(sorted(self.unknown)),
             tuple(sorted(self.notes)),
             _sorted(self._silent),
+            _sorted(self.damaged),
         )
 
 
@@ -186,6 +190,7 @@ def merged(reports: Sequence[Report], limit: int) -> Report:
         tuple(sorted(each for report in reports for each in report.unknown)),
         _sorted(each for report in reports for each in report.notes),
         _sorted(saga for report in reports for saga in report.silent),
+        _sorted(each for report in reports for each in report.damaged),
     )
 
 

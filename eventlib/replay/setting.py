@@ -1,7 +1,7 @@
 """What all tasks of a replay share, and how today's code follows what was said."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventlib.decider import Decider
@@ -28,6 +28,8 @@ class Setting:
     asked: Asked
     describer: Describer
     code_version: str
+    doubtful: set[tuple[str, str]] = field(default_factory=set)
+    """The deciders (`service/decider`) and keys of which an input is damaged: what they decide after it is not compared."""
 
     def judge(self, decision: Decision, failure: Exception | None) -> None:
         """Count a decision, and take note of it when today's code takes it otherwise, or fails in it."""

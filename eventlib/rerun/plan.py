@@ -25,6 +25,7 @@ from eventlib.replay.journal import TaskJournal
 from eventlib.rerun.recorded import Recorded
 from eventlib.rerun.unheard import Unheard
 from eventlib.runtime.acts import Move, Skip
+from eventlib.runtime.damage import repaired_among
 from eventlib.runtime.parking import waiting_behind
 from eventlib.runtime.past import Beginning
 from eventlib.runtime.records import effect_key
@@ -178,5 +179,6 @@ class Planner:
                 if parked is not None:
                     place = self._task.service.parked.name, self._task.partition
                     waiting = await waiting_behind(parked, place, self._rails.log.port)
-                    return Release(end, waiting, amendment=amendment)
+                    repaired = await repaired_among(waiting, self._rails.log.port)
+                    return Release(end, waiting, amendment=amendment, repaired=repaired)
         return None

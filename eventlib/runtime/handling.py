@@ -9,12 +9,13 @@ from hashlib import blake2b
 from typing import Any
 
 from eventlib.decider import Decider
-from eventlib.errors import ContractError, UndecodableRecord
+from eventlib.errors import ContractError, DamagedRecord, UndecodableRecord
 from eventlib.event import Event, Meta, contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record, key_text
 from eventlib.runtime.acts import Move, Skip
 from eventlib.runtime.causes import Cause, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
+from eventlib.runtime.damage import damaged_input
 from eventlib.runtime.draft import Draft
 from eventlib.runtime.entry import Entry
 from eventlib.runtime.inputs import InputReader
@@ -52,6 +53,7 @@ class Handling:
         self.speakers = {d.name: Speaker(d, service.speaks_as, topics, log.codec) for d in service.deciders}
         self.parked_end = 0
         self.draft = Draft(0, Positions(), ())
+        self._log = log
         self._code_version = code_version
         self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
 
@@ -72,14 +74,25 @@ class Handling:
                 record, event = self.inputs.read(record)
         except UndecodableRecord as error:
             for decider in deciders:
-                self._park(decider, record, Failure(error.reason))
+                self.park(decider, record, Failure(error.reason))
             return
         key = key_text(record)
         for decider in deciders:
             if self.parked.any and self.parked.get(decider.name, key) is not None:
-                self._park(decider, record, Failure(WAITS_BEHIND))
+                self.park(decider, record, Failure(WAITS_BEHIND))
             elif failure := self.decide(decider, key, record, event):
-                self._park(decider, record, failure)
+                self.park(decider, record, failure)
+
+    def take_damaged(self, damaged: DamagedRecord) -> None:
+        """Park an input that is not what was written, or is gone, for each decider that reads its topic."""
+        steps, last = self.draft.steps, damaged.resume_at - 1
+        steps.went_past(damaged.topic, damaged.offset, last)
+        self.draft.is_met = True
+        if damaged.topic == self.control_topic:
+            steps.act(Step("refuse", damaged.topic, damaged.offset, last, detail=str(damaged)))
+        record = damaged_input(damaged, self._log, self.draft.at_ms)
+        for decider in self.inputs.readers_of(damaged.topic):
+            self.park(decider, record, Failure(str(damaged)))
 
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
         """Pass over an input that somebody has decided not to have handled; False when nobody has."""
@@ -167,12 +180,13 @@ class Handling:
             records = turn.records(said)
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
             waiting = deadline_copy(name, key, self.partition, at)
-            self._park(decider, waiting, Failure.of(error, during=name))
+            self.park(decider, waiting, Failure.of(error, during=name))
             return
         passed = entry._replace(memory=entry.memory.with_passed(name, at))
         self._apply(turn, passed, state, said, records)
 
-    def _park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
+    def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
+        """Let an input wait, and what comes later for its key."""
         parked = ParkedKey(decider.name, key_text(record), self.parked_end, 1, self.draft.at_ms, failure.reason)
         self.draft.park(parked_copy(record, parked, self.parked_topic))
         self.wait(parked, record, failure)

@@ -1,16 +1,22 @@
 """What a process gives to every task that it runs, and how it uses its machine."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
 
+from eventlib.errors import DamagedRecord
 from eventlib.eventlog import EventLog
+from eventlib.log.port import Record
 from eventlib.meaning import Means
 from eventlib.runtime.breaker import Breaker, BreakerConfig
 from eventlib.runtime.observing import Observer
+from eventlib.startup import Startup
 from eventlib.store.port import Stores
+
+_log = logging.getLogger("eventlib.runtime")
 
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -59,6 +65,24 @@ class Restoring:
     end: int
 
 
+@dataclass(slots=True)
+class Damage:
+    """What this process has met that is damaged, by topic, partition and offset, with what was done about it.
+
+    `stopped` has the tasks, by service and partition, that cannot go on because of it.
+    """
+
+    met: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    stopped: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def note(self, error: DamagedRecord, what: str) -> None:
+        """Take note of a damaged record, and say it, once."""
+        place = error.topic, error.partition, error.offset
+        if place not in self.met:
+            _log.error("%s: %s", error, what)
+        self.met[place] = f"{error}: {what}"
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """What a process gives to every task that it runs; `cached_entries` is a task's share."""
@@ -72,3 +96,6 @@ class Host:
     observer: Observer | None = None
     cached_entries: int = 1_000
     restoring: dict[tuple[str, int], Restoring] = field(default_factory=dict)
+    startup: Startup = field(default_factory=Startup)
+    damage: Damage = field(default_factory=Damage)
+    mended: dict[tuple[str, int], list[tuple[DamagedRecord, Sequence[Record]]]] = field(default_factory=dict)

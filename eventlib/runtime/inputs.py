@@ -36,6 +36,10 @@ class InputReader:
             return self._by_type.get(record.type)
         return self._by_topic.get(record.topic)
 
+    def readers_of(self, topic: str) -> Sequence[Decider[Any]]:
+        """Return who may have to do with a record of a topic whose type is not known."""
+        return self._by_topic.get(topic, ())
+
     def read(self, record: Record) -> tuple[Record, Event]:
         """Return a record's event, and the record as its deciders are to see it.
 

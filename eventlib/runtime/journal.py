@@ -29,6 +29,12 @@ class Steps:
         self._last = offset
         self.next[topic] = offset + 1
 
+    def went_past(self, topic: str, first: int, last: int) -> None:
+        """Note offsets of a topic that were gone past, whatever stands there."""
+        self._end_run()
+        self._topic, self._first, self._last = topic, first, last
+        self.next[topic] = last + 1
+
     def act(self, step: Step) -> None:
         """Note something that was done beside taking inputs."""
         self.acts += 1

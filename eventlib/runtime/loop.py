@@ -4,10 +4,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from time import monotonic
 
 from eventlib.codec.port import UnknownSchema
-from eventlib.errors import OwnershipLost, Retryable
+from eventlib.errors import DamagedRecord, OwnershipLost, Retryable, StoreLost
 from eventlib.log.port import Claim, Reader, TopicPartition
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.host import Host
@@ -42,6 +43,11 @@ class TaskLoop:
         self._stopping = False
         self._polls = False
         self._woken = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """What it runs, for people: SERVICE/PARTITION."""
+        return f"{self.service.name}/{self.claim.partition}"
 
     @property
     def transactions(self) -> int:
@@ -84,12 +90,21 @@ class TaskLoop:
         self._stopping = True
         self._wake()
 
+    async def rest(self, pause_s: float) -> None:
+        """Wait so long, or until it is asked to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                while not self._stopping:
+                    self._woken.clear()
+                    await self._woken.wait()
+
     async def run(self) -> None:
         """Restore the task, then handle its inputs until stopped.
 
         Raises: OwnershipLost when another owner took over; Terminal when the log or the code needs a person.
         """
         task = await restored(self.service, self.claim, self._host)
+        self._host.startup.done(self.name)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
         worker = Worker(task, self.claim, self._host.log, start, skipped_inputs=most_skipped, relay=self._relay)
         worker.observer = self._host.observer
@@ -114,7 +129,7 @@ class TaskLoop:
         try:
             worker.start_pending()
             while not self._stopping:
-                if worker.inbox or await self._fill_inbox(worker, self._reader):
+                if worker.inbox or worker.damaged or await self._fill_inbox(worker, self._reader):
                     await self._patiently(worker.turn(now_ms()))
                     self._flush_sometimes(worker)
                     if worker.has_skipped and self._is_silent(worker):
@@ -135,7 +150,7 @@ class TaskLoop:
     async def is_idle(self) -> bool:
         """Tell whether there is nothing to handle: every input read and handled, no effect and no answer open."""
         worker, reader = self._worker, self._reader
-        if worker is None or reader is None or worker.inbox or worker.answers or len(self._effects):
+        if worker is None or reader is None or worker.inbox or worker.answers or worker.damaged or len(self._effects):
             return False
         ends = await reader.ends()
         return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
@@ -158,6 +173,9 @@ class TaskLoop:
             self._polls = True
             try:
                 worker.inbox = await reader.poll(self._config.batch, timeout_s)
+            except DamagedRecord as error:
+                worker.damaged = error
+                self._host.damage.note(error, f"{self.service.name}/{self.claim.partition} parks it")
             finally:
                 self._polls = False
         return not self._stopping
@@ -188,7 +206,7 @@ class TaskLoop:
         """Do some work; when the log cannot take it now, pause, and let it be tried again."""
         try:
             return await work
-        except (OwnershipLost, UnknownSchema):
+        except (OwnershipLost, StoreLost, UnknownSchema):
             raise
         except Retryable as error:
             _log.warning("%s/%s cannot commit, tries again: %s", self.service.name, self.claim.partition, error)

@@ -63,6 +63,8 @@ class Step:
     done), all with the id of what was parked as `request`; `skip` (the input whose id `request` is will be dropped),
     `reset` (the task was at first of a topic, and goes on at last), `switch` (the task has taken over the states of a
     rerun, as its changelog, the topic, has them at its end).
+    `mend` (records first..last of the changelog, the topic, were damaged, as detail says, and what they said was built
+    anew from the journal and the events, and written again).
     """
 
     kind: str

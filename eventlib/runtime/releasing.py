@@ -7,9 +7,10 @@ from eventlib.decider import Decider
 from eventlib.errors import UndecodableRecord
 from eventlib.event import Event
 from eventlib.log.port import Record, key_text
+from eventlib.runtime.damage import DAMAGE
 from eventlib.runtime.draft import Draft
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.parking import Failure, ParkedKeys, original_of
+from eventlib.runtime.parking import WAITS_BEHIND, Failure, ParkedKeys, original_of
 from eventlib.runtime.records import ParkedKey, Step, effect_key
 from eventlib.runtime.saying import Speaker
 from eventlib.runtime.skipping import SkippedInputs
@@ -34,6 +35,9 @@ class Handler(Protocol):
 
     def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
         """Handle one input for one decider; return why it could not be, or None."""
+
+    def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
+        """Let an input wait, and what comes later for its key."""
 
     def wait(self, parked: ParkedKey, record: Record, failure: Failure) -> None:
         """Let a key wait from one of its inputs on."""
@@ -75,6 +79,7 @@ class _Released:
         self._handler = handler
         self._waiting = release.waiting
         self._amendment = release.amendment
+        self._repaired = release.repaired
         facts, self._first = original_of(release.waiting[0])
         self._decider = handler.speakers[facts["decider"]].decider
         self._key = key_text(self._first)
@@ -91,7 +96,7 @@ class _Released:
             facts, record = original_of(parked)
             if not record.topic:
                 continue  # a deadline: it falls due again by itself, now that its key goes on
-            failure = self._handle(parked, record, amendment if position == 0 else None)
+            failure = self._handle(parked, record, amendment if position == 0 else None, facts.get(DAMAGE))
             if failure is not None:
                 edited = amendment.offset if isinstance(amendment, Edit) and position == 0 else -1
                 since_ms, count = int(facts["since_ms"]), len(self._waiting) - position
@@ -107,7 +112,9 @@ class _Released:
             )
             self._handler.draft.steps.act(Step("refuse", *place, *name, _NOT_FIRST, amendment.event_id))
 
-    def _handle(self, parked: Record, record: Record, amendment: Edit | Discard | None) -> Failure | None:
+    def _handle(
+        self, parked: Record, record: Record, amendment: Edit | Discard | None, damage: str | None
+    ) -> Failure | None:
         steps, event_id = self._handler.draft.steps, record.event_id
         place, name = (self._handler.parked_topic, parked.offset), (self._decider.name, self._key)
         match amendment:
@@ -118,11 +125,26 @@ class _Released:
                 steps.act(Step("edit", *place, offset, *name, why, event_id))
             case None:
                 steps.act(Step("release", *place, parked.offset, *name))
+                if parked.offset in self._repaired:
+                    return self._take_up(self._repaired[parked.offset])
+                if damage is not None:  # what stands there is not what was written, even where it can be read
+                    return Failure(damage)
         if self._handler.skips.any and self._handler.is_skipped(record, [self._decider]):
             return None
         return self._decide(edited(record, amendment), record)
 
-    def _decide(self, shown: Record, record: Record) -> Failure | None:
+    def _take_up(self, written: Record) -> Failure | None:
+        """Handle an input that was damaged, as it was written; its key may not have been known when it was parked."""
+        key = key_text(written)
+        if key == self._key:
+            return self._decide(written, written)
+        waits = self._handler.parked.get(self._decider.name, key)
+        failure = Failure(WAITS_BEHIND) if waits else self._decide(written, written, key)
+        if failure is not None:
+            self._handler.park(self._decider, written, failure)
+        return None
+
+    def _decide(self, shown: Record, record: Record, key: str | None = None) -> Failure | None:
         """Handle what a record shows; an edited one as the input that it was, so that its caller can repeat it."""
         try:
             read, event = self._handler.inputs.read(shown)
@@ -130,7 +152,7 @@ class _Released:
             return Failure(error.reason)
         if type(event) not in self._decider.handlers:
             return None
-        return self._handler.decide(self._decider, self._key, read if shown is record else record, event)
+        return self._handler.decide(self._decider, key or self._key, read if shown is record else record, event)
 
 
 _NOT_FIRST = "another input stands first"

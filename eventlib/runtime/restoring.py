@@ -1,15 +1,16 @@
 """A task as its changelog has it: restored at a start and at a takeover."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eventlib.codec.framed import HEADER_BYTES
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
-from eventlib.errors import ContractError
+from eventlib.errors import ContractError, DamagedRecord
 from eventlib.log.port import Claim, Record
+from eventlib.log.rules import witnessed_loss
 from eventlib.runtime.host import Host, Restoring
-from eventlib.runtime.records import POSITION_KEY, Positions, state_key
+from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions, Step, state_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.service import Service
@@ -24,13 +25,48 @@ async def restored(service: Service, claim: Claim, host: Host) -> Task:
     partition, port = claim.partition, host.log.port
     deciders = {decider.name: decider for decider in service.deciders}
     state = await restored_state(service, claim, host, deciders)
-    await _refuse_unreadable(state, service, host)
-    positions = await positions_in(state, host.log.codec)
+    try:
+        await _refuse_unreadable(state, service, host)
+        positions = await positions_in(state, host.log.codec)
+        await _write_mended(state, service, claim, host, positions)
+        parked_end = await port.decided_end(service.parked.name, partition)
+    except BaseException:
+        state.store.close()
+        raise
     task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
     if host.observer is not None:
         task.observe(host.observer.clock)
-    task.handling.parked_end = await port.decided_end(service.parked.name, partition)
+    task.handling.parked_end = parked_end
     return task
+
+
+async def _write_mended(state: TaskState, service: Service, claim: Claim, host: Host, positions: Positions) -> None:
+    """Write anew what was damaged on the changelog, and into the journal that this was done."""
+    mended = host.mended.pop((service.name, claim.partition), [])
+    records = [record for _, each in mended for record in each]
+    if not records:
+        return
+    steps = [
+        Step("mend", error.topic, error.offset, error.resume_at - 1, detail=str(error))
+        for error, each in mended
+        if each
+    ]
+    value = host.log.codec.encode(JournalEntry(host.code_version, positions.at_ms, tuple(steps)))
+    journal, kind = service.journal.name, JournalEntry.__name__
+    entry = Record(journal, claim.partition, -1, positions.at_ms, None, value, type=kind)
+    offsets = await host.log.port.append([*records, entry], claim)
+    state.restore(records, offsets[-2] + 1)
+
+
+async def _mended(error: DamagedRecord, service: Service, partition: int, host: Host) -> Sequence[Record]:
+    """Return what stands for a damaged changelog record. Raises: DamagedRecord when nothing can."""
+    if host.log.rebuild is None:
+        raise error
+    records = await host.log.rebuild(host.log, service, partition, error)
+    done = f"{len(records)} keys were built anew from the journal" if records else "all that it said is written again"
+    host.damage.note(error, done)
+    host.mended.setdefault((service.name, partition), []).append((error, records))
+    return records
 
 
 async def restored_state(service: Service, claim: Claim, host: Host, deciders: Mapping[str, Decider[Any]]) -> TaskState:
@@ -39,26 +75,38 @@ async def restored_state(service: Service, claim: Claim, host: Host, deciders: M
     Raises: OwnershipLost when a newer claim has opened the store.
     """
     store = host.stores.open(service.name, claim.partition, claim.epoch, host.log.port.log_id)
-    state = TaskState(store, host.log.codec, deciders, host.cached_entries)
-    await catch_up(state, service, claim.partition, host)
+    try:
+        state = TaskState(store, host.log.codec, deciders, host.cached_entries)
+        await catch_up(state, service, claim.partition, host)
+    except BaseException:
+        store.close()
+        raise
     return state
 
 
 async def catch_up(state: TaskState, service: Service, partition: int, host: Host) -> None:
-    """Read what came to a task's changelog since; `host.restoring` shows how far that is."""
+    """Read what came to a task's changelog since; `host.restoring` shows how far that is.
+
+    Raises: TailLost when the store has seen more of it than there is.
+    """
     port, store = host.log.port, state.store
     changelog, place = service.changelog.name, (service.name, partition)
     # What a former owner has committed last may not be seen yet; who went on without it would do it again.
     end = await port.decided_end(changelog, partition)
     if store.checkpoint > end:
-        store.clear()
+        raise witnessed_loss(port, (changelog, partition), end, f"the local store of {service.name}", store.checkpoint)
     if store.checkpoint == end:
         return
     shown = host.restoring[place] = Restoring(store.checkpoint, store.checkpoint, end)
     try:
         while store.checkpoint < end:
-            records = await port.read(changelog, partition, store.checkpoint, host.config.restore_chunk)
-            await take_in(state, records, records[-1].offset + 1 if records else end, host.log.codec)
+            try:
+                records = await port.read(changelog, partition, store.checkpoint, host.config.restore_chunk)
+                checkpoint = records[-1].offset + 1 if records else end
+            except DamagedRecord as error:
+                records = [*await _mended(error, service, partition, host)]
+                checkpoint = error.resume_at
+            await take_in(state, records, checkpoint, host.log.codec)
             shown.at = store.checkpoint
     finally:
         del host.restoring[place]

@@ -15,7 +15,7 @@ from eventlib.eventlog import EventLog
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.control import REQUESTS
 from eventlib.runtime.effects import missing_ports
-from eventlib.runtime.host import Host, Restoring, RuntimeConfig
+from eventlib.runtime.host import Damage, Host, Restoring, RuntimeConfig
 from eventlib.runtime.loop import TaskLoop
 from eventlib.runtime.observing import Observer
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
@@ -23,6 +23,7 @@ from eventlib.runtime.relay import Relay
 from eventlib.runtime.serving import Serving
 from eventlib.runtime.skipping import SkippedInput
 from eventlib.service import Service
+from eventlib.startup import Startup
 from eventlib.store.open import open_stores
 from eventlib.store.port import Stores
 
@@ -31,13 +32,14 @@ class Runtime:
     """Runs services until the context is left: `async with Runtime(log, ports={...}) as runtime: ...`.
 
     `services` names those to run (default: all), `ports` gives their effects the outside world by parameter name.
-    An `observer` is told what is done, for traces and metrics; without one, nothing is spent on that.
+    An `observer` is told what is done, for traces and metrics; without one, nothing is spent on that. `startup` has
+    what its tasks wait for; without one, that is logged as warnings.
     Guarantee: leaving the context hands every task over; a process that dies is replaced within seconds by another
     one that runs the same services.
     Raises: WiringError when a port is missing or a service unknown.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is optional, and given by its name
         self,
         log: EventLog,
         *,
@@ -46,6 +48,7 @@ class Runtime:
         stores: Stores | None = None,
         config: RuntimeConfig | None = None,
         observer: Observer | None = None,
+        startup: Startup | None = None,
     ) -> None:
         choreography = log.choreography
         self._log = log
@@ -60,6 +63,7 @@ class Runtime:
             code_version(choreography),
             observer,
             max(config.cached_entries // sum(service.partitions for service in self._services), 1),
+            startup=startup or Startup(),
         )
         self._relay = Relay(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
@@ -97,7 +101,7 @@ class Runtime:
     async def idle(self) -> None:
         """Wait until every service has handled all that is on the log, and no effect is open.
 
-        Parked inputs do not count: they wait for a person. Raises what `failed` raises.
+        Parked inputs do not count, nor do tasks that damage has stopped: they wait for a person. Raises what `failed` raises.
         """
         while not await self._is_idle():
             if self._failure is not None and self._failure.done():
@@ -120,6 +124,11 @@ class Runtime:
         return self._host.restoring
 
     @property
+    def damage(self) -> Damage:
+        """What was met here that is damaged, and which tasks have stopped because of it."""
+        return self._host.damage
+
+    @property
     def tasks(self) -> Sequence[TaskLoop]:
         """The tasks that this process runs just now, for whoever measures them."""
         return [*self._loops.values()]
@@ -133,8 +142,8 @@ class Runtime:
         if len(self._loops) < sum(service.partitions for service in self._services):
             return False
         before = self.transactions
-        for loop in list(self._loops.values()):
-            if not await loop.is_idle():
+        for place, loop in list(self._loops.items()):
+            if place not in self.damage.stopped and not await loop.is_idle():
                 return False
         return self.transactions == before
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import NamedTuple
 
-from eventlib.errors import OwnershipLost, Retryable
+from eventlib.errors import LogCorrupt, OwnershipLost, Retryable, TailLost
 from eventlib.log.port import Claim, Membership, TopicPartition
 from eventlib.runtime.host import Host
 from eventlib.runtime.loop import TaskLoop
@@ -54,7 +54,11 @@ class Serving:
     async def run(self) -> None:
         """Run tasks until cancelled; then hand them over: whoever gets them knows it before they end."""
         service, host = self._service, self._host
-        membership = await host.log.port.join(service.name, service.partitions, host.config.standbys)
+        try:
+            membership = await host.startup.run(f"the tasks of {service.name}", self._join)
+        except Exception as error:  # noqa: BLE001  as below
+            self._fail(error)
+            return
         membership.progress = self._progress
         self._membership = membership
         standbys = Standbys(service, host, membership, self._works_on)
@@ -77,6 +81,10 @@ class Serving:
             await asyncio.gather(*self._ending.values())
             await membership.leave()
 
+    async def _join(self) -> Membership:
+        service, host = self._service, self._host
+        return await host.log.port.join(service.name, service.partitions, host.config.standbys)
+
     def _progress(self) -> Mapping[TopicPartition, int]:
         loops = [loop for (name, _), loop in self._loops.items() if name == self._service.name]
         return {place: offset for loop in loops for place, offset in loop.positions.items()}
@@ -97,6 +105,12 @@ class Serving:
         place = loop.service.name, loop.claim.partition
         if before is not None:
             await before  # a store has one user at a time
+        try:
+            await self._run_again(loop, place)
+        finally:
+            self._host.startup.drop(loop.name)
+
+    async def _run_again(self, loop: TaskLoop, place: tuple[str, int]) -> None:
         while self._loops.get(place) is loop:
             try:
                 await loop.run()
@@ -105,24 +119,34 @@ class Serving:
                 _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *place, error)
                 return
             except Retryable as error:
-                _log.warning("%s/%s cannot go on, and starts over: %s", *place, error)
+                await loop.rest(self._host.startup.failed(loop.name, error))
+            except TailLost as error:  # nothing may be written before a person has decided
+                self._fail(error)
+                return
+            except LogCorrupt as error:  # what is damaged stops this task, and nothing else
+                self._host.damage.stopped[place] = str(error)
+                _log.error("task %s/%s has stopped, the others go on: %s", *place, error)
+                return
             except Exception as error:  # noqa: BLE001  as above
                 _log.debug("%s/%s failed", *place, exc_info=True)
                 self._fail(error)
                 return
             else:
                 return
-            await asyncio.sleep(self._host.config.retry_pause_s)
             if self._loops.get(place) is loop:
                 loop = self._loops[place] = self._new_loop(loop.claim)
 
     def _end(self, partition: int, membership: Membership) -> None:
         running = self._running.pop(partition)
-        self._loops.pop((self._service.name, partition)).stop()
+        loop = self._loops.pop((self._service.name, partition))
+        loop.stop()
+        if loop.task is None and partition not in self._ending:
+            running.life.cancel()  # it is not restored, so there is nothing at hand to be finished
+        self._host.damage.stopped.pop((self._service.name, partition), None)
         self._ending[partition] = asyncio.create_task(self._hand_over(running, membership), name=f"end of {partition}")
 
     async def _hand_over(self, running: _Running, membership: Membership) -> None:
-        await running.life
+        await asyncio.gather(running.life, return_exceptions=True)
         partition = running.claim.partition
         if self._ending.get(partition) is asyncio.current_task():
             del self._ending[partition]

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from eventlib.errors import OwnershipLost, Retryable
+from eventlib.errors import LogCorrupt, OwnershipLost, Retryable
 from eventlib.log.port import Membership
 from eventlib.runtime.host import Host
 from eventlib.runtime.restoring import catch_up, take_in
@@ -54,6 +54,9 @@ class Standbys:
             except Retryable as error:
                 _log.warning("the copy of %s/%s waits: %s", self._service.name, partition, error)
                 await asyncio.sleep(self._host.config.retry_pause_s)
+            except LogCorrupt as error:
+                _log.error("there is no copy of %s/%s here: %s", self._service.name, partition, error)
+                return
             except Exception:  # noqa: BLE001  nobody waits for a copy, and its task does without: it is said here
                 _log.exception("there is no copy of %s/%s here", self._service.name, partition)
                 return

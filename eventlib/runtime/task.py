@@ -91,6 +91,9 @@ class Task:
             for record in records:
                 self._draft.steps.took(record)
             self.handling.release(inputs.release)
+        elif inputs.damaged is not None:
+            self._took = inputs.damaged.resume_at - inputs.damaged.offset
+            self.handling.take_damaged(inputs.damaged)
         elif inputs.beginnings:
             self._draft.begin(inputs.beginnings)
         else:

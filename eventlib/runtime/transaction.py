@@ -1,9 +1,11 @@
 """What goes into a task's transaction, and what comes out of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
+from eventlib.errors import DamagedRecord
 from eventlib.event import Event
 from eventlib.log.port import Record
 from eventlib.runtime.acts import Move, Skip
@@ -43,12 +45,14 @@ class Release(NamedTuple):
 
     `control` is the record that asks for it; None when somebody does it who owns the task for a moment. With an edit or
     a discard it is about the one input that the rest waits behind: if that is another one by now, nothing is done.
+    `repaired` has what was parked because it was damaged, and stands on the log as written again, by its parked offset.
     """
 
     control: Record | None
     waiting: Sequence[Record] = ()
     effect_id: str = ""
     amendment: Edit | Discard | None = None
+    repaired: Mapping[int, Record] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Inputs:
     """What one transaction is made from.
 
     `records` are handled in order, then deadlines due by `due_ms`; `answers` come first. A `release` is handled in a
-    transaction of its own, and so are `beginnings`; `acts` come before anything else. `schemas_known` says that all registered schemas were just read: bytes with another id are
+    transaction of its own, and so are `beginnings` and an input that is `damaged`; `acts` come before anything else. `schemas_known` says that all registered schemas were just read: bytes with another id are
     undecodable then.
     """
 
@@ -68,6 +72,7 @@ class Inputs:
     beginnings: Sequence[Beginning] = ()
     acts: Sequence[Skip | Move] = ()
     schemas_known: bool = False
+    damaged: DamagedRecord | None = None
 
 
 class Passed(NamedTuple):

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eventlib.codec.port import UnknownSchema
-from eventlib.errors import OwnershipLost, Retryable, UndecodableRecord
+from eventlib.errors import DamagedRecord, OwnershipLost, Retryable, UndecodableRecord
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim, Reader, Record, TopicPartition
 from eventlib.runtime.control import amendment_in, edit_at, request_in
+from eventlib.runtime.damage import repaired_among
 from eventlib.runtime.observing import Observer
 from eventlib.runtime.past import beginnings
 from eventlib.runtime.records import EFFECT, ParkedKey
@@ -30,7 +31,8 @@ StartEffect = Callable[[Record, Event | None], None]
 class Worker:
     """Hands a task its inputs under a claim, commits what it makes of them, and starts the effects that follow.
 
-    Whoever drives it puts what was read into `inbox` and what effects came back with into `answers`, and calls `turn`.
+    Whoever drives it puts what was read into `inbox`, an input that cannot be read into `damaged`, and what effects came
+    back with into `answers`, and calls `turn`.
     While `at_rest` says that it waits with nothing at hand, a relay may hand it what others say.
     Guarantee: an input's position, the state change, the journal entry and the events said are committed together or
     not at all; whatever interrupts it, the next owner goes on from the last commit.
@@ -50,6 +52,7 @@ class Worker:
         self.claim = claim
         self.inbox: list[Record] = []
         self.answers: list[Answer] = []
+        self.damaged: DamagedRecord | None = None
         self.transactions = 0
         self.at_rest: Callable[[], bool] = lambda: False
         self._log = log
@@ -99,6 +102,9 @@ class Worker:
         if self._relay is not None:
             await self._until_free(self._relay)
             now_ms = self._relay.time(now_ms)
+        if self.damaged is not None and not self.inbox:
+            await self._commit(Inputs(now_ms, damaged=self.damaged))
+            return
         if self.inbox and self.inbox[0].topic == self.task.service.control.name:
             await self._commit(Inputs(now_ms, release=await self._release(self.inbox[0])))
             return
@@ -233,6 +239,8 @@ class Worker:
     def _go_on(self, passed: Passed, due_before: int | None) -> None:
         self.inbox = self.inbox[passed.records :]
         self.answers = self.answers[passed.answers :]
+        if self.damaged is not None and self.task.positions.next[self.damaged.topic] > self.damaged.offset:
+            self.damaged = None
         if passed.more and self._reader is not None:
             for topic, offset in self.task.positions.next.items():
                 place = topic, self.task.partition
@@ -254,9 +262,9 @@ class Worker:
         parked = self.task.handling.parked.get(request.decider, request.key)
         if parked is None:
             return Release(control, effect_id=request.key, amendment=amendment)
-        return Release(
-            control, await self._waiting.behind(parked), amendment=amendment or await self._edited_before(parked)
-        )
+        waiting = await self._waiting.behind(parked)
+        amendment = amendment or await self._edited_before(parked)
+        return Release(control, waiting, amendment=amendment, repaired=await repaired_among(waiting, self._log.port))
 
     async def _edited_before(self, parked: ParkedKey) -> Edit | None:
         """Return the edit with which a key's first input was tried before."""

@@ -1,7 +1,10 @@
 """The faults of a simulated world: what a plan's departures do to it."""
 
+from functools import partial
+
 from eventlib.event import contract_of, key_of
 from eventlib.simulate.agenda import Move
+from eventlib.simulate.disk_faults import DiskFaults
 from eventlib.simulate.log import Point, driven
 from eventlib.simulate.owner import Interruption, Owner
 from eventlib.simulate.plan import Departure, Fault
@@ -33,7 +36,9 @@ class Faults:
             Fault.COMPACTION: self._compact,
             Fault.CLOCK: self._set_clock,
             Fault.HALT: self._halt,
+            Fault.BYTES: self._lie,
         }
+        self._disks = DiskFaults(world, partial(self._tell, Fault.BYTES))
         world.doers |= {
             "mend": self._mend,
             "log is back": self._bring_log_back,
@@ -52,9 +57,11 @@ class Faults:
         world = self._world
         world.stage.broken.clear()
         world.port.refuses = False
+        self._disks.stop()
         for owner in world.owners.values():
             owner.skew_ms = 0
             owner.interrupted = None
+        world.look_all()
 
     def _tell(self, fault: Fault, what: str, owner: Owner | None = None) -> None:
         self._world.faults[fault.value] += 1
@@ -207,6 +214,11 @@ class Faults:
     def _compact(self, _departure: Departure) -> None:
         self._tell(Fault.COMPACTION, "the log is compacted")
         driven(self._world.port.compact())
+
+    def _lie(self, departure: Departure) -> None:
+        owner = self._owner(departure)
+        if owner is not None:
+            self._disks.lie(owner, departure)
 
     def _set_clock(self, departure: Departure) -> None:
         owner = self._owner(departure)

@@ -1,11 +1,12 @@
 """The log of a simulation: a log in memory whose appends can be held up, refused and cut off, and which can be forked."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from enum import Enum
 from types import coroutine
 from typing import TypeVar
 
-from eventlib.errors import LogUnavailable
+from eventlib.errors import DamagedRecord, LogUnavailable
 from eventlib.log.memory import MemoryLog, Partition
 from eventlib.log.port import Claim, Reader, Record, TopicPartition
 
@@ -26,10 +27,16 @@ def reached(point: Point) -> Generator[Point, None, None]:
 
 
 class SimulatedLog(MemoryLog):
-    """A log in memory; `appended` hears of every append."""
+    """A log in memory; `appended` hears of every append.
+
+    `lies` says of which records the disk says something else than was written, and how. What a partition is `stale` by,
+    its readers do not see yet: reads of it miss the newest records.
+    """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock=clock)
+        self.lies: dict[tuple[str, int, int], Callable[[Record], Record]] = {}
+        self.stale = Counter[TopicPartition]()
         self.appended: Callable[[Sequence[Record], Sequence[int]], None] = _nobody
         self.refuses = False
 
@@ -65,11 +72,36 @@ class SimulatedLog(MemoryLog):
         """See `Log.reader`; this one reads what the schedule wants read."""
         return SimulatedReader(self, positions)
 
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """See `Log.read`."""
+        return self.records((topic, partition), offset, limit)
+
     def records(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
-        """Return what `read` does, to those who do not wait."""
-        found = self._partitions[place]
-        first = found.index(offset)
-        return found.records[first : first + limit]
+        """Return what `read` does, to those who do not wait. Raises: DamagedRecord."""
+        written = self.written(place, offset, limit)
+        return self._as_the_disk_says(written) if self.lies else written
+
+    def written(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+        """Return records as they were written, whatever the disk says."""
+        partition = self._partitions[place]
+        first = partition.index(offset)
+        return partition.records[first : first + limit]
+
+    def visible_end(self, place: TopicPartition) -> int:
+        """Return up to where readers see a partition just now."""
+        return self.known_end(place) - self.stale[place]
+
+    def _as_the_disk_says(self, written: Sequence[Record]) -> list[Record]:
+        found = list[Record]()
+        for record in written:
+            lie = self.lies.get(record[:3])
+            try:
+                found.append(record if lie is None else lie(record))
+            except DamagedRecord:
+                if found:
+                    return found
+                raise
+        return found
 
 
 class _Forked(dict[TopicPartition, Partition]):
@@ -92,18 +124,20 @@ class SimulatedReader(Reader):
         self._positions = dict(positions)
 
     def take(self, place: TopicPartition, limit: int) -> list[Record]:
-        """Return the next records of one partition, and go past them."""
-        records = self._log.records(place, self._positions[place], limit)
-        self._positions[place] = records[-1].offset + 1 if len(records) == limit else self._log.known_end(place)
+        """Return the next records of one partition, and go past them. Raises: DamagedRecord, and stays before it."""
+        end = self._log.visible_end(place)
+        records = [each for each in self._log.records(place, self._positions[place], limit) if each.offset < end]
+        is_whole = len(records) < limit and not any(key[:2] == place for key in self._log.lies)
+        self._positions[place] = end if is_whole or not records else records[-1].offset + 1
         return records
 
     def next_of(self, place: TopicPartition) -> Record:
-        """Return the next record of a partition that has one, and stay before it."""
-        return self._log.records(place, self._positions[place], 1)[0]
+        """Return the next record of a partition that has one, as it was written, and stay before it."""
+        return self._log.written(place, self._positions[place], 1)[0]
 
     def is_behind(self, place: TopicPartition) -> bool:
         """Tell whether there is anything to take from a partition."""
-        return self._positions[place] < self._log.known_end(place)
+        return self._positions[place] < self._log.visible_end(place)
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
         """See `Reader.poll`: the schedule takes, and nobody waits."""

@@ -6,6 +6,7 @@ from eventlib.event import Event
 from eventlib.laws import Breach
 from eventlib.log.port import Record
 from eventlib.runtime.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested
+from eventlib.runtime.damage import DAMAGE
 from eventlib.runtime.parking import original_of, waiting_behind
 from eventlib.service import Service
 from eventlib.simulate.agenda import Move
@@ -95,7 +96,9 @@ class Schedule:
         """Return the input that a parked key's others wait behind, if it is one, and whether a bug has broken it."""
         note = self.world.desk.note(parked, self.world.log.codec)
         place = service.parked.name, parked.partition
-        _, record = original_of(driven(waiting_behind(note, place, self.world.port))[0])
+        facts, record = original_of(driven(waiting_behind(note, place, self.world.port))[0])
+        if DAMAGE in facts:
+            return None, False  # what stands there is not what was written, and says nothing
         return record if record.topic else None, note.reason.startswith(BrokenHandler.__name__)
 
     def _retry_parked(self) -> bool:

@@ -28,7 +28,7 @@ try:
     from hypothesis import strategies as st
 except ImportError as error:
     raise WiringError(
-        "the simulator needs Hypothesis: install the extra `simulate`, as in eventlib[simulate]"
+        "the simulator needs Hypothesis: install the extra `simulate`, as in eventlib-sagas[simulate]"
     ) from error
 
 

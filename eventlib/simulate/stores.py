@@ -31,6 +31,14 @@ class Disks(Stores):
         """Keep what a task's store holds now, as its disk does."""
         self._kept.setdefault(task, []).append(Snapshot(dict(store.scan("")), store.checkpoint, at_ms))
 
+    def lose_newest(self, task: tuple[str, int]) -> bool:
+        """Let a disk have lost what was written to it last, which it had never synced; False when there is nothing."""
+        kept = self._kept.get(task)
+        if not kept:
+            return False
+        kept.pop()
+        return True
+
     def snapshots(self, task: tuple[str, int], now_ms: int) -> list[Snapshot]:
         """Return what a restart may find: the newest first, and nothing at all last.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from eventlib.errors import OwnershipLost, Retryable
+from eventlib.errors import DamagedRecord, OwnershipLost, Retryable
 from eventlib.event import Event
 from eventlib.eventlog import EventLog, Publication
 from eventlib.log.port import Claim, Record, TopicPartition
@@ -139,7 +139,7 @@ class World:
         for place in behind:
             self.add(Move("read", owner, place))
         worker = owner.worker
-        if worker.inbox or worker.answers or (not behind and self._is_due(owner)):
+        if worker.inbox or worker.answers or worker.damaged or (not behind and self._is_due(owner)):
             self.add(Move("turn", owner))
 
     def look_all(self) -> None:
@@ -161,8 +161,12 @@ class World:
 
     def _read(self, move: Move) -> None:
         owner: Owner = move.whom
-        if owner.turn is None and owner.reader.is_behind(move.what):
-            owner.worker.inbox += owner.reader.take(move.what, self._how_many())
+        if owner.turn is None and owner.worker.damaged is None and owner.reader.is_behind(move.what):
+            try:
+                owner.worker.inbox += owner.reader.take(move.what, self._how_many())
+            except DamagedRecord as error:
+                owner.worker.damaged = error
+                owner.reader.seek(move.what, error.resume_at)
             self._turn(owner)
 
     def _how_many(self) -> int:

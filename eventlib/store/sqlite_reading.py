@@ -6,9 +6,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from eventlib.log.checksum import seal, value_checksum
+
 _WAITS_S = 2.0
-_KEYS = "SELECT key, value FROM state WHERE partition = ? AND key >= ? AND key < ?"
-_TASK = "SELECT checkpoint FROM tasks WHERE partition = ? AND log_id = ? AND flushed_at > ?"
+_KEYS = "SELECT key, value, checksum FROM state WHERE partition = ? AND key >= ? AND key < ?"
+_TASK = "SELECT epoch, log_id, checkpoint, flushed_at, checksum FROM tasks WHERE partition = ?"
 
 
 class Kept(NamedTuple):
@@ -28,14 +30,17 @@ def kept_in(path: Path, partition: int, log_id: str, since_ms: int, prefixes: Se
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_WAITS_S)) as connection:
             connection.execute("BEGIN")
-            row = connection.execute(_TASK, (partition, log_id, since_ms)).fetchone()
-            if row is None:
+            row = connection.execute(_TASK, (partition,)).fetchone()
+            if row is None or row[1] != log_id or row[3] <= since_ms or row[-1] != seal(partition, *row[:-1]):
                 return None
             values = dict[str, bytes]()
             for prefix in prefixes:
-                values.update(connection.execute(_KEYS, (partition, prefix, _after(prefix))).fetchall())
-            return Kept(int(row[0]), values)
-    except sqlite3.Error:  # it is a cache, and the changelog has all of it
+                for key, value, checksum in connection.execute(_KEYS, (partition, prefix, _after(prefix))):
+                    if checksum != value_checksum(partition, key, value):
+                        return None
+                    values[key] = value
+            return Kept(int(row[2]), values)
+    except (sqlite3.Error, UnicodeDecodeError, TypeError):  # it is a cache, and the changelog has all of it
         return None
 
 

@@ -6,6 +6,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib.meaning import Means
+from eventlib.urls import no_userinfo
 from eventlib.variables import read_settings
 
 Exporter = Literal["otlp", "console", "none"]
@@ -41,7 +42,9 @@ class SdkVariables(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
 
-    exporter_otlp_endpoint: Annotated[str, Means("where spans go by OTLP over HTTP")] = "http://localhost:4318"
+    exporter_otlp_endpoint: Annotated[
+        str, no_userinfo("set OTEL_EXPORTER_OTLP_HEADERS"), Means("where spans go by OTLP over HTTP")
+    ] = "http://localhost:4318"
     exporter_otlp_headers: Annotated[SecretStr | None, Means("headers of these requests: name=value,…")] = None
     exporter_otlp_certificate: Annotated[str | None, Means("a PEM file with whom to trust there")] = None
     resource_attributes: Annotated[str, Means("what all spans and metrics say of this process: name=value,…")] = ""

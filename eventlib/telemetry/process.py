@@ -23,13 +23,19 @@ from eventlib.telemetry.recorder import Recorder
 from eventlib.telemetry.spans import SpanMaker
 from eventlib.telemetry.tracer import Tracer
 
+_ANSWER_BYTES = 65_536
+
 
 class Telemetry:
-    """What a process tells of itself. Give `recorder` to its Runtime and its EventLog as their observer."""
+    """What a process tells of itself. Give `recorder` to its Runtime and its EventLog as their observer.
+
+    `waits_for` gives what its start waits for, in a sentence; while there is something, the process is not ready.
+    """
 
     def __init__(
         self, choreography: Choreography, log_url: str, exporter: SpanExporter | None, *, metrics: bool
     ) -> None:
+        self.waits_for: Callable[[], str] = lambda: ""
         self._registry = CollectorRegistry()
         self._tracer = None if exporter is None else Tracer(exporter)
         self._instruments: Instruments | None = None
@@ -75,8 +81,13 @@ class Telemetry:
 
     def _lacks(self) -> str:
         """Return what this process is not ready for yet: until its tasks' states are there, others should not stop."""
+        if waits_for := self.waits_for():
+            return f"waits for {waits_for}"
         if self._runtime is not None and not self._runtime.is_counted:
             return "the others do not know of it yet"
+        if self._runtime is not None and (stopped := self._runtime.damage.stopped):
+            (service, partition), why = next(iter(stopped.items()))
+            return f"{len(stopped)} tasks are stopped by damage, such as {service}/{partition}: {why}"
         restoring = 0 if self._runtime is None else len(self._runtime.restoring)
         return f"{restoring} tasks are being restored" if restoring else ""
 
@@ -137,10 +148,25 @@ def exporter_of(kind: Exporter) -> SpanExporter:
     if kind == "otlp":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-        return OTLPSpanExporter()
+        return OTLPSpanExporter(session=_session())
     from eventlib.telemetry.console import ConsoleExporter
 
     return ConsoleExporter()
+
+
+def _session() -> Any:
+    """Return a session of what the exporter sends with, that reads the beginning of an answer and inflates nothing."""
+    from requests import Response, Session
+
+    def read(answer: Response, **_: object) -> None:
+        answer.raw.read(_ANSWER_BYTES, decode_content=False)
+        answer.close()
+
+    session = Session()
+    session.stream = True
+    session.headers["Accept-Encoding"] = "identity"
+    session.hooks["response"].append(read)
+    return session
 
 
 def places_of(log_url: str, state_dir: str) -> Mapping[str, Path]:

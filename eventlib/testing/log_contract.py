@@ -17,6 +17,7 @@ import pytest
 
 from eventlib.errors import ContractError, LogUnavailable, TopicMismatch
 from eventlib.log.port import TOMBSTONES_KEPT, Log, Record, keep_newest
+from eventlib.testing.damage_contract import DamageContract
 from eventlib.testing.log_fixture import LogFixture, record, values
 from eventlib.testing.ownership_contract import OwnershipContract
 from eventlib.testing.reader_contract import ReaderContract
@@ -342,7 +343,7 @@ class KeepingContract(LogFixture):
         assert await log.append([record("compact", b"1")]) > [offset]
 
 
-class LogContract(AppendContract, TopicContract, KeepingContract, ReaderContract, OwnershipContract):
+class LogContract(AppendContract, TopicContract, KeepingContract, ReaderContract, OwnershipContract, DamageContract):
     """Subclass this with `open_log`, and pytest tries to break each promise of `eventlib.log.port`."""
 
     async def test_a_log_is_itself_when_opened_again(self, log: Log) -> None:

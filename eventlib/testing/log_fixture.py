@@ -22,7 +22,7 @@ TOPICS = (
     Topic("kilobytes", partitions=1, retention_bytes=10_000),
     Topic("compact", partitions=2, compacted=True),
 )
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 """How long a test waits for what should happen within seconds, on a slow machine."""
 
 
@@ -42,12 +42,22 @@ class LogFixture:
     """Whether others, and readers, see an append as soon as it has returned; a log that ends transactions in its own
     time may take moments. `Log.read` and `Log.end` of the handle that made it always do."""
 
+    can_be_damaged = True
+    """Whether its records stand in bytes of a disk, which may change; then `change` has to say how."""
+
     place: Path
     handles: list[Log]
 
     async def open_log(self, place: Path) -> Log:
         """Open the log at a place of the test's own: an adapter's suite says how."""
         raise NotImplementedError(f"{type(self).__name__} has to say how its log is opened: define open_log({place})")
+
+    async def change(self, written: Record, bits: int) -> None:
+        """Change one bit, or several, of a record's value where the log keeps it: an adapter's suite says how."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has to say how {bits} bits of {written.topic}/{written.partition}/{written.offset} are "
+            "changed below the log: define change(written, bits), or set can_be_damaged = False"
+        )
 
     @pytest_asyncio.fixture
     async def log(self, tmp_path: Path) -> AsyncIterator[Log]:
@@ -92,6 +102,11 @@ class LogFixture:
         """Skip a test that looks at what compaction has left."""
         if not self.compacts_now:
             pytest.skip("this log compacts in its own time")
+
+
+def flipped(value: bytes, bits: int) -> bytes:
+    """Return a value of which so many bits have flipped, each in a byte of its own."""
+    return bytes(byte ^ (1 << place % 8 if place < bits else 0) for place, byte in enumerate(value))
 
 
 def record(topic: str, value: bytes | None, *, key: bytes | None = b"k", partition: int = 0) -> Record:

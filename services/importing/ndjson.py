@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from eventlib.strictjson import JsonRefused, decode_json
 from services.importing.orders import Order, order_id_of, order_of
 from services.importing.refusals import Malformed, Reason, Refusal
 from services.importing.source import MAX_LINE_BYTES, FileLine, Source
@@ -28,31 +29,10 @@ def _decoded(line: FileLine) -> object:
     if line.text is None:
         raise Malformed(f"the line has {line.length:,} bytes, and {MAX_LINE_BYTES:,} is the most")
     try:
-        decoded: object = _DECODER.decode(line.text.decode())
+        return decode_json(line.text.decode())
     except UnicodeDecodeError as error:
         raise Malformed(f"not UTF-8: byte 0x{line.text[error.start]:02x} at {error.start + 1}") from error
     except json.JSONDecodeError as error:
         raise Malformed(f"not JSON: {error.msg} at column {error.colno}") from error
-    except RecursionError as error:
-        raise Malformed("not an order: values are nested too deep") from error
-    except Malformed:
-        raise
-    except ValueError as error:
-        raise Malformed("not an order: a number has too many digits") from error
-    return decoded
-
-
-def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Malformed(f"field {ascii(twice)[:60]} is there twice")
-    return fields
-
-
-def _no_number(name: str) -> float:
-    raise Malformed(f"not JSON: {name} is no number")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_fields, parse_constant=_no_number)
+    except JsonRefused as error:
+        raise Malformed(str(error)) from error

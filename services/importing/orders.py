@@ -9,7 +9,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from services.fields import MOST_LINES
+from eventlib.plaintext import escaped, unsafe_in
+from eventlib.times import EARLIEST, LATEST
+from services.fields import MOST_LINES, not_plain
 from services.importing.refusals import Malformed, Reason
 
 DEFAULT_CURRENCY = "GBP"
@@ -22,7 +24,6 @@ LONGEST_DESCRIPTION = 1_000
 _ORDER_FIELDS = frozenset({"order_id", "placed_at", "customer_id", "country", "cancels", "lines", "currency"})
 _ORDER_NEEDS = ("order_id", "placed_at", "country", "cancels", "lines")
 _LINE_FIELDS = frozenset({"sku", "description", "quantity", "unit_price"})
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _PRICE = re.compile(r"-?[0-9]{1,15}(?:\.([0-9]{1,15}))?")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _SHOWN = 40
@@ -116,7 +117,7 @@ def order_of(raw: object) -> Order:
 def order_id_of(raw: object) -> str | None:
     """Return the order id of something malformed, if it has one that can be shown."""
     found = raw.get("order_id") if isinstance(raw, dict) else None
-    if isinstance(found, str) and 0 < len(found) <= LONGEST_TEXT and not _UNPRINTABLE.search(found):
+    if isinstance(found, str) and 0 < len(found) <= LONGEST_TEXT and not unsafe_in(found):
         return found
     return None
 
@@ -157,9 +158,13 @@ def _text(value: object, *where: str) -> str:
         raise Malformed(f"{', '.join(where)}: is empty")
     if len(value) > LONGEST_TEXT:
         raise Malformed(f"{', '.join(where)}: has {len(value)} characters, and {LONGEST_TEXT} is the most")
-    if _UNPRINTABLE.search(value):
-        raise Malformed(f"{', '.join(where)}: has control characters: {_shown(value)}")
+    _refuse_unsafe(value, ", ".join(where))
     return value
+
+
+def _refuse_unsafe(text: str, where: str) -> None:
+    if (found := unsafe_in(text)) is not None:
+        raise Malformed(f"{where}: {not_plain(found)}")
 
 
 def _description(value: object, where: str) -> str:
@@ -167,8 +172,7 @@ def _description(value: object, where: str) -> str:
         raise Malformed(f"{where}, description: text or null is wanted, not {_shown(value)}")
     if len(value) > LONGEST_DESCRIPTION:
         raise Malformed(f"{where}, description: has {len(value)} characters, and {LONGEST_DESCRIPTION} is the most")
-    if _UNPRINTABLE.search(value):
-        raise Malformed(f"{where}, description: has control characters: {_shown(value)}")
+    _refuse_unsafe(value, f"{where}, description")
     return value
 
 
@@ -211,6 +215,8 @@ def _time(value: object) -> datetime:
         raise Malformed(f"placed_at: {_shown(value)} is no time; write 2010-12-01T08:26:00Z") from error
     if at.utcoffset() is None:
         raise Malformed(f"placed_at: {_shown(value)} has no offset from UTC; write 2010-12-01T08:26:00Z")
+    if not EARLIEST <= utc < LATEST:
+        raise Malformed(f"placed_at: {_shown(value)} is out of bounds: from {EARLIEST:%Y} to before {LATEST:%Y}")
     return utc
 
 
@@ -236,7 +242,7 @@ def _shown(value: object) -> str:
         case None | bool():
             return str(value).lower().replace("none", "null")
         case str():
-            text = ascii(value) if _UNPRINTABLE.search(value[: 2 * _SHOWN]) else f'"{value}"'
+            text = f'"{escaped(value[: 2 * _SHOWN])}"'
             return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
         case _:
             text = str(value)

@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
+from eventlib.api_docs import serve_docs
 from eventlib.eventlog import EventLog
 from services.order.http.config import ApiConfig
 from services.order.http.desk import Desk
@@ -46,14 +47,22 @@ def create_app(log: EventLog, config: ApiConfig | None = None, index: OrderIndex
     reading = Reading(log, index, config)
     streaming = Streaming(index, reading, config)
     desk = Desk(log, index, config, metrics)
-    health = Health(log, index, desk, streaming, metrics)
+    health = Health(index, desk, streaming, config, metrics)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with index, health.watching():
             yield
 
-    app = FastAPI(title="Orders", version=version("eventlib-sagas"), description=_ABOUT, lifespan=lifespan)
+    app = FastAPI(
+        title="Orders",
+        version=version("eventlib-sagas"),
+        description=_ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    serve_docs(app)
     app.include_router(order_routes(Api(desk, reading, streaming, config), health))
     app.include_router(health_routes(health))
     answer_problems(app)

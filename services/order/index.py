@@ -4,11 +4,13 @@ It holds what is on the log and nothing else, so each instance of the API has a 
 """
 
 import sqlite3
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from eventlib.codec.port import UnknownSchema
+from eventlib.errors import EventlibError
 from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
@@ -22,6 +24,7 @@ REQUESTS = _REQUESTED.name
 FINGERPRINT = "http-body"
 """The header of a request that holds the hash of the HTTP body it came from (32 hex digits)."""
 
+_CHUNK = 500
 _CHANGELOG = "order.changelog"
 _CATALOGUE = PRODUCTS.latest_topic.name
 _TABLES = """
@@ -100,12 +103,12 @@ class OrderIndex:
 
     def order(self, order_id: str) -> Found | None:
         """Return an order that was placed."""
-        row = self._db.execute("SELECT order_id, state FROM orders WHERE order_id = ?", (order_id,)).fetchone()
+        row = self._row("SELECT order_id, state FROM orders WHERE order_id = ?", order_id)
         return None if row is None else self._found(row)
 
     def has_ended(self, order_id: str) -> bool:
         """Tell whether an order has ended."""
-        row = self._db.execute("SELECT status FROM orders WHERE order_id = ?", (order_id,)).fetchone()
+        row = self._row("SELECT status FROM orders WHERE order_id = ?", order_id)
         return row is not None and row[0] in {Status.COMPLETED, Status.CANCELLED}
 
     def orders(
@@ -126,11 +129,11 @@ class OrderIndex:
             f"SELECT order_id, state FROM orders WHERE {' AND '.join(conditions)} "  # noqa: S608  conditions of this function only
             "ORDER BY opened_at DESC, order_id DESC LIMIT ?"
         )
-        return [self._found(row) for row in self._db.execute(query, (*values, limit))]
+        return [self._found(row) for row in self.projection.rows(query, (*values, limit))]
 
     def events(self, order_id: str, after: int = 0) -> list[tuple[int, Record]]:
         """Return the events of an order's saga after a number, in the order in which they came here, numbered."""
-        rows = self._db.execute(
+        rows = self.projection.rows(
             f"SELECT {_ROW} FROM events "  # noqa: S608  column names of this file only
             "WHERE saga IN (?1, (SELECT saga FROM orders WHERE order_id = ?1)) AND seq > ?2 ORDER BY seq",
             (order_id, after),
@@ -139,35 +142,69 @@ class OrderIndex:
 
     def has_events(self, order_id: str, after: int) -> bool:
         """Tell whether there are events of an order after a number."""
-        row = self._db.execute("SELECT max(seq) FROM events WHERE saga = ?", (order_id,)).fetchone()
-        return row[0] is not None and row[0] > after
+        row = self._row("SELECT max(seq) FROM events WHERE saga = ?", order_id)
+        return row is not None and row[0] is not None and row[0] > after
 
     def submitted(self, order_id: str) -> Submitted | None:
         """Return the first request for an order: the one that counts."""
-        row = self._db.execute(
+        row = self._row(
             f"SELECT fingerprint, {_ROW} FROM events WHERE saga = ? AND type = ? ORDER BY seq LIMIT 1",  # noqa: S608  as above
-            (order_id, OrderSubmitted.__name__),
-        ).fetchone()
+            order_id,
+            OrderSubmitted.__name__,
+        )
         return None if row is None else Submitted(row[0], Record(*row[2:]))
+
+    def request_in(self, submitted: Submitted) -> OrderSubmitted | None:
+        """Return what a request says; None when it cannot be read (the timeline says why)."""
+        try:
+            event = self.log.decode(submitted.record)
+        except (EventlibError, UnknownSchema):
+            return None
+        return event if isinstance(event, OrderSubmitted) else None
+
+    async def first_submitted(self, order_id: str, end: int) -> Submitted | None:
+        """Return the first request for an order before an offset of its partition, also where this index is behind.
+
+        Cost: what the index has not read yet of that partition. Raises: LogUnavailable.
+        """
+        partition = _REQUESTED.partition_of(order_id.encode())
+        offset = self.projection.positions.get((REQUESTS, partition), 0)  # read with the tables, so nothing is between
+        found, key = self.submitted(order_id), order_id.encode()
+        while found is None and offset < end:
+            records = await self.log.port.read(REQUESTS, partition, offset, min(_CHUNK, end - offset))
+            first = next((each for each in records if each.key == key and each.type == OrderSubmitted.__name__), None)
+            found = None if first is None else Submitted(_fingerprint(first), first)
+            offset = records[-1].offset + 1 if records else end
+        return found
+
+    async def knows_order(self, order_id: str, timeout_s: float) -> None:
+        """Wait until this index knows an order's request, or knows that there is none. Raises: ProjectionBehind."""
+        if self.submitted(order_id) is None:
+            await self.projection.up_to_date([(REQUESTS, _REQUESTED.partition_of(order_id.encode()))], timeout_s)
+
+    async def knows_products(self, skus: Iterable[str], timeout_s: float) -> None:
+        """Wait until this index knows whether these products are for sale now. Raises: ProjectionBehind."""
+        partitions = {PRODUCTS.latest_topic.partition_of(sku.encode()) for sku in skus}
+        await self.projection.up_to_date([(_CATALOGUE, partition) for partition in sorted(partitions)], timeout_s)
 
     def product(self, sku: str) -> ProductListed | None:
         """Return a product that is for sale."""
-        row = self._db.execute("SELECT * FROM products WHERE sku = ?", (sku,)).fetchone()
+        row = self._row("SELECT * FROM products WHERE sku = ?", sku)
         return None if row is None else _product(row)
 
     def products(self, after: str, limit: int) -> list[ProductListed]:
         """Return products that are for sale, those after a SKU."""
-        rows = self._db.execute("SELECT * FROM products WHERE sku > ? ORDER BY sku LIMIT ?", (after, limit))
+        rows = self.projection.rows("SELECT * FROM products WHERE sku > ? ORDER BY sku LIMIT ?", (after, limit))
         return [_product(row) for row in rows]
 
     def handled(self, partition: int) -> int:
         """Return the offset in `order.requests` up to which the owner of a partition has decided."""
-        row = self._db.execute("SELECT next FROM owners WHERE partition = ?", (partition,)).fetchone()
+        row = self._row("SELECT next FROM owners WHERE partition = ?", partition)
         return 0 if row is None else int(row[0])
 
     def all_handled(self) -> dict[int, int]:
         """Return what `handled` says of each partition that has an owner."""
-        return dict(self._db.execute("SELECT partition, next FROM owners").fetchall())
+        return {row[0]: row[1] for row in self.projection.rows("SELECT partition, next FROM owners")}
 
     def is_decided(self, partition: int, offset: int) -> bool:
         """Tell whether the owner has decided a request, and this index has both the request and the decision."""
@@ -182,7 +219,7 @@ class OrderIndex:
 
     async def changelog_end(self, partition: int) -> int:
         """Return where the changelog of a partition's owner ends. Raises: LogUnavailable."""
-        return await self.log.port.end(_CHANGELOG, partition)
+        return await self.log.port.decided_end(_CHANGELOG, partition)
 
     async def has_seen(self, partition: int, changes: int, timeout_s: float) -> bool:
         """Wait until the index is as far with a changelog; False when it was not in time."""
@@ -194,11 +231,10 @@ class OrderIndex:
 
     # --- what each record means
 
-    @property
-    def _db(self) -> sqlite3.Connection:
-        return self.projection.db
+    def _row(self, question: str, *values: object) -> tuple[Any, ...] | None:
+        return next(iter(self.projection.rows(question, values)), None)
 
-    def _found(self, row: tuple[str, bytes]) -> Found:
+    def _found(self, row: Sequence[Any]) -> Found:
         return Found(row[0], self.log.codec.decode(Order, row[1]))
 
     def _apply(self, db: sqlite3.Connection, record: Record, value: Any) -> None:
@@ -223,7 +259,7 @@ class OrderIndex:
                 saga = record.correlation_id or order_id
                 row = (order_id, opened_ms, value.customer_id, value.status.value, saga, record.value)
                 db.execute(_PUT_ORDER, row)
-            elif value is None:
+            elif record.value is None:
                 db.execute("DELETE FROM orders WHERE order_id = ?", (order_id,))
 
     def _happened(self, db: sqlite3.Connection, record: Record) -> None:
@@ -234,8 +270,7 @@ class OrderIndex:
         if record.topic == REQUESTS:
             self._touched.add(record.partition)
         if saga is not None:
-            fingerprint = next((text.decode() for name, text in record.headers if name == FINGERPRINT), None)
-            db.execute(_PUT_EVENT, (saga, fingerprint, *record[:13]))
+            db.execute(_PUT_EVENT, (saga, _fingerprint(record), *record[:13]))
             self._touched.add(saga)
 
     def _wake(self) -> None:
@@ -261,6 +296,10 @@ def _listed(db: sqlite3.Connection, record: Record, value: Any) -> None:
         db.execute("INSERT OR REPLACE INTO products VALUES (?, ?, ?, ?)", row)
     elif record.value is None:
         db.execute("DELETE FROM products WHERE sku = ?", (_text(record.key),))
+
+
+def _fingerprint(record: Record) -> str | None:
+    return next((text.decode() for name, text in record.headers if name == FINGERPRINT), None)
 
 
 def _product(row: Sequence[Any]) -> ProductListed:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from eventlib.errors import Terminal
+from eventlib.log.sqlite_errors import explained
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ CREATE TABLE IF NOT EXISTS parcels (
 """
 
 _BUSY_PAUSE_S = 0.001
+BUSY_S = 10.0
+"""How long opening a ledger waits for another process that holds it."""
 
 
 class LedgerConflict(Terminal):
@@ -63,15 +66,11 @@ class Ledger:
     """A durable ledger; several processes may open the same file, `:memory:` is one of this process alone.
 
     Guarantee: an answer is durable before it is given. Calls that arrive in one pass of the event loop share one
-    transaction, so that many at once cost little more than one.
+    transaction, so that many at once cost little more than one. Raises: LogUnavailable while others hold the file.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.executescript(_SCHEMA)
-        self._db.execute("PRAGMA busy_timeout=0")
+        self._db = _connected(Path(path))
         self._waiting: list[Entry] = []
         self._is_flush_due = False
 
@@ -141,8 +140,23 @@ class Ledger:
         _settle(entries, error)
 
 
+def _connected(path: Path) -> sqlite3.Connection:
+    db: sqlite3.Connection | None = None
+    try:
+        db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.executescript(_SCHEMA)
+        db.execute("PRAGMA busy_timeout=0")
+    except sqlite3.OperationalError as error:
+        if db is not None:
+            db.close()
+        raise explained(error, path, "ledger") from error
+    return db
+
+
 def open_ledger(path: Path) -> Ledger:
-    """Open a ledger's file, or make a new one with its directory."""
+    """Open a ledger's file, or make a new one with its directory. Raises: LogUnavailable while others hold it."""
     if path != Path(":memory:"):
         path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger(path)

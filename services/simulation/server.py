@@ -16,6 +16,8 @@ from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from eventlib.api_docs import serve_docs
+from eventlib.bodies import StrictRoute
 from services.dispatch.http_carrier import CalledBack, OnItsWay
 from services.dispatch.http_carrier import Refused as NotBrought
 from services.dispatch.ports import Booked, Recalled, Undeliverable
@@ -103,7 +105,11 @@ def make_app(simulators: Simulators) -> FastAPI:
         description="A simulated payment gateway and parcel carrier. Every call needs an Idempotency-Key: repeated under "
         "its key it acts once, and gets the same answer. A refusal is an answer (200).",
         version="1",
+        docs_url=None,
+        redoc_url=None,
     )
+    serve_docs(app)
+    app.router.route_class = StrictRoute
     app.include_router(_gateway(simulators), prefix="/gateway", tags=["gateway"])
     app.include_router(_carrier(simulators), prefix="/carrier", tags=["carrier"])
 
@@ -127,7 +133,7 @@ def make_app(simulators: Simulators) -> FastAPI:
 
 
 def _gateway(simulators: Simulators) -> APIRouter:
-    router = APIRouter(responses=_PROBLEMS)
+    router = APIRouter(responses=_PROBLEMS, route_class=StrictRoute)
 
     @router.post("/charges", response_model=Taken | Refused)
     async def charge(request: Request, key: Key, body: Charge) -> Response:
@@ -165,7 +171,7 @@ def _gateway(simulators: Simulators) -> APIRouter:
 
 
 def _carrier(simulators: Simulators) -> APIRouter:
-    router = APIRouter(responses=_PROBLEMS)
+    router = APIRouter(responses=_PROBLEMS, route_class=StrictRoute)
 
     @router.post("/parcels", response_model=OnItsWay | NotBrought)
     async def book(request: Request, key: Key, body: Parcel) -> Response:

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from eventlib import outgoing
 from eventlib.errors import UnknownKey
 from eventlib.eventlog import EventLog, Publication
 from eventlib.inspection.state import state_of
@@ -40,7 +41,7 @@ async def smoke(config: SmokeConfig) -> Smoked:
     began, since = monotonic(), datetime.now(UTC) - _CLOCKS_DIFFER
     run, found = token_hex(4), Smoked(config.orders)
     skus = [f"smoke-{run}-{number}" for number in range(_SKUS)]
-    async with httpx.AsyncClient(base_url=config.api, timeout=config.patience_s) as client:
+    async with outgoing.client(base_url=config.api, timeout=config.patience_s) as client:
         await _patiently(config, "the API is not ready", lambda: _answers(client, "/readyz"))
         async with open_log(config.log_url, shop) as log:
             await _fill(log, run, skus, config)
@@ -84,7 +85,7 @@ async def _see_counted(views: str, run: str, ended: list[dict[str, Any]], config
     """Wait until live views have counted the orders, and how they ended. Raises: SmokeFailed."""
     wanted = Counter({"placed": len(ended), **Counter(each["status"] for each in ended)})
 
-    async with httpx.AsyncClient(base_url=views, timeout=config.patience_s) as client:
+    async with outgoing.client(base_url=views, timeout=config.patience_s) as client:
 
         async def are_counted() -> bool:
             answer = (await client.get("/views/customers", params={"key": run})).raise_for_status().json()
@@ -131,7 +132,7 @@ async def _order(client: httpx.AsyncClient, gate: asyncio.Semaphore, wish: _Wish
         if wish.number % 4 == 1 and await _placed(client, wish) != order_id:
             found.wrong.append(f"{order_id}: the same request under the same key has led to another order")
         if wish.number % 5 == 2:  # noqa: PLR2004  some of them
-            await _cancel(client, order_id)
+            await _cancel(client, order_id, wish.config)
         path = f"/orders/{order_id}"
         ended = dict[str, Any]()
 
@@ -143,10 +144,14 @@ async def _order(client: httpx.AsyncClient, gate: asyncio.Semaphore, wish: _Wish
         return ended
 
 
-async def _cancel(client: httpx.AsyncClient, order_id: str) -> None:
-    answer = await client.post(f"/orders/{order_id}/cancel")
-    if answer.status_code != httpx.codes.CONFLICT:  # it was too late for that
-        answer.raise_for_status()
+async def _cancel(client: httpx.AsyncClient, order_id: str, config: SmokeConfig) -> None:
+    async def is_answered() -> bool:
+        answer = await client.post(f"/orders/{order_id}/cancel")
+        if answer.status_code not in {httpx.codes.CONFLICT, httpx.codes.SERVICE_UNAVAILABLE}:  # too late; not yet
+            answer.raise_for_status()
+        return answer.status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+    await _patiently(config, f"the cancellation of order {order_id} is not answered", is_answered)
 
 
 async def _placed(client: httpx.AsyncClient, wish: _Wish) -> str:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics import session
+from analytics.session import end_session
 from eventlib.broker import Cluster
 from tests.analytics.sources import ROOT, archived
 
@@ -19,7 +20,7 @@ def spark() -> Iterator[SparkSession]:
         "tests", master="local[2]", config=config, java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", fetch=True
     )
     yield spark
-    spark.stop()
+    end_session(well=True)
 
 
 @pytest.fixture(scope="session")

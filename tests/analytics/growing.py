@@ -7,8 +7,8 @@ from pathlib import Path
 
 from analytics.asking import spans
 from eventlib.log.port import TopicPartition
-from eventlib.log.sqlite_schema import OFFSET_BITS
-from tests.analytics.damages import copied
+from eventlib.log.sqlite_state import OFFSET_BITS
+from tests.analytics.damages import copied, seal_partitions
 from tests.analytics.sources import ROOT
 
 
@@ -33,6 +33,7 @@ class GrowingLog:
                 (first,) = db.execute(later, (base, base + end, at)).fetchone()
                 shown = end if first is None else first - base
                 db.execute("UPDATE partitions SET next_offset = ? WHERE number = ?", (shown, number))
+            seal_partitions(db)
 
 
 def traded(url: str, seed: int, orders: int = 10) -> None:

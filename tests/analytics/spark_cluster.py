@@ -101,7 +101,7 @@ def _running(log: Path, command: list[str]) -> Iterator[Path]:
     try:
         yield log
     finally:
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 def _awaited(log: Path, pattern: str) -> str:

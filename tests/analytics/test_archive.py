@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from datetime import UTC
 from pathlib import Path
 
@@ -16,9 +15,7 @@ from eventlib.log.sqlite import SqliteLog
 from eventlib.testing.log_fixture import TOPICS, record
 from services.order.events import OrderPlaced
 from tests.analytics.sources import archived
-from tests.saga.shop_runs import EVENTLIB
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.commands import said
 
 
 def in_order(records: DataFrame) -> pa.Table:
@@ -51,16 +48,12 @@ def test_its_events_are_the_same(spark: SparkSession, shop_log: str, archive: st
     assert in_order(there) == in_order(here)
 
 
-def said(url: str, *arguments: str) -> str:
-    command = [EVENTLIB, *arguments, "--log", url, "--json"]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120, text=True).stdout
-
-
 def test_commands_say_of_an_archive_what_they_say_of_its_log(shop_log: str, archive: str) -> None:
-    first = json.loads(said(shop_log, "tail", "orders").splitlines()[0])
+    first = json.loads(said("tail", "orders", "--log", shop_log, "--json").splitlines()[0])
     key, placed = first["key"], first["id"]
     for arguments in (("tail",), ("state", "order", key, "--at", placed), ("replay",)):
-        assert said(archive, *arguments) == said(shop_log, *arguments), arguments
+        there, here = (said(*arguments, "--log", url, "--json") for url in (archive, shop_log))
+        assert there == here, arguments
 
 
 async def test_with_the_live_log_each_record_is_there_once(spark: SparkSession, tmp_path: Path) -> None:

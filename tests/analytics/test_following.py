@@ -100,7 +100,7 @@ async def test_a_batch_that_comes_again_from_kafka_changes_nothing(
     url, told = f"{broker.url}/?prefix=followed.", list[Increment]()
     traded(url, seed=1)
     with kept_current(spark, url, tmp_path, told) as (ending, is_current):
-        wait_until(lambda: told)
+        wait_until(lambda: told or ending.done())
         traded(url, seed=2)
         wait_until(is_current)
     assert ending.exception() is None
@@ -119,7 +119,7 @@ def test_what_a_batch_fails_with_is_said_as_it_is(spark: SparkSession, broker: C
     url, told = f"{broker.url}/?prefix=failed.", list[Increment]()
     traded(url, seed=1)
     with kept_current(spark, url, tmp_path, told) as (ending, _):
-        wait_until(lambda: told)
+        wait_until(lambda: told or ending.done())
         manifest = tmp_path / "current" / "manifest.json"
         manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 99'))
         traded(url, seed=2)

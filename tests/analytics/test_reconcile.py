@@ -22,7 +22,7 @@ from eventlib.runtime.records import POSITION_KEY, pack, unpack
 from services import shop
 from services.order.state import Order
 from services.payment.state import Payment
-from tests.analytics.damages import Damaged
+from tests.analytics.damages import Damaged, as_if_written_so
 from tests.integration.api_shop import free_port, ready
 from tests.saga.shop_runs import EVENTLIB, ROOT
 
@@ -51,7 +51,7 @@ def serving(url: str, *options: str) -> Iterator[str]:
     finally:
         process.terminate()
         try:
-            process.communicate(timeout=60)
+            process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -158,6 +158,7 @@ async def damaged(url: str, path: Path) -> dict[Found, tuple[str | None, str | N
             done.alter({"position": entry}, value=b"torn")
             forgetful = connection.execute(FORGET_POSITION, (POSITION_KEY.encode(), "dispatch.changelog", mute))
             assert forgetful.rowcount
+            as_if_written_so(connection)
         stores = path.with_name("shop.db.state")
         changed, lost, forgotten = names[2], names[3], names[4]
 
@@ -231,7 +232,7 @@ def misplaced(path: Path, task: int) -> None:
 
 def copied(path: Path, key: str, to: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
-        store.execute("INSERT INTO state SELECT partition, ?, value FROM state WHERE key = ?", (to, key))
+        store.execute("INSERT INTO state SELECT partition, ?, value, checksum FROM state WHERE key = ?", (to, key))
 
 
 def robbed(path: Path) -> dict[Found, tuple[str | None, str | None]]:

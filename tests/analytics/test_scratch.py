@@ -39,5 +39,5 @@ def test_what_a_killed_process_has_left_goes_when_the_next_one_begins(tmp_path: 
 def test_one_that_is_told_to_end_leaves_nothing(tmp_path: Path) -> None:
     with holder(tmp_path) as (process, _):
         process.terminate()
-        assert process.wait(30) == 143
+        assert process.wait(120) == 143
         assert list(tmp_path.iterdir()) == []

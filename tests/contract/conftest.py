@@ -3,6 +3,7 @@
 import pytest
 
 pytest.register_assert_rewrite(
+    "eventlib.testing.damage_contract",
     "eventlib.testing.log_contract",
     "eventlib.testing.ownership_contract",
     "eventlib.testing.reader_contract",

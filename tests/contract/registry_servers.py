@@ -55,7 +55,7 @@ def listening_registry(tls: Tls | None = None, **options: Any) -> Iterator[str]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(120)
         yield listening.url
     finally:
         stop.set()

@@ -1,6 +1,7 @@
 """An archive is read as the log that it was made of: the public suite, on a log that is archived with each append."""
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -10,8 +11,11 @@ from typing import Any, ClassVar
 import pytest
 
 from analytics.archiving import archive
-from eventlib.errors import LogReadOnly, LogUnavailable
+from analytics.audit.bytes import damage_findings
+from eventlib.doctor.deep import examine_deep
+from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
 from eventlib.log.archive import ArchiveLog
+from eventlib.log.archive_files import read_manifest
 from eventlib.log.open import open_port
 from eventlib.log.port import Claim, Log, Reader, Record, TopicPartition
 from eventlib.log.sqlite import SqliteLog
@@ -21,6 +25,7 @@ from eventlib.testing.log_fixture import record
 from eventlib.testing.reader_contract import ReaderContract
 from eventlib.times import now_ms
 from eventlib.topic import Topic
+from services import shop
 
 HOUR = Topic("hour", partitions=1, retention=timedelta(hours=1))
 
@@ -168,3 +173,78 @@ async def test_retention_drops_nothing_before_it_is_archived(tmp_path: Path) -> 
     late = await archive(log, tmp_path / "archive")
     assert [(lost.topic, lost.first, lost.end) for lost in late.lost] == [("hour", 1, 2)]
     await log.close()
+
+
+# --- bytes that change
+
+
+@pytest.fixture
+async def three_files(tmp_path: Path) -> Path:
+    """An archive of three files of one partition, from three runs."""
+    log = await written(tmp_path)
+    for number in range(3):
+        await log.append([record("a", b"%d/%d" % (number, each) * 40) for each in range(50)])
+        await archive(log, tmp_path / "archive")
+    await log.close()
+    return tmp_path / "archive"
+
+
+def changes(place: Path) -> Mapping[str, tuple[str, str]]:
+    """Do something to a file, or to two; return their paths, and what is said of each."""
+    first, _, third = (file.path for file in read_manifest(place).files)
+    content = (place / first).read_bytes()
+    middle = len(content) // 3
+    (place / first).write_bytes(content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :])
+    (place / third).unlink()
+    return {first: ("SHA-256", "is not what was archived"), third: ("cannot be read", "is not what was archived")}
+
+
+async def test_a_file_that_is_not_what_was_archived_is_named(three_files: Path) -> None:
+    url = f"archive:{three_files}"
+    assert damage_findings(url) == []
+    done = changes(three_files)
+    found = damage_findings(url)
+    assert [each.sentence.partition(":")[0] for each in found] == list(done)
+    assert all(what in each.sentence for each, (what, _) in zip(found, done.values(), strict=True))
+    assert [each.what for each in await examine_deep(url, shop, lambda *_: None) if each.verdict == "error"] == [
+        each.sentence.partition("; bring")[0] for each in found
+    ]
+    archived = await open_port(url)
+    assert len(await archived.read("a", 0, 60, 10)) == 10, "what is not touched is read"
+    for offset in (0, 110):
+        with pytest.raises(LogCorrupt, match="is not what was archived"):
+            await archived.read("a", 0, offset, 10)
+    await archived.close()
+
+
+async def test_files_that_were_exchanged_are_named(three_files: Path) -> None:
+    first, second, _ = (three_files / file.path for file in read_manifest(three_files).files)
+    one, other = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other)
+    second.write_bytes(one)
+    assert len(damage_findings(f"archive:{three_files}")) == 2
+
+
+async def test_a_manifest_that_is_not_what_was_written_is_refused(three_files: Path) -> None:
+    path = max((three_files / "manifests").glob("*.json"))
+    content = path.read_text()
+    end = '"ends": [150, 0]'
+    assert end in content
+    path.write_text(content.replace(end, '"ends": [140, 0]'))
+    with pytest.raises(LogCorrupt, match="its SHA-256 is not that of what it says"):
+        await open_port(f"archive:{three_files}")
+
+
+async def test_an_archive_of_the_first_format_is_read_and_goes_on(three_files: Path, tmp_path: Path) -> None:
+    path = max((three_files / "manifests").glob("*.json"))
+    content = json.loads(path.read_text())
+    del content["sha256"]
+    for file in content["files"]:
+        del file["sha256"]
+    path.write_text(json.dumps(content | {"format": 1}))
+    assert damage_findings(f"archive:{three_files}") == []
+    log = await SqliteLog.open(tmp_path / "log.db")
+    await log.append([record("a", b"more")])
+    await archive(log, three_files)
+    await log.close()
+    assert [bool(file.sha256) for file in read_manifest(three_files).files] == [False, False, False, True]

@@ -7,10 +7,14 @@ import pytest
 
 from eventlib.broker import Cluster
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.port import Log
+from eventlib.log.port import Log, Record
 from eventlib.testing.log_contract import AppendContract, LogContract
-from eventlib.testing.log_fixture import LogFixture
+from eventlib.testing.log_fixture import LogFixture, flipped
 from eventlib.testing.ownership_contract import OwnershipContract
+
+
+def _prefix(place: Path) -> str:
+    return blake2b(str(place).encode(), digest_size=6).hexdigest()
 
 
 class OnKafka(LogFixture):
@@ -25,12 +29,23 @@ class OnKafka(LogFixture):
         self.broker = broker
 
     async def open_log(self, place: Path) -> Log:
-        prefix = blake2b(str(place).encode(), digest_size=6).hexdigest()
+        prefix = _prefix(place)
         return await KafkaLog.open(f"{self.broker.url}/?prefix={prefix}.")
 
 
 class TestKafkaLog(OnKafka, LogContract):
-    pass
+    async def change(self, written: Record, bits: int) -> None:
+        """Change the value in the segment on the broker's disk, as a disk would: below the broker's own checks."""
+        assert written.value is not None
+        prefix = _prefix(self.place / "log")
+        folder = f"{prefix}.{written.topic}-{written.partition}"
+        (segment,) = (
+            path for path in self.broker.directory.glob(f"**/{folder}/*.log") if written.value in path.read_bytes()
+        )
+        place = segment.read_bytes().index(written.value)
+        with segment.open("r+b") as file:
+            file.seek(place)
+            file.write(flipped(written.value, bits))
 
 
 class TestKafkaLogWithAnnouncedTransactions(OnKafka, AppendContract, OwnershipContract):
@@ -45,5 +60,5 @@ class TestKafkaLogThatCompresses(OnKafka, AppendContract):
     """With batches that are compressed on their way and on the brokers."""
 
     async def open_log(self, place: Path) -> Log:
-        prefix = blake2b(str(place).encode(), digest_size=6).hexdigest()
+        prefix = _prefix(place)
         return await KafkaLog.open(f"{self.broker.url}/?prefix={prefix}.&compression=gzip")

@@ -5,10 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis.checks import CHECKS
 
 from eventlib.registry.server.app import LARGEST_BODY
 from tests.contract.registry_servers import listening_registry, registry
@@ -152,6 +150,9 @@ async def test_no_document_is_the_servers_fault(documents: list[tuple[str, Any]]
 
 def test_no_request_is_the_servers_fault() -> None:
     """Schemathesis makes requests from the server's own OpenAPI document, right ones and wrong ones."""
+    import schemathesis
+    from schemathesis.checks import CHECKS
+
     with listening_registry() as url:
         api = schemathesis.openapi.from_url(f"{url}/openapi.json")
         checks = [CHECKS.get_one("not_a_server_error")]

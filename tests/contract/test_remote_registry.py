@@ -97,8 +97,7 @@ async def test_a_new_version_of_a_contract_is_one_for_a_registry_that_knows_of_n
 
 async def test_a_user_is_let_in_by_password_and_a_reader_only_reads() -> None:
     with listening_registry(writers=json.dumps({"ann": "s/cret"}), readers=json.dumps({"bob": "b"})) as url:
-        host = url.removeprefix("http://")
-        ann, bob, none = (RemoteRegistry(f"http://{who}{host}") for who in ("ann:s%2Fcret@", "bob:b@", ""))
+        ann, bob, none = (RemoteRegistry(url, auth=auth) for auth in (("ann", "s/cret"), ("bob", "b"), None))
         schema = Schema('{"type":"record","name":"Paid","fields":[]}')
         await ann.register([("payments-Paid", schema)])
         assert await bob.ids([("payments-Paid", schema)]) == [1]

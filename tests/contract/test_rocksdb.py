@@ -10,6 +10,8 @@ import pytest
 from eventlib.errors import LogUnavailable
 from eventlib.store.rocksdb import RocksStores
 
+pytestmark = pytest.mark.heavy
+
 LOG = "the log's id"
 HOLD = """
 import sys

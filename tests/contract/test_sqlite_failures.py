@@ -22,6 +22,7 @@ from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
 from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.topic import Topic
+from tests.commands import said
 from tests.contract.places import read_only, tiny_file_system
 
 TOPICS = [Topic("a", partitions=1), Topic("b", partitions=1)]
@@ -117,12 +118,30 @@ async def test_a_read_only_directory_is_refused(tmp_path: Path) -> None:
     await log.append([record("a", b"1")])
     await log.close()
     with read_only(place.parent):
-        for name in ("log.db", "new.db", "below/new.db"):
+        for name in ("new.db", "below/new.db"):
             with pytest.raises(LogReadOnly, match="write access"):
                 await opened(place.with_name("x").parent / name)
     log = await opened(place)
     assert await counts(log) == [1, 0]
     await log.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this user may mount nothing")
+async def test_a_log_on_a_read_only_mount_is_read(tmp_path: Path) -> None:
+    place = tmp_path / "there" / "log.db"
+    log = await opened(place)
+    await log.append([record("a", b"1")])
+    await log.close()
+    with read_only(place.parent):
+        assert "a " in said("topics", "--log", f"sqlite:///{place}")
+        log = await opened(place)
+        assert await counts(log) == [1, 0]
+        with pytest.raises(LogReadOnly, match="write access"):
+            await log.append([record("a", b"2")])
+        await log.close()
+    place.with_name("log.db-wal").write_bytes(b"what a killed process has left")
+    with read_only(place.parent), pytest.raises(LogReadOnly, match=r"copy log\.db and log\.db-wal together"):
+        await opened(place)
 
 
 async def test_a_missing_directory_is_made(tmp_path: Path) -> None:

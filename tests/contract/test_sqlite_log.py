@@ -16,7 +16,7 @@ from eventlib.store.sqlite import SqliteStores
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 TOPICS = [
     Topic("a", partitions=2),
     Topic("compact", partitions=1, compacted=True),
@@ -215,3 +215,36 @@ def test_a_store_that_may_have_missed_a_tombstone_comes_back_empty(tmp_path: Pat
     store = stores.open("s", 0, 1, "log")
     assert (store.checkpoint, store.get("k1")) == (0, None)
     stores.close()
+
+
+async def test_a_topic_that_is_made_anew_by_who_never_knew_it_gives_no_offset_twice(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "log.db")
+    await log.create_topics([Topic("again", partitions=1)])
+    await log.append([record("again") for _ in range(5)])
+    await log.delete_topics(["again"])
+    await log.close()
+    log = await SqliteLog.open(tmp_path / "log.db")
+    await log.create_topics([Topic("again", partitions=1)])
+    assert await log.append([record("again")]) == [5]
+    await log.close()
+
+
+async def test_what_is_kept_of_the_end_hides_nothing_that_others_append(tmp_path: Path) -> None:
+    one, other = [await SqliteLog.open(tmp_path / "log.db") for _ in range(2)]
+    await one.create_topics([Topic("a", partitions=1)])
+    expected = list[bytes]()
+    for number in range(3_000):  # more than is kept, each in turn
+        if number % 7 in {1, 2, 5}:
+            await other.append([record("a", b"other %d" % number)])
+            expected.append(b"other %d" % number)
+        else:
+            await one.append([record("a", b"one %d" % number)] * 2)
+            expected += [b"one %d" % number] * 2
+        first = max(0, len(expected) - number % 40)
+        if number % 3 == 0:
+            found = await one.read("a", 0, first, 100)
+            assert [(r.offset, r.value) for r in found] == [*enumerate(expected[first:], first)]
+    found = await one.read("a", 0, 0, len(expected) + 1)
+    assert [r.value for r in found] == expected
+    for log in (one, other):
+        await log.close()

@@ -21,7 +21,9 @@ from eventlib.log.sqlite_state import SqliteOptions
 from eventlib.store.sqlite import SqliteStores
 from tests.contract.processes import IMPATIENT, PATIENT, TOPICS, part
 
-PATIENCE_S = 20.0
+pytestmark = pytest.mark.heavy
+
+PATIENCE_S = 120.0
 
 
 @contextmanager

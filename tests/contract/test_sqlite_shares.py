@@ -136,7 +136,7 @@ async def test_when_something_cannot_be_stored_it_fails_and_the_appends_beside_i
     await asyncio.sleep(0)
     await passed(share, log)
     assert await beside == [0]
-    assert [type(each) for each in share.ended] == [LogUnavailable]
+    assert [type(each) for each in share.ended] == [ContractError]
     assert await values(log, "a", 0) == [b"2"]
     await log.close()
 

@@ -88,7 +88,7 @@ async def open_shop(directory: Path, *, running: bool = True) -> AsyncIterator[S
 async def services(found: Shop) -> AsyncIterator[Runtime]:
     """Run the services."""
     ports = {"gateway": found.world, "carrier": found.world}
-    async with Runtime(found.log, ports=ports) as runtime, asyncio.timeout(50):
+    async with Runtime(found.log, ports=ports) as runtime, asyncio.timeout(120):
         await runtime.idle()
         found.runtime = runtime
         yield runtime

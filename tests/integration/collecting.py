@@ -121,7 +121,7 @@ def collector(directory: Path, to: str) -> Iterator[tuple[str, str]]:
         yield f"http://127.0.0.1:{takes}", metrics
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def _numbers(found: re.Match[str] | None) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from tests.integration.images import Image
 
 _STARTS_S = 120.0
 _ENDS_S = 1_800.0
-_LOOK_S = 0.5
+_LOOK_S = 2.0  # the file's start_interval
 _PR_SET_PDEATHSIG = 1
 
 
@@ -60,14 +60,14 @@ class Container:
         assert self._process.poll() is None, f"{self.service.name} has ended: {self.diary}"
         kind, *command = self.service.healthcheck
         assert kind == "CMD"
-        return self._run(command).wait(60) == 0
+        return self._run(command).wait(120) == 0
 
     def end(self, number: signal.Signals) -> int | None:
         """Send it a signal, wait for its end, and return its exit code."""
         if self._process is None or self._process.poll() is not None:
             return None if self._process is None else self._process.returncode
         self._process.send_signal(number)
-        return self._process.wait(60)
+        return self._process.wait(120)
 
     @property
     def diary(self) -> str:

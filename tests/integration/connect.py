@@ -59,7 +59,7 @@ def connect(
     finally:
         worker.terminate()
         try:
-            worker.wait(30)
+            worker.wait(120)
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()

@@ -10,9 +10,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from analytics.connectors import connectors
 from analytics.session import java_home_in
@@ -43,9 +47,9 @@ class Image:
 def build_wheel(directory: Path) -> Path:
     """Build our wheel of no more than what the Dockerfile copies."""
     source = directory / "source"
-    for name in ("analytics", "eventlib", "services"):
+    for name in ("analytics", "eventlib"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("LICENSE", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, source / name)
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(directory / "own"), str(source))
     (wheel,) = (directory / "own").glob("*.whl")
@@ -57,13 +61,47 @@ def build_image(target: str, wheel: Path, directory: Path) -> Image:
     image = Image(target, directory / target / "opt")
     shop = image.opt / "shop"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", shop], check=True)
-    for name in _locked(target):
-        _link(name, shop)
-    _pip("--python", str(image.bin / "python"), "install", "--no-deps", "--no-index", str(wheel))
+    link(_locked(target), shop)
+    install(wheel, image.bin)
+    shutil.copytree(ROOT / "services", shop / SITE / "services", ignore=shutil.ignore_patterns("__pycache__"))
     if target == "spark":
         _complete_spark(shop / SITE / "pyspark")
         java_home_in(image.opt / "java")
     return image
+
+
+def install(distribution: Path, programs: Path) -> None:
+    """Install our wheel or sdist into the environment whose programs are in this directory, and nothing else."""
+    alone = ("--no-deps", "--no-index", "--no-build-isolation")
+    _pip("--python", str(programs / "python"), "install", *alone, str(distribution))
+
+
+def needed(extras: Iterable[str]) -> set[str]:
+    """Return the names of all packages that ours needs on this machine, as the installed ones say."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
+    found, seen = set[str](), set[tuple[str, str]]()
+    waiting = [(Requirement(each), "") for each in wanted]
+    while waiting:
+        requirement, extra = waiting.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        found.add(name)
+        for asked in {"", *requirement.extras}:
+            if (name, asked) not in seen:
+                seen.add((name, asked))
+                theirs = importlib.metadata.requires(name) or []
+                waiting += [(Requirement(each), asked) for each in theirs]
+    return found
+
+
+def link(names: Iterable[str], place: Path) -> None:
+    """Put packages of this environment into another one, as links."""
+    for part in ("bin", SITE):
+        (place / part).mkdir(parents=True, exist_ok=True)
+    for name in names:
+        _link(name, place)
 
 
 def _pip(*arguments: str) -> None:

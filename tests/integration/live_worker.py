@@ -86,7 +86,7 @@ class LiveWorker:
         """End it as a person does."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(timeout=60) in {0, -signal.SIGTERM}, self.diary
+        assert self._process.wait(timeout=120) in {0, -signal.SIGTERM}, self.diary
         self._process = None
 
     @property

@@ -74,7 +74,7 @@ class Instance:
         """Send it a signal, and wait for its end."""
         assert self._process is not None
         self._process.send_signal(number)
-        return self._process.wait(60)
+        return self._process.wait(120)
 
     def __enter__(self) -> Self:
         self.start()

@@ -222,13 +222,13 @@ async def send(log: EventLog, baskets: Sequence[tuple[str, str]]) -> None:
 
 
 async def settle(log: EventLog, till: Till | None = None) -> None:
-    async with Runtime(log, ports={"till": till or Till()}) as runtime, asyncio.timeout(30):
+    async with Runtime(log, ports={"till": till or Till()}) as runtime, asyncio.timeout(120):
         await runtime.idle()
 
 
 @asynccontextmanager
 async def serving(log: EventLog, till: Till | None = None) -> AsyncIterator[Runtime]:
-    async with Runtime(log, ports={"till": till or Till()}) as runtime, asyncio.timeout(60):
+    async with Runtime(log, ports={"till": till or Till()}) as runtime, asyncio.timeout(120):
         yield runtime
 
 

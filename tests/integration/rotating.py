@@ -18,7 +18,7 @@ from eventlib.broker.security import STORE_PASSWORD
 from tests.integration.authorized import client_config
 
 LISTENER = "listener.name.client.ssl"
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def scram(mechanism: str) -> ScramCredentialInfo:

@@ -54,16 +54,21 @@ def order(order_id: str, lines: int = 1) -> Publication:
 
 async def served(log: EventLog, *, mended: bool = False) -> None:
     ports = {"gateway": Gateway(mended=mended), "carrier": Carrier()}
-    async with Runtime(log, ports=ports) as runtime, asyncio.timeout(30):
+    async with Runtime(log, ports=ports) as runtime, asyncio.timeout(120):
         await runtime.idle()
+
+
+async def supplied(log: EventLog, units: int = 100) -> None:
+    """List the product, and let its delivery be on its shelf before orders ask."""
+    await log.publish(ProductListed(sku="A", description="Ä", unit_price_cents=250, currency="EUR"))
+    delivery = DeliverySubmitted(delivery_id="D", lines=(DeliveryLine(sku="A", quantity=units),))
+    await log.publish(delivery, idempotency_key="D")
+    await served(log)
 
 
 async def fill(url: str) -> None:
     async with open_log(url, shop) as log:
-        await log.publish(ProductListed(sku="A", description="Ä", unit_price_cents=250, currency="EUR"))
-        delivery = DeliverySubmitted(delivery_id="D", lines=(DeliveryLine(sku="A", quantity=100),))
-        await log.publish(delivery, idempotency_key="D")
-        await served(log)  # so that the delivery is on its shelf before the orders ask
+        await supplied(log)
         await log.publish_many([order("completed"), order("declined"), order("broken"), order("large", LINES)])
         partition = next(topic for topic in shop.topics if topic.name == "payments").partition_of(b"garbled")
         await log.port.append(

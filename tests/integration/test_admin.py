@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -10,6 +11,7 @@ from eventlib import EventLog, open_log
 from eventlib.admin import create_admin
 from eventlib.cli import run
 from eventlib.errors import WiringError
+from tests.connections import opened_from_here, silent
 from tests.integration.test_runtime import Ordered, Outside, events, make_shop, settle
 
 TOKEN, NEXT_TOKEN = "x" * 32, "y" * 32
@@ -113,3 +115,44 @@ def test_it_is_off_without_a_token(
     monkeypatch.delenv("EVENTLIB_ADMIN_TOKEN", raising=False)
     assert run(["admin", "--http", "0", "--log", filled]) == 1
     assert "the admin API is off: set EVENTLIB_ADMIN_TOKEN" in capsys.readouterr().err
+
+
+async def test_what_the_log_does_not_tell_is_not_answered_with_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = opened_from_here(monkeypatch)
+    async with open_log(f"sqlite:///{tmp_path}/log.db", make_shop({"a"})) as log:
+        await log.publish(Ordered(order_id="a", cents=1))
+        await settle(log)
+        transport = httpx.ASGITransport(create_admin(log, TOKEN), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=KNOWN) as client:
+            known = [
+                await client.get("/status"),
+                await client.get("/parked"),
+                await client.get("/parked/orders/order/a"),
+            ]
+            assert [each.status_code for each in known] == [200, 200, 200]
+            with silent(opened["log.db"][0]):
+                paths = ("/status", "/parked", "/parked/orders/order/a", "/healthz")
+                asked = [await client.get(path) for path in paths]
+                asked += [await client.post(f"/parked/orders/order/a/{act}", json=body) for act, body in ACTS.items()]
+                asked += [await client.post("/parked/retry", json={"by": "ada"})]
+            opened["log.db"][0].execute("PRAGMA query_only=1")  # what can only be read is told, and nothing is promised
+            asked += [await client.post(f"/parked/orders/order/a/{act}", json=body) for act, body in ACTS.items()]
+            opened["log.db"][0].execute("PRAGMA query_only=0")
+            for each in asked:
+                assert (each.status_code, each.headers.get("retry-after")) == (503, "1"), (each.url, each.text)
+            assert (await client.get("/parked")).json()["count"] == 1
+    assert await end_of_control(tmp_path) == 0
+
+
+ACTS: dict[str, dict[str, Any]] = {
+    "retry": {"by": "ada"},
+    "edit": {"by": "ada", "set": {"cents": 2}},
+    "discard": {"by": "ada", "reason": "a test"},
+}
+
+
+async def end_of_control(directory: Path) -> int:
+    async with open_log(f"sqlite:///{directory}/log.db", make_shop(set())) as log:
+        return sum([await log.port.end("orders.control", partition) for partition in range(8)])

@@ -1,6 +1,7 @@
 """The order API over a real socket: what it refuses, and how."""
 
 import asyncio
+import gzip
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -100,6 +101,42 @@ async def test_other_refusals_are_problems_too(client: httpx.AsyncClient) -> Non
         assert error["field"] in {"body", "country"}
 
 
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (wanted(country="a\x1b[2J"), "country"),
+        (wanted(country="a\u202eb"), "country"),
+        (wanted(customer_id="7\n■ OrderCompleted"), "customer_id"),
+        (wanted("A\x00"), "lines[0].sku"),
+    ],
+)
+async def test_text_that_steers_terminals_is_refused(closed: httpx.AsyncClient, body: Json, field: str) -> None:
+    (error,) = refused(await closed.post("/orders", json=body), 422, "invalid")["errors"]
+    assert (error["field"], "has a control character, U+" in error["message"]) == (field, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('"country": "', '"country": "France", "country": "', "country"),
+        ('"quantity": 1', '"quantity": 1, "quantity": 1000', "quantity"),
+    ],
+)
+async def test_a_member_that_is_there_twice_is_refused_with_its_name(
+    closed: httpx.AsyncClient, old: str, new: str, field: str
+) -> None:
+    body = json.dumps(wanted()).replace(old, new)
+    problem = refused(await closed.post("/orders", content=body, headers=JSON), 422, "invalid")
+    assert problem["errors"] == [{"in": "body", "field": field, "message": f"field '{field}' is there twice"}]
+
+
+async def test_a_compressed_body_is_refused(closed: httpx.AsyncClient) -> None:
+    body = gzip.compress(json.dumps(wanted()).encode())
+    answer = await closed.post("/orders", content=body, headers=JSON | {"content-encoding": "gzip"})
+    refused(answer, 415)
+    assert answer.headers["accept-encoding"] == "identity"
+
+
 async def test_a_body_that_is_too_large_is_refused(client: httpx.AsyncClient) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(20):
@@ -141,12 +178,12 @@ async def test_while_the_log_is_out_of_reach_reads_go_on(
     await running.runtime.idle()
     held.execute("BEGIN IMMEDIATE")
     answer = await client.post("/orders", json=wanted("B"), headers={"Idempotency-Key": "again"})
-    refused(answer, 503, "log-out-of-reach")
+    problem = refused(answer, 503, "outcome-unknown")
     assert int(answer.headers["retry-after"]) > 0
     assert (await client.get(f"/orders/{before['order_id']}")).json()["status"] == "completed"
     assert (await client.get("/healthz")).status_code == 200
     held.execute("ROLLBACK")
-    await place(client, wanted("B"), key="again")
+    assert (await place(client, wanted("B"), key="again"))["order_id"] == problem["order_id"]
     assert len((await client.get("/orders")).json()["orders"]) == 2
 
 

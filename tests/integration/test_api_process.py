@@ -55,7 +55,7 @@ async def test_services_http_metrics_and_traces_run_and_stop_together(tmp_path: 
                     lines = stream.aiter_lines()
                     assert (await anext(lines)).startswith("id: order.requests/")
                     process.send_signal(signal.SIGTERM)  # the gateway does not answer, so the stream would go on
-                    assert await asyncio.to_thread(process.wait, 15) == 0
+                    assert await asyncio.to_thread(process.wait, 120) == 0
         finally:
             process.kill()
             _, said = process.communicate()
@@ -98,7 +98,7 @@ def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
         (["--http", "192.0.2.1:80"], "nothing can listen there"),
     ):
         process = run(tmp_path, *options)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=120)
         assert process.returncode == 1
         assert sentence in said
         assert "Traceback" not in said

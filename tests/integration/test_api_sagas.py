@@ -27,7 +27,7 @@ async def client(running: Shop) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def until(client: httpx.AsyncClient, order_id: str, status: str) -> Json:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while True:
             order: Json = (await client.get(f"/orders/{order_id}")).json()
             if order["status"] == status:

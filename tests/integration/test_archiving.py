@@ -289,6 +289,6 @@ async def test_a_log_on_kafka_is_archived_too(broker: Cluster, tmp_path: Path) -
 
 async def _can_be_read(log: Log, topic: str, partitions: int) -> None:
     """Wait until brokers have marked what they have answered as committed."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         for partition in range(partitions):
             await log.decided_end(topic, partition)

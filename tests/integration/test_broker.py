@@ -18,6 +18,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from eventlib.broker import Cluster, ClusterConfig
 from eventlib.broker.layout import new_cluster_id
 from eventlib.errors import BrokerFailed
+from tests.commands import ended
 from tests.saga.shop_runs import EVENTLIB
 
 OWNER = """
@@ -68,7 +69,7 @@ def test_nothing_is_left_when_its_owner_is_killed() -> None:
 
 async def test_started_stopped_and_looked_at_from_the_command_line(tmp_path: Path) -> None:
     place = tmp_path / "var" / "broker"
-    assert eventlib("status", place).stdout.startswith("There is no broker in")
+    assert looked(place).stdout.startswith("There is no broker in")
     try:
         started = eventlib("start", place, "--port", "0")
         url = started.stdout.strip()
@@ -76,14 +77,14 @@ async def test_started_stopped_and_looked_at_from_the_command_line(tmp_path: Pat
         assert eventlib("start", place).stdout.strip() == url  # it runs already
         refused = eventlib("start", place, "--nodes", "3")
         assert (refused.returncode, "with other options" in refused.stderr) == (1, True)
-        status = json.loads(eventlib("status", place, "--json").stdout)
+        status = json.loads(looked(place, "--json").stdout)
         assert (status["url"], status["running"], status["kafka"]) == (url, True, "4.3.1")
         cluster = Cluster.open(place)
         assert cluster is not None
         await create_topic(cluster, "kept", copies=1)
         await send(cluster, "kept", b"before")
         assert eventlib("stop", place, "--keep").stdout == "Stopped; its data is kept for the next start.\n"
-        assert eventlib("status", place).returncode == 1
+        assert looked(place).returncode == 1
         again = json.loads(eventlib("start", place, "--json").stdout)
         assert (again["url"], again["cluster_id"]) == (url, status["cluster_id"])
         os.kill(again["nodes"][0]["pid"], signal.SIGKILL)  # its pid file stays
@@ -166,6 +167,10 @@ def test_a_cluster_that_cannot_be_is_refused() -> None:
             ClusterConfig(nodes=nodes, port=port)
 
 
+def looked(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return ended("broker", "status", "--dir", str(place), *options)
+
+
 def eventlib(command: str, place: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [EVENTLIB, "broker", command, "--dir", str(place), *options],
@@ -198,7 +203,7 @@ async def everything(cluster: Cluster, topic: str) -> list[bytes]:
         return [record.value for records in found.values() for record in records]
 
 
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
+def until(holds: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline

@@ -37,7 +37,7 @@ def replayed(filled: str) -> Replayed:
             input=commands,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
@@ -166,7 +166,7 @@ def test_an_ide_attaches_and_stands_in_the_handler(filled: str, ids: dict[str, s
                 assert "payment.closed on PaymentFailed" in process.stdout.readline()
                 assert process.stdout.readline() == "said then: nothing\n"
                 assert process.stdout.readline() == "says the same now\n"
-            assert process.wait(20) == 0
+            assert process.wait(120) == 0
         finally:
             process.kill()
     assert (name, line) == ("closed", first_line(closed))

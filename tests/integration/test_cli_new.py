@@ -15,7 +15,7 @@ import pytest
 from eventlib.cli import run
 
 BIN = Path(sys.executable).parent
-LONGEST_S = 60.0
+LONGEST_S = 120.0
 SHOP = """
 from dataclasses import dataclass
 from typing import Never

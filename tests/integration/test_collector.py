@@ -12,7 +12,7 @@ import tests.integration.test_traces as traces
 from tests.integration.collecting import DEPLOYED, Jaeger, collector, has_go, jaeger, validated
 from tests.integration.otlp import spans_of
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not has_go(), reason="no Go 1.23 here, and the collector has to be built"),

@@ -4,11 +4,11 @@ import asyncio
 import json
 import os
 import random
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -18,12 +18,14 @@ from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
 from eventlib.log.kafka.incoming import Incoming
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.kafka.topics import INCOMING, Topics
+from eventlib.log.kafka.topic_configs import INCOMING
+from eventlib.log.kafka.topics import Topics
 from eventlib.log.port import Log, Record
 from eventlib.log.sqlite import SqliteLog
 from eventlib.registry.topics import SCHEMAS
 from eventlib.times import now_ms
 from eventlib.topic import Topic
+from tests.commands import ended
 from tests.saga.shop_runs import EVENTLIB
 
 LONG_AGO_MS = 1_200_000_000_000
@@ -91,12 +93,8 @@ async def fill(log: SqliteLog) -> None:
     assert await log.start("brief", 1) == await log.end("brief", 1) == 2
 
 
-def copy(source: SqliteLog, target: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return eventlib("copy", "--from", source.url, "--to", target, "--json", *options)
-
-
-def eventlib(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([EVENTLIB, *arguments], capture_output=True, text=True, timeout=120, check=False)
+def copy(source: SqliteLog, target: str, *options: str) -> CompletedProcess[str]:
+    return ended("copy", "--from", source.url, "--to", target, "--json", *options)
 
 
 async def killed_copy(source: SqliteLog, target: str, incoming: Incoming, at: int) -> bool:
@@ -168,7 +166,7 @@ async def test_what_has_moved_takes_nothing_more_and_the_copy_does(source: Sqlit
         await copied.close()
     refused = copy(source, target + "other.")
     assert (refused.returncode, "takes nothing more, since it has moved to" in refused.stderr) == (1, True)
-    diagnosed = eventlib("doctor", "--log", source.url, "--json")
+    diagnosed = ended("doctor", "--log", source.url, "--json")
     assert "it has moved to" in diagnosed.stdout
 
 
@@ -310,6 +308,6 @@ async def test_what_is_refused(source: SqliteLog, target: str, tmp_path: Path) -
     for option in ((), ("--from-scratch",)):
         assert "has been used as a log already" in copy(source, target + "used.", *option).stderr
     for wrong in (["--from", "memory://", "--to", target], ["--from", source.url, "--to", "sqlite:///other.db"]):
-        refused = eventlib("copy", *wrong)
+        refused = ended("copy", *wrong)
         assert (refused.returncode, "a copy is made" in refused.stderr) == (1, True)
     assert await source.append([Record("facts", 0, -1, now_ms(), b"k", b"v")])

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.commands import said
+
 ROOT = Path(__file__).parents[2]
 APP = "examples.loyalty:app"
 EVENTLIB = [sys.executable, "-c", "from eventlib.cli import main; main()"]
-LONGEST_S = 60.0
+LONGEST_S = 120.0
 
 
 class Shop:
@@ -25,7 +27,8 @@ class Shop:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.environment = {**os.environ, "EVENTLIB_LOG": f"sqlite:///{directory}/shop.db"}
+        self.url = f"sqlite:///{directory}/shop.db"
+        self.environment = {**os.environ, "EVENTLIB_LOG": self.url}
 
     def run(self, *command: str) -> str:
         done = subprocess.run(
@@ -42,7 +45,8 @@ class Shop:
         self.run(sys.executable, "-m", "services", "import", str(path), "--json", *faults)
 
     def read(self, *arguments: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.run(*EVENTLIB, *arguments, "--json", "--app", APP).splitlines()]
+        printed = said(*arguments, "--json", "--app", APP, "--log", self.url)
+        return [json.loads(line) for line in printed.splitlines()]
 
     def sizes(self) -> dict[str, int]:
         return {row["topic"]: row["records"] for row in self.read("topics")}
@@ -80,6 +84,7 @@ class Shop:
         deadline = time.monotonic() + LONGEST_S
         while "loyalty.changelog" not in self.sizes() or self.accounts() != points:
             assert time.monotonic() < deadline, f"{self.accounts()} is not {points}"
+            time.sleep(0.1)
 
 
 def _order(number: int) -> dict[str, object]:
@@ -121,7 +126,7 @@ def test_a_fifth_service_counts_the_past_and_follows_the_present(old_shop: Shop)
         everything = old_shop.earned()
         assert everything.total() > past.total()
         old_shop.wait_for(everything)
-    said = old_shop.read("tail", "points")
-    assert len(said) == len({event["id"] for event in said})
+    told = old_shop.read("tail", "points")
+    assert len(told) == len({event["id"] for event in told})
     assert [e for e in old_shop.read("parked", "list") if e["service"] == "loyalty"] == []
     assert old_shop.read("state", "account", "C1")[0]["state"] == {"points": everything["C1"]}

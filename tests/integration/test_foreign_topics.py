@@ -93,7 +93,7 @@ def click(user: str, page: str = "/", **changed: Any) -> Record:
 
 
 async def settle(log: EventLog) -> None:
-    async with Runtime(log) as runtime, asyncio.timeout(20):
+    async with Runtime(log) as runtime, asyncio.timeout(120):
         await runtime.idle()
 
 

@@ -74,5 +74,5 @@ async def test_an_input_that_forgets_its_key_leaves_a_tombstone_and_one_of_a_key
 
 
 async def settle(log: EventLog) -> None:
-    async with Runtime(log, stores=MemoryStores()) as runtime, asyncio.timeout(20):
+    async with Runtime(log, stores=MemoryStores()) as runtime, asyncio.timeout(120):
         await runtime.idle()

@@ -162,7 +162,7 @@ async def test_nothing_was_handled_of_a_key_that_was_parked_at_once() -> None:
 async def test_what_retention_has_dropped_of_what_was_said_is_named() -> None:
     async with open_log("memory://", make_shop(set())) as log:
         await log.publish(Ordered(order_id="1", cents=5, patience_s=0))
-        async with Runtime(log, ports={"gateway": Outside(refuses={"1"})}), asyncio.timeout(10):
+        async with Runtime(log, ports={"gateway": Outside(refuses={"1"})}), asyncio.timeout(120):
             while not await everything(log, "expiries"):
                 await asyncio.sleep(0.01)
         assert "expires_at" in {step.deadline for step in await steps_of(log, "1")}

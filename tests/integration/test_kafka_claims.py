@@ -24,7 +24,7 @@ from eventlib.log.port import Claim, Log, Membership, Record
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
 
 

@@ -158,10 +158,10 @@ async def _attack(log: Log, cluster: Cluster, faults: tuple[int | str, ...]) -> 
         for fault in faults:
             before, said_before = len(acknowledged), numbers.said
             await (die_and_return(cluster, fault) if isinstance(fault, int) else hang_together(cluster))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 while len(acknowledged) < before + 200 or numbers.said < said_before + 30:
                     await asyncio.sleep(0.1)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while any(reader.position(place) < end for place, end in (await reader.ends()).items()):
             seen.update(r[:3] for r in await reader.poll(500))
     count = await check(log, seen, acknowledged)

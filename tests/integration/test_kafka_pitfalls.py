@@ -72,7 +72,7 @@ async def test_more_partitions_for_a_topic_in_use(
         before = await log.publish(CancelSubmitted(order_id="1"))
         name = physical(url, "order.requests")
         await admin.create_partitions({name: NewPartitions(12)})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while await partitions_of(admin, name) != 12:  # a broker hears of it a moment later
                 await asyncio.sleep(0.05)
         await log.port.topics()  # it sees them now
@@ -147,7 +147,7 @@ async def test_records_of_a_client_with_another_partitioner(url: str, broker: Cl
             await stranger.send_and_wait(
                 physical(url, there.topic), record.value, record.key, partition=elsewhere, headers=headers
             )
-        async with Runtime(log, ports={}, services=["order"]) as runtime, asyncio.timeout(60):
+        async with Runtime(log, ports={}, services=["order"]) as runtime, asyncio.timeout(120):
             reasons = await parked(log, runtime)
     assert reasons == [f"key '1' belongs in partition {there.partition}: was it written with another partitioner?"]
 
@@ -192,7 +192,7 @@ async def test_times_that_brokers_give(
     name = physical(url, "orders")
     resource = ConfigResource(ConfigResourceType.TOPIC, name, {"message.timestamp.type": "LogAppendTime"})
     await admin.alter_configs([resource])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while await timestamp_type(admin, name) != "LogAppendTime":  # a broker hears of it a moment later
             await asyncio.sleep(0.05)
     said = await asyncio.to_thread(start, url, capsys)

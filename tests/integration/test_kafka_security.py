@@ -68,7 +68,7 @@ async def test_plain_over_tls_with_rules(monkeypatch: pytest.MonkeyPatch, tmp_pa
         with pytest.raises(WiringError, match=r"nothing\.pem"):
             await use(url)
         come_as(monkeypatch, cluster, EVENTLIB_KAFKA_TLS="false")
-        with pytest.raises(LogUnavailable, match="EVENTLIB_KAFKA_TLS"):
+        with pytest.raises(LogDenied, match="EVENTLIB_KAFKA_TLS"):
             await use(url)
 
 

@@ -29,6 +29,9 @@ def test_views_equal_the_log_after_their_worker_was_killed_at_work(tmp_path: Pat
         asyncio.run(told(shop.url, Story(80, seed=2, first=160)))
         worker.start()
         check_all(worker, shop)
+        here = [worker.ask("stock", "shelves", partition=str(each)) for each in range(8)]
+        assert sum(len(each["rows"]) for each in here if each) == len(worker.rows("stock", "shelves") or ())
+        assert worker.ask("stock", "shelves", partition="8") is None, "it answered for what it does not have"
         check_metrics(worker, shop.url)
         worker.stop()
 

@@ -41,6 +41,9 @@ def test_any_worker_answers_and_a_reset_computes_the_same(tmp_path: Path, broker
                     found = worker.ask("order", "customers", key=name)
                     assert found is not None
                     assert [row["key"] for row in found["rows"]] == [[name, currency]]
+            for each in map(str, range(8)):
+                answers = [worker.ask("order", "customers", partition=each) for worker in (one, other)]
+                assert answers.count(None) == 1, "one of them has it, and the other does not answer for it"
             refused = reset(shop.url, tmp_path, "order")
             assert refused.returncode == 1
             assert "stop them first" in refused.stderr

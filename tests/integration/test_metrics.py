@@ -139,7 +139,7 @@ async def test_what_waits_is_told_and_known_again_after_a_restart(tmp_path: Path
         async with scraped(tmp_path, Away()) as shop_seen:
             await stock_up(shop_seen.log)
             await shop_seen.log.publish_many([order(number) for number in range(5)])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 seen = await shop_seen.samples()
                 while seen.get(("eventlib_breaker_state", frozenset({("port", "gateway")}))) != 2:
                     await asyncio.sleep(0.05)

@@ -235,7 +235,7 @@ async def test_a_deadline_is_no_input(opened: Opened) -> None:
             patch.setattr(decider, "answer_deadline", expire)
             await log.publish(Ordered(order_id="1", cents=1, patience_s=0.05), idempotency_key="1")
             gate = asyncio.Event()
-            async with Runtime(log, ports={"gateway": Outside(gate=gate)}), asyncio.timeout(10):
+            async with Runtime(log, ports={"gateway": Outside(gate=gate)}), asyncio.timeout(120):
                 while not await parkings(log):
                     await asyncio.sleep(0.02)
                 gate.set()

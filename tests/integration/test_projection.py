@@ -3,16 +3,19 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Never
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, EventLog, Publication, Service, open_log
-from eventlib.errors import ContractError, LogUnavailable
+from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtime, Service, open_log
+from eventlib.errors import ContractError, LogUnavailable, TailLost
+from eventlib.log.checksum import seal
 from eventlib.log.port import Record
-from eventlib.projection import Projection, View
+from eventlib.projection import Projection, ProjectionBehind, View
+from eventlib.store.sqlite import SqliteStores
 from eventlib.times import now_ms
 
 
@@ -48,6 +51,8 @@ def add(db: sqlite3.Connection, _record: Record, event: Any) -> None:
 
 
 TOTALS = View("totals", topics=["payments"], tables=TABLES, apply=add)
+WROTE = "SELECT value FROM records WHERE type = 'Paid' AND position & 0xffffffffff = ?"
+REWRITE = "UPDATE records SET value = ? WHERE type = 'Paid' AND position & 0xffffffffff = ?"
 Rows = list[tuple[str, int, int]]
 
 
@@ -88,6 +93,35 @@ async def test_it_follows_and_goes_on_where_it_was(log: EventLog, tmp_path: Path
     assert (tmp_path / "log.db.totals.db").exists()
 
 
+async def test_what_is_damaged_is_gone_past_and_read_once_it_is_mended(log: EventLog, tmp_path: Path) -> None:
+    first, lost = [await log.publish(Paid(customer="c", cents=cents)) for cents in (5, 9)]
+    file = tmp_path / "log.db"
+    with closing(sqlite3.connect(file)) as connection:
+        ((value,),) = connection.execute(WROTE, (lost.offset,)).fetchall()
+        connection.execute(REWRITE, (b"\x00\xff", lost.offset))
+        connection.commit()
+    places = [(first.topic, first.partition)]
+    async with Projection(log, TOTALS) as projection:
+        await log.publish(Paid(customer="c", cents=7))
+        assert await projection.caught_up(60)
+        assert rows(projection) == [("c", 12, 2)]
+    for _ in range(2):  # and a start anew knows it still
+        async with Projection(log, TOTALS) as projection:
+            assert await projection.caught_up(60)
+            assert [*projection.damaged] == [(lost.topic, lost.partition, lost.offset)]
+            with pytest.raises(
+                ProjectionBehind, match=f"{lost.topic}/{lost.partition}/{lost.offset}, which is damaged"
+            ):
+                await projection.up_to_date(places, 60)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(REWRITE, (value, lost.offset))
+        connection.commit()
+    async with Projection(log, TOTALS) as projection:
+        await projection.up_to_date(places, 60)
+        assert rows(projection) == [("c", 21, 3)]
+        assert not projection.damaged
+
+
 async def test_it_says_how_far_it_has_come(log: EventLog) -> None:
     async with Projection(log, TOTALS) as projection:
         at = await log.publish(Paid(customer="c", cents=5))
@@ -126,7 +160,7 @@ async def test_it_begins_anew_with_other_tables_another_version_and_another_log(
         assert rows(projection) == []
 
 
-async def test_a_log_that_was_set_back_is_read_anew(log: EventLog, tmp_path: Path) -> None:
+async def test_a_projection_that_has_seen_more_than_the_log_has_says_so(log: EventLog, tmp_path: Path) -> None:
     path = tmp_path / "own.db"
     await pay(log, 10)
     async with Projection(log, TOTALS, path) as projection:
@@ -136,8 +170,26 @@ async def test_a_log_that_was_set_back_is_read_anew(log: EventLog, tmp_path: Pat
     ahead.commit()
     ahead.close()
     async with Projection(log, TOTALS, path) as projection:
-        assert await projection.caught_up(10)
-        assert rows(projection) == expected(10)
+        with pytest.raises(TailLost, match=r"own\.db has seen it up to 1\d+: records that were acknowledged are gone"):
+            await projection.failed()
+
+
+async def test_a_store_that_has_seen_more_than_the_changelog_has_stops_its_task(log: EventLog, tmp_path: Path) -> None:
+    path = tmp_path / "stores" / "bank.db"
+    await pay(log, 10)
+    stores = SqliteStores(path.parent)
+    async with Runtime(log, stores=stores) as running:
+        await running.idle()
+    stores.close()
+    with closing(sqlite3.connect(path)) as ahead:
+        rows = ahead.execute("SELECT partition, epoch, log_id, checkpoint + 1000, flushed_at FROM tasks").fetchall()
+        ahead.executemany("REPLACE INTO tasks VALUES (?, ?, ?, ?, ?, ?)", [(*row, seal(*row)) for row in rows])
+        ahead.commit()
+    stores = SqliteStores(path.parent)
+    with pytest.raises(TailLost, match="the local store of bank has seen it up to"):
+        async with asyncio.timeout(120), Runtime(log, stores=stores) as running:
+            await running.failed()
+    stores.close()
 
 
 @pytest.mark.parametrize(("undecoded", "rows_left"), [((), 8), (("bank.changelog",), 7)])

@@ -47,7 +47,7 @@ async def names(log: EventLog, topic: str, kind: type[Event]) -> list[str]:
 
 
 async def until_there_are(log: EventLog, count: int, topic: str, kind: type[Event]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while len(await names(log, topic, kind)) < count:
             await asyncio.sleep(0.005)
 

@@ -19,7 +19,7 @@ from eventlib.testing.log_fixture import record
 from eventlib.topic import Topic
 from tests.integration.calling_app import Asked, Called, Calling, Passed, Phone, Shown, each_once, three_services
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ async def test_deadlines_and_effects_that_wait_for_a_person(url: str) -> None:
     outside = Outside(refuses={"1"})
     async with open_log(url, make_shop(set())) as log:
         await log.publish(Ordered(order_id="1", cents=5, patience_s=0.05))
-        async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(10):
+        async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(120):
             while not await events(log, "expiries"):
                 await asyncio.sleep(0.02)
             await runtime.idle()

@@ -118,7 +118,7 @@ async def test_the_same_code_does_the_same_with_all_that_can_happen(opened: Open
                 patience_s = 0.05 if key[-1] in "147" else None
                 order = small.Ordered(order_id=order_id, cents=turn, patience_s=patience_s)
                 await log.publish(order, idempotency_key=key)
-            async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(20):
+            async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(120):
                 await asyncio.sleep(0.1)
                 await runtime.idle()
             await small.retry(log, "order", "bad")
@@ -331,7 +331,7 @@ async def test_it_follows_until_it_is_stopped(opened: Opened) -> None:
             for number in range(1, 6):
                 await send(log, [(str(number), "A")])
                 await runtime.idle()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while len(await said_by_rerun(log, "closed")) < 6:
                 await asyncio.sleep(0.02)
         following.cancel()

@@ -87,7 +87,7 @@ async def test_a_running_service_goes_on_after_it(opened: Opened) -> None:
     gate = asyncio.Event()
     outside = Outside(gate=gate)
     async with opened(make_shop(set())) as log:
-        async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(30):
+        async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(120):
             await orders(log, *map(str, range(20)))
             while len(outside.calls) < 20:  # answers are awaited while the tasks are taken away, and given back
                 await asyncio.sleep(0.01)
@@ -197,7 +197,7 @@ async def test_an_event_that_is_not_there_cannot_be_skipped(opened: Opened) -> N
 async def test_a_log_in_memory_gives_the_task_back() -> None:
     async with open_log("memory://", make_shop(set())) as log:
         service = log.choreography.service("orders")
-        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(30):
+        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
             await orders(log, "1")
             await runtime.idle()
             await order(log, "2", "x")

@@ -28,7 +28,7 @@ USERS = {"admin": "admin-secret", "payment": "before"}
 BEFORE = {"EVENTLIB_KAFKA_USER": "payment", "EVENTLIB_KAFKA_PASSWORD": "before", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-512"}
 AFTER = {**BEFORE, "EVENTLIB_KAFKA_PASSWORD": "after", "EVENTLIB_KAFKA_SASL": "SCRAM-SHA-256"}
 TOPIC = Topic("a", partitions=1)
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 async def test_a_log_stays_open_while_all_keys_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,7 +177,7 @@ def record_of(log: EventLog, event: Event) -> Record:
 
 async def settle(log: EventLog, outside: Outside | None = None, stores: MemoryStores | None = None) -> None:
     """Run the services until all is handled; then a replay of everything so far says what they said."""
-    async with Runtime(log, ports={"gateway": outside or Outside()}, stores=stores) as runtime, asyncio.timeout(20):
+    async with Runtime(log, ports={"gateway": outside or Outside()}, stores=stores) as runtime, asyncio.timeout(120):
         await runtime.idle()
     report = await replay(log)
     assert report.same, report.first or report.unknown
@@ -344,7 +344,7 @@ async def test_an_effect_that_was_out_at_a_crash_runs_again_under_its_key(opened
     async with opened(make_shop(set())) as log:
         await log.publish(Ordered(order_id="1", cents=5))
         config = RuntimeConfig(grace_s=0)
-        async with Runtime(log, ports={"gateway": outside}, config=config), asyncio.timeout(10):
+        async with Runtime(log, ports={"gateway": outside}, config=config), asyncio.timeout(120):
             while not outside.calls:
                 await asyncio.sleep(0.01)
         assert [type(e) for e in await events(log, "charges")] == [ChargeAsked]
@@ -358,7 +358,7 @@ async def test_a_stopping_runtime_waits_for_answers_that_are_out(opened: Opened)
     outside = Outside(gate=asyncio.Event())
     async with opened(make_shop(set())) as log:
         await log.publish(Ordered(order_id="1", cents=5))
-        async with Runtime(log, ports={"gateway": outside}), asyncio.timeout(10):
+        async with Runtime(log, ports={"gateway": outside}), asyncio.timeout(120):
             while not outside.calls:
                 await asyncio.sleep(0.01)
             assert outside.gate is not None
@@ -371,7 +371,7 @@ async def test_pending_effects_hold_the_input_back(opened: Opened) -> None:
     config = RuntimeConfig(pending_effects=3, batch=1, grace_s=0)
     async with opened(make_shop(set())) as log:
         await log.publish_many([Publication(Ordered(order_id="1", cents=c)) for c in range(10)])
-        async with Runtime(log, ports={"gateway": outside}, config=config) as runtime, asyncio.timeout(20):
+        async with Runtime(log, ports={"gateway": outside}, config=config) as runtime, asyncio.timeout(120):
             while len(outside.calls) < 3:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.1)
@@ -386,7 +386,7 @@ async def test_a_deadline_passes_once(opened: Opened) -> None:
     outside = Outside(fails={"1": 99})
     async with opened(make_shop(set())) as log:
         await log.publish(Ordered(order_id="1", cents=5, patience_s=0.1))
-        async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(10):
+        async with Runtime(log, ports={"gateway": outside}) as runtime, asyncio.timeout(120):
             while not await events(log, "expiries"):
                 await asyncio.sleep(0.02)
             await runtime.idle()
@@ -402,7 +402,7 @@ async def test_an_outage_does_not_expire_what_is_already_answered(opened: Opened
         await log.publish(Ordered(order_id="1", cents=5, patience_s=1))
         outside = Outside(gate=asyncio.Event())
         config = RuntimeConfig(grace_s=0)
-        async with Runtime(log, ports={"gateway": outside}, config=config), asyncio.timeout(10):
+        async with Runtime(log, ports={"gateway": outside}, config=config), asyncio.timeout(120):
             while not outside.calls:
                 await asyncio.sleep(0.005)
         (charge,) = await everything(log, "charges")
@@ -430,7 +430,7 @@ async def test_a_store_that_is_gone_is_restored_from_the_changelog(opened: Opene
 
 async def test_a_zombie_writes_nothing_and_the_rightful_owner_goes_on(opened: Opened) -> None:
     async with opened(make_shop(set())) as log:
-        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(20):
+        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
             await runtime.idle()
             for partition in range(8):
                 claim = await log.port.seize("orders", partition)

@@ -39,7 +39,7 @@ async def test_a_log_that_nobody_runs_on_and_one_that_somebody_does(url: str) ->
         assert sum(task.lag for task in before.tasks) == 1
         assert [task.handled_at for task in before.tasks] == [None] * 8
         gate = asyncio.Event()
-        async with Runtime(log, ports={"gateway": Outside(gate=gate)}), asyncio.timeout(20):
+        async with Runtime(log, ports={"gateway": Outside(gate=gate)}), asyncio.timeout(120):
             for order_id in ("bad", "bad", "2"):
                 await log.publish(Ordered(order_id=order_id, cents=1))
             while not (status := await reader.look()).parked or sum(task.pending for task in status.tasks) < 2:
@@ -66,7 +66,7 @@ async def test_a_log_that_nobody_runs_on_and_one_that_somebody_does(url: str) ->
 async def test_a_task_that_comes_to_rest_says_how_far_it_is(tmp_path: Path) -> None:
     async with open_log(f"sqlite:///{tmp_path}/log.db", make_shop(set())) as log:
         config = RuntimeConfig(flush_s=0.1)
-        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(20):
+        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(120):
             await log.publish(Ordered(order_id="1", cents=1))
             await runtime.idle()
             reader = StatusReader(log)
@@ -81,7 +81,7 @@ async def test_what_is_not_well(url: str) -> None:
     async with open_log(url, with_sagas({"bad"})) as log:
         for order_id in ("bad", "1", "1"):
             await log.publish(Ordered(order_id=order_id, cents=1))
-        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(20):
+        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
             await runtime.idle()
         status = await StatusReader(log, with_sagas=True).look()
         lenient = Limits(behind_s=60, parked=1, overdue=1, may_stop=True)
@@ -99,7 +99,7 @@ async def test_a_second_look_reads_only_what_is_new(tmp_path: Path) -> None:
     async with open_log(f"sqlite:///{tmp_path}/log.db", make_shop(set())) as log:
         for n in range(200):
             await log.publish(Ordered(order_id=str(n), cents=1))
-        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(30):
+        async with Runtime(log, ports={"gateway": Outside()}) as runtime, asyncio.timeout(120):
             await runtime.idle()
         reader = StatusReader(log)
         await reader.look()
@@ -132,7 +132,7 @@ async def test_on_kafka(tmp_path: Path, broker: Cluster) -> None:
     async with open_log(f"{broker.url}/?prefix={token_hex(4)}.", with_sagas({"bad"})) as log:
         reader = StatusReader(log, with_sagas=True)
         assert {task.owner for task in (await reader.look()).tasks} == {None}
-        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(30):
+        async with Runtime(log, ports={"gateway": Outside()}, config=config) as runtime, asyncio.timeout(120):
             for order_id in ("bad", "1"):
                 await log.publish(Ordered(order_id=order_id, cents=1))
             await runtime.idle()

@@ -39,7 +39,7 @@ async def test_a_wrong_run_is_found_done_again_and_taken_over_while_its_service_
         assert (done.tasks, done.said, done.unsaid) == (8, 12, 0)
         await stock(log, D=1)
         await send(log, [("live", "D")])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while len(await said(log, "closed")) < 7:
                 await asyncio.sleep(0.05)
         await runtime.idle()

@@ -55,7 +55,7 @@ def changed() -> Choreography:
 async def run(log: EventLog, *events: Event) -> None:
     for event in events:
         await log.publish(event, idempotency_key=repr(event))
-    async with Runtime(log) as runtime, asyncio.timeout(20):
+    async with Runtime(log) as runtime, asyncio.timeout(120):
         await runtime.idle()
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 _TABLE = """CREATE TABLE records (position INTEGER PRIMARY KEY, recorded_at INTEGER, key BLOB, value BLOB, id TEXT,
 type TEXT, source TEXT, subject TEXT, sequence INTEGER, correlation_id TEXT, causation_id TEXT, traceparent TEXT,
-headers TEXT)"""
-_INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+headers TEXT, checksum INTEGER)"""
+_INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def main(log: Path, batch: int, directory: Path) -> float:

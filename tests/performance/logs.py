@@ -20,7 +20,7 @@ from eventlib.times import now_ms
 from eventlib.topic import Topic
 
 TOPICS, PARTITIONS = 8, 8
-INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ROUNDS = 3
 
 
@@ -46,7 +46,7 @@ def bare(place: Path, records: list[Record], batch: int) -> float:
     for r in records:
         number = int(r.topic[5:]) * PARTITIONS + r.partition
         ends[number] = ends.get(number, -1) + 1
-        rows.append(((number << 40) + ends[number], *r[3:14], None))
+        rows.append(((number << 40) + ends[number], *r[3:14], None, 0))
     began = time.perf_counter()
     for first in range(0, len(rows), batch):
         connection.execute("BEGIN IMMEDIATE")

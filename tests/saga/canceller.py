@@ -11,7 +11,7 @@ from random import Random
 
 import httpx
 
-LONGEST_S = 60.0
+LONGEST_S = 120.0
 PAUSE_S = 0.05
 NOT_YET = {404, 503}
 

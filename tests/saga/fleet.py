@@ -87,7 +87,7 @@ class Fleet:
             self._running[name].send_signal(signal.SIGTERM)
         for name in names:
             process = self._running.pop(name)
-            process.communicate(timeout=60)
+            process.communicate(timeout=120)
             assert process.returncode in {0, -signal.SIGTERM}, self.diary(name)
 
     def result(self, name: str) -> str:

@@ -9,8 +9,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 class Mutant(NamedTuple):
-    """One planted bug. Few schedules show a rare one: it is looked for in the long tests."""
+    """One planted bug, the law that it breaks, and the first schedule that shows it."""
 
     plant: Plant
     law: str
-    is_rare: bool = False
+    seed: int

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from eventlib import Event, Meta
+from eventlib.errors import DamagedRecord
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.port import Claim, Record
 from eventlib.runtime.course import Course
 from eventlib.runtime.entry import Memory
+from eventlib.runtime.handling import Handling
 from eventlib.runtime.parking import ParkedKeys
 from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
 from eventlib.runtime.saying import Speaker, Turn
@@ -19,6 +21,7 @@ from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
 from eventlib.runtime.waiting import WaitingInputs
 from eventlib.runtime.worker import Worker
+from eventlib.simulate.log import SimulatedLog
 from tests.saga.mutant import Mutant
 
 
@@ -169,24 +172,48 @@ def the_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Task, "_begin", begin)
 
 
+def damaged_inputs_are_passed_over(patch: pytest.MonkeyPatch) -> None:
+    def go_past(handling: Handling, damaged: DamagedRecord) -> None:
+        handling.draft.steps.went_past(damaged.topic, damaged.offset, damaged.resume_at - 1)
+        handling.draft.is_met = True
+
+    patch.setattr(Handling, "take_damaged", go_past)
+
+
+def damaged_inputs_are_believed(patch: pytest.MonkeyPatch) -> None:
+    right = SimulatedLog._as_the_disk_says  # noqa: SLF001  no other way to plant it
+
+    def believe(log: SimulatedLog, written: Sequence[Record]) -> list[Record]:
+        try:
+            return right(log, written)
+        except DamagedRecord as error:
+            return [error.record] if isinstance(error.record, Record) else []
+
+    patch.setattr(SimulatedLog, "_as_the_disk_says", believe)
+
+
 RUNTIME: dict[str, Mutant] = {
-    "requests are not remembered": Mutant(requests_are_not_remembered, "ids_are_unique"),
-    "deadlines do not wait for what is there": Mutant(deadlines_do_not_wait, "deadlines_wait"),
-    "a zombie is not fenced": Mutant(zombies_write, "ids_are_unique"),
-    "events and states are not one transaction": Mutant(events_before_states, "causes_come_first"),
-    "positions are not in the transaction": Mutant(positions_stay_behind, "ids_are_unique"),
-    "a wrong key is hashed": Mutant(a_wrong_key_is_hashed, "orders_come_to_an_end"),
-    "an effect is answered twice": Mutant(answered_effects_stay_pending, "ids_are_unique"),
-    "some states are not restored": Mutant(some_states_are_not_restored, "facts_are_numbered"),
-    "the end of a changelog is missed": Mutant(the_end_of_a_changelog_is_missed, "ids_are_unique"),
-    "a store claims more than it holds": Mutant(a_store_claims_more_than_it_holds, "ids_are_unique"),
-    "pending effects are not started again": Mutant(pending_effects_are_not_started_again, "orders_come_to_an_end"),
-    "a parked key is overtaken": Mutant(parked_keys_are_overtaken, "orders_come_to_an_end", is_rare=True),
-    "parked inputs come back in another order": Mutant(
-        parked_inputs_come_back_in_another_order, "orders_come_to_an_end", is_rare=True
+    "a damaged input is passed over": Mutant(damaged_inputs_are_passed_over, "orders_come_to_an_end", seed=4),
+    "what a disk says is believed": Mutant(damaged_inputs_are_believed, "orders_come_to_an_end", seed=4),
+    "requests are not remembered": Mutant(requests_are_not_remembered, "ids_are_unique", seed=153),
+    "deadlines do not wait for what is there": Mutant(deadlines_do_not_wait, "deadlines_wait", seed=17),
+    "a zombie is not fenced": Mutant(zombies_write, "ids_are_unique", seed=7),
+    "events and states are not one transaction": Mutant(events_before_states, "causes_come_first", seed=291),
+    "positions are not in the transaction": Mutant(positions_stay_behind, "ids_are_unique", seed=7),
+    "a wrong key is hashed": Mutant(a_wrong_key_is_hashed, "orders_come_to_an_end", seed=2),
+    "an effect is answered twice": Mutant(answered_effects_stay_pending, "ids_are_unique", seed=86),
+    "some states are not restored": Mutant(some_states_are_not_restored, "facts_are_numbered", seed=142),
+    "the end of a changelog is missed": Mutant(the_end_of_a_changelog_is_missed, "ids_are_unique", seed=17),
+    "a store claims more than it holds": Mutant(a_store_claims_more_than_it_holds, "ids_are_unique", seed=30),
+    "pending effects are not started again": Mutant(
+        pending_effects_are_not_started_again, "orders_come_to_an_end", seed=142
     ),
-    "a refused append leaves its changes": Mutant(a_refused_append_leaves_its_changes, "causes_come_first"),
-    "each attempt has a key of its own": Mutant(each_attempt_has_a_key_of_its_own, "nothing_stays_parked"),
-    "one id for all that a turn says": Mutant(one_id_for_all_that_a_turn_says, "ids_are_unique"),
-    "the clock is believed": Mutant(the_clock_is_believed, "causes_come_first"),
+    "a parked key is overtaken": Mutant(parked_keys_are_overtaken, "orders_come_to_an_end", seed=1663),
+    "parked inputs come back in another order": Mutant(
+        parked_inputs_come_back_in_another_order, "orders_come_to_an_end", seed=175
+    ),
+    "a refused append leaves its changes": Mutant(a_refused_append_leaves_its_changes, "causes_come_first", seed=291),
+    "each attempt has a key of its own": Mutant(each_attempt_has_a_key_of_its_own, "nothing_stays_parked", seed=2),
+    "one id for all that a turn says": Mutant(one_id_for_all_that_a_turn_says, "ids_are_unique", seed=0),
+    "the clock is believed": Mutant(the_clock_is_believed, "causes_come_first", seed=15),
 }

@@ -13,7 +13,7 @@ from eventlib.broker.config import HOST
 from eventlib.broker.node import is_free
 
 _CHUNK_BYTES = 1 << 16
-_PATIENCE_S = 10.0
+_PATIENCE_S = 120.0
 
 
 class Cut(Enum):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.commands import said
+
 ROOT = Path(__file__).parents[2]
 REAL_ORDERS = ROOT.parent / "shared" / "data" / "orders-open.ndjson.gz"
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
@@ -73,11 +75,7 @@ class ShopLog:
 
     def tail(self) -> Iterator[str]:
         """Yield what `eventlib tail --json` prints."""
-        command = [EVENTLIB, "tail", "--json", "--log", self.url]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            yield from process.stdout
-        assert process.returncode == 0
+        yield from said("tail", "--json", "--log", self.url).splitlines(keepends=True)
 
     def replay(self, longest_s: float = LONGEST_S) -> dict[str, Any]:
         """Return what `eventlib replay --json` prints, whatever it finds."""
@@ -90,9 +88,7 @@ class ShopLog:
 
     def parked(self) -> list[Any]:
         """Return what `eventlib parked list --json` prints."""
-        command = [EVENTLIB, "parked", "list", "--json", "--log", self.url]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return [json.loads(line) for line in said("parked", "list", "--json", "--log", self.url).splitlines()]
 
 
 def _is_in_shape(line: str) -> bool:

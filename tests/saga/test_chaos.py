@@ -17,6 +17,8 @@ from tests.saga.laws import History, check_answers, check_laws, read_file
 from tests.saga.pasts import check_pasts
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
+pytestmark = pytest.mark.heavy
+
 FAULTS: dict[str, dict[str, float]] = {
     "gateway": {"decline": 0.1, "timeout": 0.025, "lost": 0.025, "duplicate": 0.05, "silent": 0.03},
     "carrier": {"undeliverable": 0.02, "timeout": 0.02, "lost": 0.02, "duplicate": 0.05, "silent": 0.03},

@@ -1,5 +1,10 @@
 """Every order of things in a small case of the shop keeps its laws, and a bug that few orders show is found."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from eventlib.decider import Handler
@@ -12,6 +17,8 @@ from services import shop
 from services.payment.decider import payments
 from services.payment.events import ChargeUncertain
 from services.simulation.scenario import ShopScenario
+
+ROOT = Path(__file__).parents[2]
 
 
 class OutOfStock(ShopScenario):
@@ -31,6 +38,16 @@ def test_an_order_that_is_cancelled_while_it_is_out_of_stock() -> None:
     assert (explored.moments, explored.steps, explored.ends) == (475, 1_204, 7)
 
 
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", [10, 25])
+def test_the_seed_of_hashes_changes_nothing(seed: int) -> None:
+    case = "from tests.saga.test_exhaustive import *; print(explore(Stage(shop), OutOfStock()).moments)"
+    command = [sys.executable, "-c", case]
+    environment = os.environ | {"PYTHONHASHSEED": str(seed)}
+    assert subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=True).stdout == b"475\n"
+
+
+@pytest.mark.heavy
 def test_an_order_whose_charge_and_booking_go_every_way() -> None:
     explored = explore(Stage(shop), NotCancelled())
     assert explored.breach is None
@@ -46,6 +63,7 @@ def test_an_order_that_is_cancelled_at_every_moment() -> None:
     assert explored.moments > 600_000
 
 
+@pytest.mark.heavy
 def test_a_forgotten_void_is_found_with_the_steps_that_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     handler = payments.handlers[ChargeUncertain]
     forgetful = Handler(lambda *_: [], handler.says, handler.wants_meta)

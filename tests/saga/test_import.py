@@ -9,6 +9,8 @@ import pytest
 from tests.saga.laws import History, check_laws, read_file, refusals
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
+pytestmark = pytest.mark.heavy
+
 RATES = ("--decline", "0.05", "--undeliverable", "0.05", "--gateway-timeout", "0.1", "--seed", "7")
 STOCK_UNITS = 150
 STOCK = ("--stock", str(STOCK_UNITS))

@@ -13,6 +13,8 @@ from tests.saga.following import Endings
 from tests.saga.laws import History, check_laws, read_file
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
+pytestmark = pytest.mark.heavy
+
 FAULTS = {
     "gateway": {"decline": 0.05, "timeout": 0.05, "lost": 0.05, "duplicate": 0.05},
     "carrier": {"undeliverable": 0.05, "timeout": 0.05, "lost": 0.05, "duplicate": 0.05},

@@ -24,6 +24,8 @@ from tests.saga.paced import PacedImport
 from tests.saga.pasts import check_pasts
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
+pytestmark = pytest.mark.heavy
+
 FAULTS = {
     "gateway": {"decline": 0.05, "timeout": 0.03, "lost": 0.03, "duplicate": 0.05},
     "carrier": {"undeliverable": 0.05, "timeout": 0.03, "lost": 0.03, "duplicate": 0.05},

@@ -3,15 +3,19 @@
 import contextlib
 import json
 import sqlite3
-import subprocess
 import time
 from pathlib import Path
 from secrets import token_hex
 
+import pytest
+
 from eventlib.broker import Cluster
+from tests.commands import said
 from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of
 from tests.saga.laws import History, check_laws, read_file
-from tests.saga.shop_runs import EVENTLIB, ROOT, ShopLog, order_file
+from tests.saga.shop_runs import ShopLog, order_file
+
+pytestmark = pytest.mark.heavy
 
 FAULTS = {
     "gateway": {"decline": 0.05, "timeout": 0.05, "lost": 0.05, "duplicate": 0.05},
@@ -47,7 +51,7 @@ def test_a_shop_moves_with_its_running_sagas(tmp_path: Path, broker: Cluster) ->
         placed = History(shop.tail()).stories
         assert 10 <= ended(shop) < len(placed), "no saga was under way"
 
-        copied = eventlib("copy", "--from", shop.url, "--to", moved.url, "--json")
+        copied = said("copy", "--from", shop.url, "--to", moved.url, "--json")
         assert json.loads(copied)["source_retired"] is True
         assert list(moved.tail()) == list(shop.tail())
 
@@ -70,7 +74,3 @@ def ended(shop: ShopLog) -> int:
     with contextlib.closing(sqlite3.connect(shop.directory / "shop.db")) as file:
         query = "SELECT count(*) FROM records WHERE type IN ('OrderCompleted', 'OrderCancelled')"
         return int(file.execute(query).fetchone()[0])
-
-
-def eventlib(*arguments: str) -> str:
-    return subprocess.run([EVENTLIB, *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout

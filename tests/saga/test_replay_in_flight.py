@@ -135,6 +135,7 @@ async def test_an_order_that_nothing_moves_any_more_is_stranded(
     assert found == {"6": "no effect is pending, no deadline is due, no input waits"}
 
 
+@pytest.mark.heavy
 async def test_the_command_tells_it_by_its_exit_code(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     async with running_shop(url, tmp_path) as running:
@@ -169,6 +170,6 @@ shelves.handlers[LineRequested] = Handler(reserve_twice, handler.says, handler.w
 def _command(directory: Path, app: str, url: str, *options: str) -> tuple[int, dict[str, Any]]:
     command = [EVENTLIB, "replay", "--in-flight", "--json", "--app", app, "--log", url, *options]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{directory}"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)

@@ -17,7 +17,12 @@ _KNOWN = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", 
 
 def documents(file: Path) -> list[Resource]:
     """Return the documents of a file."""
-    return [document for document in yaml.safe_load_all(file.read_text(encoding="utf-8")) if document]
+    return [document for document in loaded(file.read_text(encoding="utf-8")) if document]
+
+
+def loaded(text: str) -> list[Any]:
+    """Return the documents in a text, as libyaml reads them: it takes a tenth of the time."""
+    return [*yaml.load_all(text, Loader=yaml.CSafeLoader)]
 
 
 def built(place: Path) -> list[Resource]:
@@ -35,7 +40,7 @@ def built(place: Path) -> list[Resource]:
         targets = [each for each in found if _is_target(each, patch["target"])]
         assert targets, f"{place}: nothing is meant by {patch['target']}"
         for each in targets:
-            for operation in yaml.safe_load(patch["patch"]):
+            for operation in loaded(patch["patch"])[0]:
                 _apply(each, operation)
     for each in found:
         if "namespace" in kustomization and each["kind"] != "Namespace":

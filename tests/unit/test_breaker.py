@@ -43,7 +43,7 @@ async def test_it_opens_after_failures_in_a_row_only() -> None:
 async def test_after_a_pause_one_call_tries_for_all() -> None:
     it = breaker()
     fail(it, 3)
-    await asyncio.wait_for(it.wait(), 5)
+    await asyncio.wait_for(it.wait(), 60)
     assert state(it) is BreakerState.HALF_OPEN
     trying = it.begin()
     assert trying is not None
@@ -58,7 +58,7 @@ async def test_each_pause_in_vain_is_longer_up_to_the_longest(caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         fail(it, 3)
         for _ in range(4):
-            await asyncio.wait_for(it.wait(), 5)
+            await asyncio.wait_for(it.wait(), 60)
             fail(it, 1)
     pauses = [record.getMessage().rpartition("wait ")[2] for record in caplog.records]
     assert pauses == [f"{PAUSE_S * factor} s" for factor in (1, 2, 4, 4, 4)]
@@ -73,7 +73,7 @@ async def test_a_call_that_began_before_it_opened_counts_for_nothing() -> None:
         assert turn is not None
         it.worked(turn)
     assert state(it) is BreakerState.OPEN
-    await asyncio.wait_for(it.wait(), 5)
+    await asyncio.wait_for(it.wait(), 60)
     assert early[2] is not None
     it.failed(early[2], AWAY)
     assert state(it) is BreakerState.HALF_OPEN
@@ -82,7 +82,7 @@ async def test_a_call_that_began_before_it_opened_counts_for_nothing() -> None:
 async def test_when_the_one_who_tries_gives_up_another_one_may() -> None:
     it = breaker()
     fail(it, 3)
-    await asyncio.wait_for(it.wait(), 5)
+    await asyncio.wait_for(it.wait(), 60)
     first = it.begin()
     assert first is not None
     it.abandoned(first)

@@ -1,17 +1,15 @@
 """The images' recipe: pinned, without rights, and made of what is there; what they install is what the lock pins."""
 
-import importlib.metadata
 import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+
+from tests.integration.images import needed
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
@@ -33,26 +31,6 @@ def locked(path: Path) -> dict[str, str]:
         r"^(\S+)==([^\s;]+)(.*?)(?=^\S|\Z)", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
     return {f"{name}=={version}": " ".join(sorted(re.findall(r"sha256:\w+", rest))) for name, version, rest in entries}
-
-
-def needed(extras: set[str]) -> set[str]:
-    """Return the names of all packages that ours needs on this machine, as the installed ones say."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
-    found, seen = set[str](), set[tuple[str, str]]()
-    waiting = [(Requirement(each), "") for each in wanted]
-    while waiting:
-        requirement, extra = waiting.pop()
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
-            continue
-        name = canonicalize_name(requirement.name)
-        found.add(name)
-        for asked in {"", *requirement.extras}:
-            if (name, asked) not in seen:
-                seen.add((name, asked))
-                theirs = importlib.metadata.requires(name) or []
-                waiting += [(Requirement(each), asked) for each in theirs]
-    return found
 
 
 def test_the_linter_finds_nothing() -> None:

@@ -1,13 +1,15 @@
 """Records become batches and come back; what others have written, and what is damaged, is told apart."""
 
 import gzip
+import tracemalloc
 from random import Random
 from struct import pack_into, unpack_from
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c as crc32c
 
-from eventlib.errors import LogCorrupt
+from eventlib.errors import ContractError, DamagedRecord
 from eventlib.log.kafka.batches import Batch, Chunk, Producing, batches, next_sequence
 from eventlib.log.port import Record
 
@@ -105,8 +107,58 @@ def test_headers_of_others_stay_headers() -> None:
 
 def test_a_batch_whose_bytes_were_changed_is_damage() -> None:
     (batch,) = batches([Record("t", 0, -1, 1, b"k", b"value")], NOBODY, {}, lambda _: 700)
-    with pytest.raises(LogCorrupt, match="t/0"):
-        Chunk(PLACE, 0, batch.data.replace(b"value", b"VALUE"), ())
+    chunk = Chunk(PLACE, 0, batch.data.replace(b"value", b"VALUE"), ())
+    with pytest.raises(DamagedRecord, match="t/0/0") as caught:
+        assert chunk.records
+    assert (caught.value.offset, caught.value.resume_at, chunk.next) == (0, 1, 1)
+
+
+def test_a_batch_is_inflated_within_bounds() -> None:
+    records = [Record("t", 0, -1, 1, None, bytes(1_000_000)) for _ in range(300)]
+    zipped = NOBODY._replace(compression=1)
+    data = placed([*batches(records, zipped, {}, lambda _: 1_000_000_000)])
+    assert len(data) < 400_000
+    tracemalloc.start()
+    try:
+        chunk = Chunk(PLACE, 0, data, (), 10_000_000)
+        assert not chunk.is_empty
+        for use in (lambda: chunk.records, lambda: chunk.keep_newest(0, {}, None)):
+            with pytest.raises(
+                ContractError, match=r"t/0 .* at 0: .* more than 10,000,000 .*EVENTLIB_KAFKA_INFLATED_BYTES"
+            ):
+                use()
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_batches_that_are_too_many_when_inflated_come_one_fetch_after_the_other() -> None:
+    records = [Record("t", 0, -1, 1, None, bytes(1_000_000)) for _ in range(5)]
+    data = placed([*batches(records, NOBODY._replace(compression=1), {}, lambda _: 1_100_000)])
+    seen = list[int]()
+    while len(seen) < 5:
+        chunk = Chunk(PLACE, len(seen), _from(data, len(seen)), (), 2_500_000)
+        assert [record.offset for record in chunk.records] == [*range(len(seen), chunk.next)]
+        seen += [record.offset for record in chunk.records]
+    assert seen == [*range(5)]
+
+
+@pytest.mark.parametrize(("number", "name"), [(2, "snappy"), (3, "lz4"), (4, "zstd")])
+def test_a_compression_that_is_not_bounded_is_refused(number: int, name: str) -> None:
+    (batch,) = batches([Record("t", 0, -1, 1, b"k", b"v")], NOBODY, {}, lambda _: 700)
+    data = bytearray(batch.data)
+    data[22] |= number
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
+    with pytest.raises(ContractError, match=f"t/0 cannot be read at 0: its batch is compressed with {name}"):
+        _ = Chunk(PLACE, 0, bytes(data), ()).records
+
+
+def _from(data: bytes, offset: int) -> bytes:
+    """Return the batches from that offset on."""
+    at = 0
+    while int.from_bytes(data[at : at + 8]) < offset:
+        at += 12 + int.from_bytes(data[at + 8 : at + 12])
+    return data[at:]
 
 
 def test_a_batch_that_came_in_part_is_left_for_later() -> None:

@@ -9,12 +9,13 @@ import importlib
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
+from kubernetes_validate import utils
 
 from eventlib.cli.live import declared_views
 from eventlib.deploying.rights import users_of
@@ -22,7 +23,7 @@ from eventlib.deploying.topics import wanted_topics
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.viewing import Viewing
 from services import shop
-from tests.unit.kustomized import Resource, built, documents
+from tests.unit.kustomized import Resource, built, documents, loaded
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 OPTIONS = KafkaOptions(application="shop")
@@ -40,6 +41,10 @@ def files() -> Iterator[Path]:
     for file in sorted(ROOT.rglob("*.yaml")):
         if file.name != "kustomization.yaml":
             yield file
+
+
+# A file of definitions takes 0.3 s to read, and the package reads it for each resource.
+utils.schema_contents = lru_cache(utils.schema_contents)
 
 
 def validate(resource: Resource, version: str) -> None:
@@ -87,9 +92,9 @@ def test_an_overlay_comes_together(overlay: str) -> None:
 def test_kustomize_makes_the_same_of_it(overlay: str) -> None:
     place = ROOT / "overlays" / overlay
     done = subprocess.run(["kubectl", "kustomize", str(place)], capture_output=True, text=True, check=True)
-    theirs, settings = [*yaml.safe_load_all(done.stdout)], "shop-settings"
+    theirs, settings = loaded(done.stdout), "shop-settings"
     (hashed,) = (e["metadata"]["name"] for e in theirs if e["metadata"]["name"].startswith(settings))
-    renamed = [*yaml.safe_load_all(done.stdout.replace(hashed, settings))]
+    renamed = loaded(done.stdout.replace(hashed, settings))
     assert _sorted(renamed) == _sorted(built(place))
 
 

@@ -1,6 +1,7 @@
 """Live views where no broker is needed: what is refused, and which windows a time is in."""
 
 import importlib
+import logging
 
 import pytest
 
@@ -29,6 +30,17 @@ def test_a_service_without_views_is_told_where_they_belong(
     monkeypatch.setenv("EVENTLIB_LOG", "kafka://127.0.0.1:1")  # the command sets it, too
     assert cli.run(["live", "--app", "examples.loyalty:app", "--service", "loyalty"]) == 1
     assert "has no live views: write them into" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+async def test_a_full_buffer_is_no_warning(level: int, caplog: pytest.LogCaptureFixture) -> None:
+    buffer = views.app.transport.create_producer().buffer
+    for _ in range(buffer.max_messages + 1):
+        buffer.pending.put_nowait(None)
+    with caplog.at_level(level), pytest.raises(RuntimeError, match="Producer not Running"):  # it waits where it runs
+        await buffer.wait_until_ebb()
+    seen = [record.levelname for record in caplog.records if "producer buffer full" in record.getMessage()]
+    assert seen == (["DEBUG"] if level == logging.DEBUG else [])
 
 
 def test_a_time_is_in_one_tumbling_window() -> None:

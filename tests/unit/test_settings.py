@@ -163,8 +163,9 @@ def test_config_hides_secrets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     secrets = {name for name, each in printed(capsys).items() if each["secret"]}
     assert {
         "EVENTLIB_ADMIN_TOKEN",
-        "EVENTLIB_REGISTRY",
+        "EVENTLIB_REGISTRY_PASSWORD",
         "EVENTLIB_KAFKA_PASSWORD",
+        "SHOP_GATEWAY_PASSWORD",
         "EVENTLIB_SCHEMAS_WRITERS",
     } <= secrets
     for number, name in enumerate(secrets):

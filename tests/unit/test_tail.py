@@ -63,7 +63,7 @@ async def test_it_starts_at_an_offset_a_time_or_the_end() -> None:
 async def test_following_brings_what_comes_later_once() -> None:
     log = await log_of(record("a", 0, 1, "before"))
     found = list[str]()
-    async with asyncio.timeout(10), aclosing(tail(log, ["a", "b"], follow=True)) as batches:
+    async with asyncio.timeout(120), aclosing(tail(log, ["a", "b"], follow=True)) as batches:
         async for batch in batches:
             found += [each.event_id for each in batch]
             if found == ["before"]:

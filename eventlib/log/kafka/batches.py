@@ -6,15 +6,17 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from eventlib.errors import ContractError, LogCorrupt
+from eventlib.errors import ContractError, DamagedRecord, LogCorrupt
+from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
 from eventlib.log.port import Record, TopicPartition, keep_newest, text_of
 
 _MAGIC = 2
+_MOST_IN_A_BATCH = 1_000_000
 _FIELDS = {
     "ce_id": 6,
     "ce_type": 7,
@@ -165,29 +167,55 @@ def _keep_newest(raws: Iterable[Any], kept: MutableMapping[bytes, bytes], kind: 
             kept.pop(key, None)
 
 
+def _damaged(place: TopicPartition, first: int, batch: Any, following: MemoryRecords) -> DamagedRecord:
+    """Return the damage of a batch, all of whose records are lost by it; where it ends is in its own bytes, too."""
+    most = following.next_batch().base_offset if following.has_next() else batch.base_offset + _MOST_IN_A_BATCH
+    resume_at = batch.next_offset if batch.base_offset < batch.next_offset <= most else batch.base_offset + 1
+    offset = max(first, batch.base_offset)
+    return DamagedRecord("its batch does not match its checksum", *place, offset, max(resume_at, offset + 1))
+
+
 class Chunk:
     """What a broker has sent of one partition: committed records, from offset `first` up to before `next`.
 
     They are decoded once, when somebody takes them; `records` may begin before `first`, since batches are sent whole.
+    Guarantee: compressed batches are inflated to `most_bytes` in all; those beyond are left for another fetch.
     """
 
-    def __init__(self, place: TopicPartition, first: int, data: bytes, aborted: Iterable[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        place: TopicPartition,
+        first: int,
+        data: bytes,
+        aborted: Iterable[tuple[int, int]],
+        most_bytes: int = 64_000_000,
+    ) -> None:
         self.place = place
         self.first = first
         self.next = first
         self.size = len(data)
         self._batches = list[Any]()
         self._records: list[Record] | None = None
+        self._refused: ContractError | LogCorrupt | None = None
+        self._left = most_bytes
         self._take(data, deque(sorted(aborted or (), key=lambda each: each[1])))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether taking its records raises: it is about one batch, and has nothing else."""
+        return self._refused is not None
 
     @property
     def is_empty(self) -> bool:
         """Whether it has no records, only markers or what was aborted."""
-        return not self._batches and not self._records
+        return not self._batches and not self._records and self._refused is None
 
     @property
     def records(self) -> list[Record]:
-        """The records, in offset order. Raises: LogCorrupt, or ContractError for a compression that is not known."""
+        """The records, in offset order.
+
+        Raises: DamagedRecord, LogCorrupt; ContractError for a batch that is too large once inflated, or of a compression that is not known.
+        """
         if self._records is None:
             with self._explained():
                 self._records = [record_of(self.place, raw) for batch in self._batches for raw in batch]
@@ -196,6 +224,8 @@ class Chunk:
 
     def keep_newest(self, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None) -> None:
         """Fold the records from `offset` on as `Log.newest` does, without making them. Raises: as `records` does."""
+        if self._refused is not None:
+            raise self._refused
         if self._records is not None:
             keep_newest((record for record in self._records if record.offset >= offset), kept, kind)
             return
@@ -206,20 +236,24 @@ class Chunk:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
+        if self._refused is not None:
+            raise self._refused
         try:
             yield
-        except UnsupportedCodecError as error:
-            raise ContractError(f"{self.place[0]}/{self.place[1]} cannot be read at {self.first}: {error}") from error
         except CorruptRecordException as error:
             raise LogCorrupt(f"{self.place[0]}/{self.place[1]} is damaged near {self.first}: {error}") from error
 
     def _take(self, data: bytes, aborted: deque[tuple[int, int]]) -> None:
         memory = MemoryRecords(data)
-        dropping = set[int]()
+        dropping, at = set[int](), 0
         while memory.has_next():
             batch = memory.next_batch()
             if not batch.validate_crc():
-                raise LogCorrupt(f"{self.place[0]}/{self.place[1]} is damaged at {batch.base_offset}: wrong checksum")
+                self._refuse(_damaged(self.place, self.first, batch, memory))
+                return
+            start, at = at, end_of(data, at)
+            if compression_of(data, start) and (batch := self._inflated(data[start:at])) is None:
+                return
             self.next = max(self.next, batch.next_offset)
             while aborted and aborted[0][1] < batch.next_offset:
                 dropping.add(aborted.popleft()[0])
@@ -228,3 +262,20 @@ class Chunk:
                     dropping.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in dropping):
                 self._batches.append(batch)
+
+    def _refuse(self, error: ContractError | LogCorrupt) -> None:
+        """Say of what comes next that it cannot be read; who reads on from here, if something came before it."""
+        if self.next == self.first and not self._batches:
+            self._refused = error
+            self.next = error.resume_at if isinstance(error, DamagedRecord) else self.first + 1
+
+    def _inflated(self, data: bytes) -> Any:
+        """Return a compressed batch as if it were not; None for one that has to wait, or cannot be read."""
+        try:
+            plain = uncompressed(self.place, data, self._left)
+        except (ContractError, LogCorrupt) as error:
+            self._refuse(error)
+            return None
+        self._left -= len(plain)
+        self.size += len(plain)
+        return DefaultRecordBatch(plain)

@@ -24,8 +24,9 @@ from aiokafka.protocol.types import CompactArray, CompactString, Int16, TaggedFi
 from eventlib.errors import LogDenied, LogUnavailable, LogVersionMismatch
 from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.options import KafkaOptions, parse_url
+from eventlib.log.kafka.probing import refuse_what_stays
 from eventlib.log.kafka.requests import ApiVersionsRequest3, Exactly
-from eventlib.log.kafka.security import connection_arguments
+from eventlib.log.kafka.security import NoToken, connection_arguments
 from eventlib.log.port import TopicPartition
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class Cluster:
         self.topics: Mapping[str, Mapping[int, int]] = {}
         self.brokers: Mapping[int, Broker] = {}
         self.features: Mapping[str, int] = {}
-        self._hosts = [Broker(host, int(port)) for host, _, port in (each.rpartition(":") for each in hosts)]
+        self.hosts = [Broker(host, int(port)) for host, _, port in (each.rpartition(":") for each in hosts)]
         self._arguments = connection_arguments(options)
         self._connections = dict[tuple[int, str], AIOKafkaConnection]()
         self._connecting = dict[tuple[int, str], asyncio.Lock]()
@@ -211,7 +212,7 @@ class Cluster:
 
     async def _bootstrap(self, message: Any) -> Any:
         errors = list[str]()
-        for host, port in self._hosts:
+        for host, port in self.hosts:
             try:
                 connection = await self._open(Broker(host, port))
             except Transient as error:
@@ -250,6 +251,13 @@ class Cluster:
             ) from error
         except ssl.SSLCertVerificationError as error:
             raise LogDenied(f"{place} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA") from error
+        except NoToken as error:
+            if error.refused:
+                raise LogDenied(
+                    f"{error}; see EVENTLIB_KAFKA_OAUTH_TOKEN_URL, EVENTLIB_KAFKA_OAUTH_CLIENT_ID and "
+                    "EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET"
+                ) from error
+            raise Transient(str(error)) from error
         except KafkaConnectionError as error:
             hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL say what it expects?"
             raise Transient(f"{place} closed the connection at once: {hint}") from error
@@ -273,7 +281,11 @@ async def starting(url: str) -> AsyncIterator[Cluster]:
     """
     cluster = Cluster(*parse_url(url))
     try:
-        await cluster.start()
+        try:
+            await cluster.start()
+        except LogUnavailable:
+            await refuse_what_stays(cluster.hosts, cluster.options)
+            raise
         yield cluster
     except BaseException:
         await cluster.close()

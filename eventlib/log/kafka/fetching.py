@@ -80,7 +80,8 @@ def fetched(cluster: Cluster, answer: Any, offsets: Mapping[TopicPartition, int]
         name = cluster.logical(topic)
         for partition, code, _, end, _, aborted, _, data in partitions:
             place = (name, partition)
-            chunk = Chunk(place, offsets.get(place, 0), data, aborted) if data else None
+            most = cluster.options.inflated_bytes
+            chunk = Chunk(place, offsets.get(place, 0), data, aborted, most) if data else None
             found.append(Fetched(place, code, end, chunk))
     return found
 

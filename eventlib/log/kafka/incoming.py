@@ -11,8 +11,8 @@ from eventlib.log.kafka.cluster import Cluster, starting
 from eventlib.log.kafka.failures import Fenced
 from eventlib.log.kafka.looking import Looks, Written
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
-from eventlib.log.kafka.topics import DECLARATIONS, INCOMING, OWNERS, Topics
+from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE, DECLARATIONS, INCOMING, OWNERS
+from eventlib.log.kafka.topics import Topics
 from eventlib.log.port import Record, TopicPartition
 from eventlib.times import now_ms
 from eventlib.topic import Topic

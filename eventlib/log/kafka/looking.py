@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, MutableMapping
 
-from eventlib.errors import LogUnavailable
+from eventlib.errors import DamagedRecord, LogUnavailable
 from eventlib.log.kafka.batches import Chunk
 from eventlib.log.kafka.cluster import Cluster
 from eventlib.log.kafka.failures import Code, failure
@@ -64,7 +64,7 @@ class Looks:
             chunk = self._kept.pop(place, None)
             if chunk is None or not chunk.first <= position < chunk.next:
                 position, chunk = await self._chunk(place, position, limit - len(found))
-                if chunk is None:
+                if chunk is None or (found and chunk.is_refused):
                     break
             records = [record for record in chunk.records if record.offset >= position][: limit - len(found)]
             found += records
@@ -102,7 +102,10 @@ class Looks:
         # The end first: what is appended while this looks around must not lie before what it returns.
         end = (await self.ends([place]))[place]
         start = (await offsets_at(self._cluster, [place], EARLIEST))[place]
-        oldest = await self.read(place, start, 1)
+        try:
+            oldest = await self.read(place, start, 1)
+        except DamagedRecord as error:
+            return error.offset
         return oldest[0].offset if oldest else end
 
     async def at(self, place: TopicPartition, timestamp_ms: int) -> int:

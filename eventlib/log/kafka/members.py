@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from eventlib.errors import EventlibError, LogUnavailable
+from eventlib.errors import EventlibError, LogUnavailable, Retryable
 from eventlib.log.kafka.membership import KafkaMembership
 from eventlib.log.kafka.owner import Owner
 from eventlib.log.kafka.owners import Owners
@@ -13,6 +13,7 @@ from eventlib.log.port import Reader
 
 _READ_AT_ONCE = 100
 _SEIZED_FOR_S = 3.0
+_AGAIN_S = 1.0
 
 
 class Members:
@@ -46,6 +47,13 @@ class Members:
             member.lost(owner, _SEIZED_FOR_S if to_somebody else 0.0)
 
     async def _listen(self) -> None:
+        while True:
+            with suppress(Retryable):
+                await self._listen_until_away()
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _listen_until_away(self) -> None:
+        """Follow the register. Raises: LogUnavailable, and what was written there meanwhile is not heard."""
         reader = await self._follow()
         try:
             while True:

@@ -8,7 +8,9 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from eventlib.errors import WiringError
+from eventlib.hosts import is_host
 from eventlib.meaning import Means
+from eventlib.urls import no_userinfo, refuse_userinfo
 from eventlib.variables import Variables, read_settings
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -16,6 +18,7 @@ Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$")]
 
 _SECRETS = frozenset({"password", "tls_key_password", "oauth_client_secret"})
+_LARGEST_PORT = 65_535
 _FORM = "kafka://host:port[,host:port…]/[?prefix=…&application=…]"
 
 
@@ -40,6 +43,9 @@ class KafkaOptions(Variables):
         float, Field(ge=0, allow_inf_nan=False), Means("how long compaction leaves a record alone (seconds)")
     ] = 0
     compression: Annotated[Literal["none", "gzip"], Means("how batches are compressed: none or gzip")] = "none"
+    inflated_bytes: Annotated[
+        Count, Means("how many bytes the compressed batches of one fetch may have when they are inflated")
+    ] = 64_000_000
     address: Annotated[str, Means("where others reach this process")] = ""
     request_timeout_s: Annotated[Seconds, Means("within which a request is answered (seconds)")] = 10
     append_timeout_s: Annotated[Seconds, Means("within which an append is acknowledged (seconds)")] = 30
@@ -59,7 +65,11 @@ class KafkaOptions(Variables):
     ] = None
     user: Annotated[str | None, Means("the user's name, for PLAIN and SCRAM")] = None
     password: Annotated[SecretStr | None, Means("the user's password")] = None
-    oauth_token_url: Annotated[str | None, Means("where tokens are had, for OAUTHBEARER")] = None
+    oauth_token_url: Annotated[
+        str | None,
+        no_userinfo("set EVENTLIB_KAFKA_OAUTH_CLIENT_ID and EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET"),
+        Means("where tokens are had, for OAUTHBEARER"),
+    ] = None
     oauth_client_id: Annotated[str | None, Means("this client's name there")] = None
     oauth_client_secret: Annotated[SecretStr | None, Means("its secret")] = None
     oauth_scope: Annotated[str | None, Means("the scope that is asked for")] = None
@@ -98,12 +108,17 @@ def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
 
     Raises: WiringError, and its SettingsError for an option that is wrong or unknown.
     """
+    refuse_userinfo(url, "the log", "set EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD")
     parts = urlsplit(url)
+    shown = f"{parts.scheme}://{parts.netloc}{parts.path}"  # what else is there may be a secret, misplaced
     hosts = [host if _has_port(host) else f"{host}:9092" for host in parts.netloc.split(",")]
-    if "" in parts.netloc.split(",") or "@" in parts.netloc or parts.path.strip("/") or parts.fragment:
+    if "" in parts.netloc.split(",") or parts.path.strip("/") or parts.fragment:
         raise WiringError(
-            f"the log {url!r} is not of the form {_FORM}; users and passwords are EVENTLIB_KAFKA_… variables"
+            f"the log {shown!r} is not of the form {_FORM}; users and passwords are EVENTLIB_KAFKA_… variables"
         )
+    for host, _, port in (each.rpartition(":") for each in hosts):
+        if not is_host(host) or not 0 < int(port) <= _LARGEST_PORT:
+            raise WiringError(f"the log {url!r} names {host}:{port}, and there can be no such host or port: {_FORM}")
     given = options_in(url)
     for name in given:
         if name in _SECRETS:
@@ -111,7 +126,7 @@ def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
                 f"a URL is shown in messages, so {name} does not belong there: set EVENTLIB_KAFKA_{name.upper()}"
             )
         if name not in KafkaOptions.model_fields:
-            raise WiringError(f"the log {url!r} has no option {name!r}: there are {', '.join(_in_url())}")
+            raise WiringError(f"the log {shown!r} has no option {name!r}: there are {', '.join(_in_url())}")
     return hosts, read_settings(KafkaOptions, given)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aiokafka.conn import AIOKafkaConnection, create_conn
@@ -18,6 +19,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
+from eventlib.errors import LogDenied
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
 
@@ -27,15 +29,23 @@ _WRONG_NAME = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MI
 
 
 class Trouble(NamedTuple):
-    """What is wrong at an address, and what to do about it."""
+    """What is wrong at an address, and what to do about it; `stays` says that it does until a setting is changed."""
 
     what: str
     remedy: str
+    stays: bool = False
 
 
 async def probe(host: str, port: int, options: KafkaOptions) -> Trouble | None:
     """Go to an address as a log would, and return what is wrong there; None when a broker answers."""
     return await _network(host, port) or await _protocol(host, port, options)
+
+
+async def refuse_what_stays(hosts: Iterable[tuple[str, int]], options: KafkaOptions) -> None:
+    """Refuse, after no broker was reached, if waiting for one cannot help. Raises: LogDenied."""
+    for trouble in await asyncio.gather(*(probe(host, port, options) for host, port in hosts)):
+        if trouble is not None and trouble.stays:
+            raise LogDenied(f"{trouble.what}: {trouble.remedy}")
 
 
 async def _network(host: str, port: int) -> Trouble | None:
@@ -88,10 +98,11 @@ def _named(place: str, options: KafkaOptions, error: BaseException) -> Trouble |
             what = f"{place} does not know what clients ask ({error})"
             found = what, "take the port for clients, not that of controllers; or upgrade a broker older than 2.4"
         case NoToken():
-            found = str(error), "correct EVENTLIB_KAFKA_OAUTH_…, or look at what the token server says"
+            remedy = "correct EVENTLIB_KAFKA_OAUTH_…, or look at what the token server says"
+            return Trouble(str(error), remedy, error.refused)
         case _:
             return None
-    return Trouble(*found)
+    return Trouble(*found, stays=True)
 
 
 async def _another_mechanism(host: str, port: int, options: KafkaOptions) -> Trouble:
@@ -101,7 +112,7 @@ async def _another_mechanism(host: str, port: int, options: KafkaOptions) -> Tro
     except (KafkaError, OSError, TimeoutError):
         offered = ["others"]
     what = f"{host}:{port} does not take the SASL mechanism {options.sasl}, but {', '.join(sorted(offered))}"
-    return Trouble(what, "set EVENTLIB_KAFKA_SASL to one that it takes")
+    return Trouble(what, "set EVENTLIB_KAFKA_SASL to one that it takes", stays=True)
 
 
 async def _speak(host: str, port: int, arguments: dict[str, Any], message: Any) -> Any:
@@ -144,9 +155,10 @@ async def _silence(host: str, port: int, options: KafkaOptions, error: BaseExcep
     says_versions = _connects(host, port, {**connection_arguments(options), **_PLAIN})
     plain, tls = await asyncio.gather(says_versions, _speaks_tls(host, port, options.request_timeout_s))
     if options.tls and plain:
-        return Trouble(f"{place} does not speak TLS", "leave EVENTLIB_KAFKA_TLS out, or take the port that does")
+        remedy = "leave EVENTLIB_KAFKA_TLS out, or take the port that does"
+        return Trouble(f"{place} does not speak TLS", remedy, stays=True)
     if not options.tls and tls:
-        return Trouble(f"{place} speaks TLS only", "set EVENTLIB_KAFKA_TLS=true")
+        return Trouble(f"{place} speaks TLS only", "set EVENTLIB_KAFKA_TLS=true", stays=True)
     if options.sasl is None and (plain or tls):
         return Trouble(
             f"{place} wants to know who comes",

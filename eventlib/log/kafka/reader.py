@@ -12,6 +12,7 @@ from eventlib.log.kafka.looking import Looks, Written
 from eventlib.log.kafka.slot import Slot
 from eventlib.log.kafka.tail import Tail
 from eventlib.log.port import Reader, Record, TopicPartition
+from eventlib.log.reader import MOST_DEFERRED
 
 _BUDGET_BYTES = 32_000_000
 _LEAST_BYTES, _MOST_BYTES = 16_000, 500_000
@@ -76,6 +77,7 @@ class KafkaReader(Reader):
         self._woken = False
         self._was_full = False
         self._closed = False
+        self._deferred = 0
         feed.opened(self)
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
@@ -148,7 +150,12 @@ class KafkaReader(Reader):
         self.look()
 
     def _take(self, limit: int) -> list[Record]:
-        ready = [slot for slot in self.slots.values() if slot.is_ready]
+        ready = [slot for slot in self.slots.values() if slot.is_ready and not slot.is_refused]
+        refused = [slot for slot in self.slots.values() if slot.is_refused]
+        if refused and (not ready or self._deferred >= MOST_DEFERRED):
+            self._deferred = 0
+            refused[0].take(1)  # raises
+        self._deferred += bool(refused)
         found = list[Record]()
         for turn, slot in enumerate(ready):
             room = limit - len(found)

@@ -9,7 +9,7 @@ from eventlib.errors import LogUnavailable
 from eventlib.log.kafka.cluster import Cluster
 from eventlib.log.kafka.fetching import LATEST, offsets_at
 from eventlib.log.kafka.looking import Looks
-from eventlib.log.kafka.topics import OWNERS
+from eventlib.log.kafka.topic_configs import OWNERS
 from eventlib.log.port import Record
 from eventlib.times import now_ms
 

@@ -9,8 +9,11 @@ from aiokafka.abc import AbstractTokenProvider
 
 from eventlib.errors import WiringError
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.outgoing import client
 
 _RENEW_AT = 0.8  # of a token's life
+_MOST_BYTES = 1_000_000  # of an answer with a token
+_LATER = {404, 408, 425, 429}  # 404: what stands before a server that is away says that as well
 
 
 def connection_arguments(options: KafkaOptions) -> dict[str, Any]:
@@ -44,7 +47,11 @@ def _tls(options: KafkaOptions) -> ssl.SSLContext:
 
 
 class NoToken(OSError):
-    """The token server gives none."""
+    """The token server gives none; `refused` says that it does not want to, so that asking again does not help."""
+
+    def __init__(self, sentence: str, *, refused: bool = False) -> None:
+        super().__init__(sentence)
+        self.refused = refused
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings no types
@@ -67,12 +74,15 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings n
             auth = (options.oauth_client_id or "", secret.get_secret_value() if secret else "")
             began = time.monotonic()
             try:
-                async with httpx.AsyncClient(timeout=options.request_timeout_s) as client:
-                    answer = await client.post(options.oauth_token_url or "", data=form, auth=auth)
+                async with client(_MOST_BYTES, timeout=options.request_timeout_s) as server:
+                    answer = await server.post(options.oauth_token_url or "", data=form, auth=auth)
                     answer.raise_for_status()
                     given = answer.json()
                 self._token = str(given["access_token"])
                 self._renew_at = began + _RENEW_AT * float(given.get("expires_in", 60))
-            except (httpx.HTTPError, LookupError, ValueError, TypeError) as error:
+            except httpx.HTTPStatusError as error:
+                refused = error.response.is_client_error and error.response.status_code not in _LATER
+                raise NoToken(f"no token from {options.oauth_token_url}: {error}", refused=refused) from error
+            except (httpx.HTTPError, httpx.InvalidURL, LookupError, ValueError, TypeError) as error:
                 raise NoToken(f"no token from {options.oauth_token_url}: {error}") from error
         return self._token

@@ -50,6 +50,11 @@ class Slot:
         """Whether there is something to take."""
         return bool(self._chunks)
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether what comes next cannot be taken: it was damaged."""
+        return bool(self._chunks) and self._chunks[0].is_refused
+
     def deliver(self, chunk: Chunk) -> None:
         """Keep what comes next, if this is it and there is room."""
         if not chunk.first <= self.fetched < chunk.next or not self.has_room:
@@ -70,15 +75,17 @@ class Slot:
 
     def go_past(self, offset: int) -> bool:
         """Go on at an offset a little ahead; False, and nothing is done, when it is not."""
-        if not self.position <= offset <= self.fetched + _A_LITTLE:
+        if self.is_refused or not self.position <= offset <= self.fetched + _A_LITTLE:
             return False
         self.position = offset
         return True
 
     def take(self, limit: int) -> list[Record]:
-        """Take up to `limit` records; the position goes past gaps after them."""
+        """Take up to `limit` records; the position goes past gaps after them. Raises: as `Chunk.records` does."""
         found = list[Record]()
         while self._chunks and len(found) < limit:
+            if found and self.is_refused:
+                return found
             chunk = self._chunks[0]
             records = chunk.records
             first = bisect_left(records, self.position, key=_offset)

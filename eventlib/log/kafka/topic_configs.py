@@ -1,4 +1,4 @@
-"""From a topic's declaration to Kafka's settings, and back."""
+"""From a topic's declaration to Kafka's settings, and back; and the topics that the log on Kafka has for itself."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -7,6 +7,20 @@ from typing import Any
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.port import TOMBSTONES_KEPT
 from eventlib.topic import Topic
+
+OWN = "_eventlib."
+"""What the names of topics that the log has for itself begin with."""
+
+OWNERS = Topic(f"{OWN}owners", partitions=1, compacted=True)
+"""Who has taken which partition of which service, newest last: a claim's epoch is its offset there."""
+
+INCOMING = Topic(f"{OWN}incoming", partitions=1)
+"""There as long as the log is a copy that is not whole yet."""
+
+DECLARATIONS = Topic(f"{OWN}topics", partitions=1, compacted=True)
+"""What Kafka has no setting for, by topic."""
+
+MOST_REPLICAS = 3
 
 BESIDE_THE_VALUE = 65_536
 """How many bytes a record may have beside its value, in a topic whose largest event is that value."""

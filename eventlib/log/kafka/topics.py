@@ -15,7 +15,12 @@ from eventlib.log.kafka.looking import Looks
 from eventlib.log.kafka.requests import Exactly, IncrementalAlterConfigsRequest0
 from eventlib.log.kafka.topic_configs import (
     COMPACTION_KEYS,
+    DECLARATIONS,
     DECLARED_KEYS,
+    INCOMING,
+    MOST_REPLICAS,
+    OWN,
+    OWNERS,
     TIMESTAMP_TYPE,
     creation_configs,
     declared_configs,
@@ -26,20 +31,9 @@ from eventlib.log.rules import refuse_mismatch
 from eventlib.times import now_ms
 from eventlib.topic import Topic
 
-_OWN = "_eventlib."
-OWNERS = Topic(f"{_OWN}owners", partitions=1, compacted=True)
-"""Who has taken which partition of which service, newest last: a claim's epoch is its offset there."""
-
-INCOMING = Topic(f"{_OWN}incoming", partitions=1)
-"""There as long as the log is a copy that is not whole yet."""
-
-DECLARATIONS = Topic(f"{_OWN}topics", partitions=1, compacted=True)
-"""What Kafka has no setting for, by topic."""
-
 _KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _TOPIC = 2  # among the kinds of resources
 _SET = 0
-MOST_REPLICAS = 3
 
 
 class Topics:
@@ -58,7 +52,7 @@ class Topics:
         """Learn what is on the cluster now. Raises: LogUnavailable, LogDenied."""
         await self._cluster.refresh()
         await self._read_declarations()
-        names = [name for name in self._cluster.topics if not name.startswith(_OWN)]
+        names = [name for name in self._cluster.topics if not name.startswith(OWN)]
         configs = await self._configs(names)
         for gone in self.known.keys() - configs.keys():
             self._looks.forget(gone)

@@ -14,6 +14,8 @@ from eventlib.registry.refusals import Refused, store_failed
 
 V1_JSON = "application/vnd.schemaregistry.v1+json"
 MEDIA_TYPES = (V1_JSON, "application/vnd.schemaregistry+json", "application/json")
+_LATER = range(50001, 50005)
+"""Codes of what is not known, or not possible just now."""
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +46,8 @@ def answer_errors(app: FastAPI) -> None:
 
 def error_answer(refused: Refused, headers: dict[str, str] | None = None) -> Response:
     """Return a refusal as an answer."""
+    if refused.code in _LATER:
+        headers = {"Retry-After": "1", **(headers or {})}
     return Answer({"error_code": refused.code, "message": refused.message}, refused.status, headers)
 
 

@@ -3,6 +3,7 @@
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventlib.api_docs import serve_docs
 from eventlib.bodies import bounded
 from eventlib.registry.refusals import Refused
 from eventlib.registry.server.answers import MEDIA_TYPES, Answer, answer_errors, error_answer
@@ -13,6 +14,7 @@ from eventlib.registry.server.schemas import schemas_router
 from eventlib.registry.server.service import Service
 from eventlib.registry.server.subjects import subjects_router, versions_router
 
+_ALIVE = "/healthz"
 LARGEST_BODY = 2_500_000
 """Bytes of a request's body: a schema may have a million, and twice as many when JSON escapes it."""
 
@@ -24,7 +26,10 @@ def make_app(service: Service) -> FastAPI:
         description="Schemas and their versions, kept on the log. It speaks the Confluent Schema Registry's REST API.",
         version="1",
         default_response_class=Answer,
+        docs_url=None,
+        redoc_url=None,
     )
+    serve_docs(app)
     for make in (schemas_router, subjects_router, versions_router, config_router, mode_router, compatibility_router):
         app.include_router(make(service))
 
@@ -32,6 +37,11 @@ def make_app(service: Service) -> FastAPI:
     async def root() -> Answer:
         """Tell that the server runs."""
         return Answer({})
+
+    @app.get(_ALIVE)
+    async def healthz() -> Answer:
+        """Tell that the process is well, to anybody."""
+        return Answer({"status": "ok"})
 
     @app.get("/contexts")
     async def contexts() -> Answer:
@@ -61,7 +71,8 @@ class _Gate:
         form = _form(request.headers.get("accept", "*/*"))
         answer = _answering(send, form)
         try:
-            self._access.check(request)
+            if scope["path"] != _ALIVE:
+                self._access.check(request)
             declared = request.headers.get("content-length", "0")
             if not declared.isdecimal() or int(declared[:20]) > LARGEST_BODY:
                 raise _TOO_LARGE

@@ -11,6 +11,7 @@ from eventlib.registry.records import Reference, Schema, Version, told_schema
 from eventlib.registry.refusals import Refused, invalid_schema
 from eventlib.registry.registrar import Wanted
 from eventlib.registry.server.answers import MEDIA_TYPES
+from eventlib.strictjson import JsonRefused, decode_json
 
 Body = TypeVar("Body", bound=BaseModel)
 Number = Annotated[int, Field(ge=1, lt=1 << 31)]
@@ -74,8 +75,9 @@ async def read(request: Request, body: type[Body]) -> Body:
     if kind not in {*MEDIA_TYPES, _OCTETS}:
         raise Refused(415, 415, f"HTTP 415 Unsupported Media Type: send {', '.join(MEDIA_TYPES)}")
     try:
-        document = json.loads(await request.body())
-    except (ValueError, RecursionError) as error:
+        text = await request.body()
+        document = decode_json(text.decode(json.detect_encoding(text)))
+    except (ValueError, JsonRefused) as error:
         raise Refused(400, 400, f"the body is no JSON: {error!s:.200}") from error
     try:
         return body.model_validate(document)

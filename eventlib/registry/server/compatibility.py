@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from eventlib.registry.server.answers import Answer
 from eventlib.registry.server.bodies import SchemaBody, read
@@ -14,7 +14,9 @@ Verbose = Annotated[bool, Query(description="Say what is in the way.")]
 
 def compatibility_router(service: Service) -> APIRouter:
     """Return the routes under /compatibility."""
-    router = APIRouter(prefix="/compatibility/subjects/{subject}/versions", tags=["compatibility"])
+    router = APIRouter(
+        prefix="/compatibility/subjects/{subject}/versions", tags=["compatibility"], route_class=service.route
+    )
     catalogue, registrar = service.catalogue, service.registrar
 
     async def judged(request: Request, subject: str, version: int | None, *, normalize: bool, verbose: bool) -> Answer:
@@ -27,14 +29,14 @@ def compatibility_router(service: Service) -> APIRouter:
             answer["messages"] = [f"{each.rule} at {each.path}: {each.message}" for each in found]
         return Answer(answer)
 
-    @router.post("")
+    @router.post("", dependencies=[Depends(service.current)])
     async def with_all(
         request: Request, subject: Subject, normalize: Normalize = False, verbose: Verbose = False
     ) -> Answer:
         """Tell whether a schema would be let in, given the versions that its level looks at."""
         return await judged(request, subject, None, normalize=normalize, verbose=verbose)
 
-    @router.post("/{version}")
+    @router.post("/{version}", dependencies=[Depends(service.current)])
     async def with_one(
         request: Request,
         subject: Subject,

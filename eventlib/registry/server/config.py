@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from eventlib.registry.compatibility import Level
 from eventlib.registry.records import Setting
@@ -57,10 +57,10 @@ class _Levels:
 
 def config_router(service: Service) -> APIRouter:
     """Return the routes under /config."""
-    router = APIRouter(prefix="/config", tags=["config"])
+    router = APIRouter(prefix="/config", tags=["config"], route_class=service.route)
     levels = _Levels(service)
 
-    @router.get("")
+    @router.get("", dependencies=[Depends(service.current)])
     async def global_config() -> Answer:
         """Return everyone's level."""
         return Answer(levels.told(None))
@@ -75,7 +75,7 @@ def config_router(service: Service) -> APIRouter:
         """Take everyone's level back to the server's own."""
         return await levels.reset(request, None)
 
-    @router.get("/{subject}")
+    @router.get("/{subject}", dependencies=[Depends(service.current)])
     async def config(subject: Subject, defaultToGlobal: ToGlobal = False) -> Answer:  # noqa: N803  as it is on the wire
         """Return a subject's level."""
         if service.catalogue.setting(_KIND, subject) is None and not defaultToGlobal:

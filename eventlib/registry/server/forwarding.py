@@ -36,7 +36,7 @@ class Forwarding:
     async def write(self, request: Request, act: Callable[[], Awaitable[object]]) -> Response:
         """Answer a request that writes. Raises: Refused."""
         if FORWARDED in request.headers:
-            return await self._here(act)
+            return await self._here(request, act)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _PATIENCE_S
         while True:
@@ -47,10 +47,11 @@ class Forwarding:
                 raise no_writer()
             await asyncio.sleep(_PAUSE_S)
 
-    async def _here(self, act: Callable[[], Awaitable[object]]) -> Response:
+    async def _here(self, request: Request, act: Callable[[], Awaitable[object]]) -> Response:
         try:
             found = await act()
         except NotTheWriter as error:
+            _refuse_unknown(request, error)
             raise no_writer() from error
         return Answer(found, headers={POSITION: str(self._view.position)})
 
@@ -59,7 +60,8 @@ class Forwarding:
         if self._writer.is_elected:
             try:
                 return Answer(await act())
-            except NotTheWriter:
+            except NotTheWriter as error:
+                _refuse_unknown(request, error)
                 return None
         url = self._view.writer
         if url is None or url == self._own_url:
@@ -84,8 +86,11 @@ class Forwarding:
             if request.method == "DELETE":
                 raise forwarding_failed(f"{url} did not answer ({type(error).__name__})") from error
             return None  # registering and setting have the same effect twice
-        if answer.status_code == no_writer().status and answer.json().get("error_code") == no_writer().code:
+        code = _code_in(answer)
+        if code == no_writer().code:
             return None
+        if code is None and not answer.is_success:
+            raise forwarding_failed(f"{url} answered {answer.status_code}, and is no registry")
         if (position := answer.headers.get(POSITION, "")).isdecimal():
             await self._reach(int(position))
         return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
@@ -96,3 +101,17 @@ class Forwarding:
                 await self._view.reach(position)
         except TimeoutError as error:
             raise Refused(500, 50002, "what was written cannot be read here yet: try again") from error
+
+
+def _refuse_unknown(request: Request, error: NotTheWriter) -> None:
+    """Refuse to delete again what may be deleted: it would seem never to have been there."""
+    if error.may_have_written and request.method == "DELETE":
+        raise forwarding_failed(str(error)) from error
+
+
+def _code_in(answer: httpx.Response) -> int | None:
+    """Return the registry's own code in an answer; None in one that a registry would not give."""
+    try:
+        return int(answer.json()["error_code"])
+    except (ValueError, LookupError, TypeError):
+        return None

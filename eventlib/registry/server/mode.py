@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from eventlib.registry.records import Setting
 from eventlib.registry.refusals import invalid_mode, no_mode
@@ -49,10 +49,10 @@ class _Modes:
 
 def mode_router(service: Service) -> APIRouter:
     """Return the routes under /mode."""
-    router = APIRouter(prefix="/mode", tags=["mode"])
+    router = APIRouter(prefix="/mode", tags=["mode"], route_class=service.route)
     modes, catalogue = _Modes(service), service.catalogue
 
-    @router.get("")
+    @router.get("", dependencies=[Depends(service.current)])
     async def global_mode() -> Answer:
         """Return everyone's mode."""
         return Answer({"mode": catalogue.mode(None)})
@@ -67,7 +67,7 @@ def mode_router(service: Service) -> APIRouter:
         """Take everyone's mode back to READWRITE."""
         return await modes.reset(request, None)
 
-    @router.get("/{subject}")
+    @router.get("/{subject}", dependencies=[Depends(service.current)])
     async def mode(subject: Subject, defaultToGlobal: ToGlobal = False) -> Answer:  # noqa: N803  as it is on the wire
         """Return a subject's mode."""
         if catalogue.setting(_KIND, subject) is None and not defaultToGlobal:

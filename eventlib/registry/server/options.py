@@ -8,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 
 from eventlib.meaning import Means
 from eventlib.registry.compatibility import Level
+from eventlib.urls import no_userinfo
 from eventlib.variables import Variables, read_settings
 
 
@@ -26,7 +27,11 @@ class SchemasOptions(Variables):
     key: Annotated[str | None, Means("a PEM file with the certificate's key")] = None
     key_password: Annotated[SecretStr | None, Means("the password of that key")] = None
     ca: Annotated[str | None, Means("a PEM file with whom to trust among other instances")] = None
-    address: Annotated[AnyHttpUrl | None, Means("where other instances reach this one; unset: where it listens")] = None
+    address: Annotated[
+        AnyHttpUrl | None,
+        no_userinfo("leave them out"),
+        Means("where other instances reach this one; unset: where it listens"),
+    ] = None
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

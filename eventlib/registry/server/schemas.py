@@ -3,7 +3,7 @@
 import base64
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
 from eventlib.registry.parsing import SchemaType, parse
 from eventlib.registry.records import Schema, told_schema
@@ -18,7 +18,7 @@ Format = Annotated[str, Query(description="`serialized`: a Protobuf descriptor i
 
 def schemas_router(service: Service) -> APIRouter:
     """Return the routes under /schemas."""
-    router = APIRouter(prefix="/schemas", tags=["schemas"])
+    router = APIRouter(prefix="/schemas", tags=["schemas"], route_class=service.route)
     catalogue = service.catalogue
 
     def found(schema_id: int) -> Schema:
@@ -27,7 +27,7 @@ def schemas_router(service: Service) -> APIRouter:
             raise no_schema(schema_id)
         return schema
 
-    @router.get("")
+    @router.get("", dependencies=[Depends(service.current)])
     async def schemas(
         subjectPrefix: str = "",  # noqa: N803  as it is on the wire
         deleted: Deleted = False,
@@ -63,14 +63,14 @@ def schemas_router(service: Service) -> APIRouter:
         del subject
         return bare(text_in(service, found(schema_id), format))
 
-    @router.get("/ids/{schema_id}/subjects")
+    @router.get("/ids/{schema_id}/subjects", dependencies=[Depends(service.current)])
     async def subjects(schema_id: SchemaId, deleted: Deleted = False, offset: Offset = 0, limit: Limit = -1) -> Answer:
         """List the subjects that have a schema."""
         found(schema_id)
         names = dict.fromkeys(each.subject for each in catalogue.places(schema_id, also_deleted=deleted))
         return Answer(page([*names], offset, limit))
 
-    @router.get("/ids/{schema_id}/versions")
+    @router.get("/ids/{schema_id}/versions", dependencies=[Depends(service.current)])
     async def versions(schema_id: SchemaId, deleted: Deleted = False, offset: Offset = 0, limit: Limit = -1) -> Answer:
         """List the versions that are a schema."""
         found(schema_id)

@@ -1,21 +1,33 @@
 """What one instance of the server is made of, and the tasks that keep it going."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 
+from eventlib.errors import EventlibError
 from eventlib.log.port import Log
+from eventlib.outgoing import client
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.following import View
+from eventlib.registry.refusals import LACKING, Refused, store_failed
 from eventlib.registry.registrar import Registrar
 from eventlib.registry.server.access import Access
 from eventlib.registry.server.forwarding import Forwarding
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.registry.writing import Writer
+from eventlib.startup import Startup
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+_PATIENCE_S = 5.0
+_REPEATED = frozenset({"GET", "HEAD", "POST"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,32 +35,66 @@ class Service:
     """One instance: what it knows, and how it writes."""
 
     catalogue: Catalogue
+    view: View
     registrar: Registrar
     forwarding: Forwarding
     access: Access
     failed: asyncio.Future[None]
 
+    async def current(self) -> None:
+        """Wait until the catalogue has all that is on the log now. Raises: Refused when that cannot be told."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self.view.catch_up()
+        except (EventlibError, TimeoutError) as error:
+            reason = "the log cannot be read just now, so it is not known whether there is what was asked for"
+            raise store_failed(reason) from error
+
+    @property
+    def route(self) -> type[APIRoute]:
+        """Routes that refuse for want of something only by a catalogue that has all that was on the log by then."""
+
+        class Certain(APIRoute):
+            def get_route_handler(route) -> Handler:  # noqa: N805  `self` is the service
+                handle = super().get_route_handler()
+
+                async def certain(request: Request) -> Response:
+                    try:
+                        return await handle(request)
+                    except Refused as error:
+                        if error.code not in LACKING or request.method not in _REPEATED:
+                            raise
+                    await self.current()
+                    return await handle(request)
+
+                return certain
+
+        return Certain
+
 
 @asynccontextmanager
-async def open_service(log: Log, options: SchemasOptions, url: str) -> AsyncIterator[Service]:
+async def open_service(
+    log: Log, options: SchemasOptions, url: str, startup: Startup | None = None
+) -> AsyncIterator[Service]:
     """Open an instance on a log; others reach it at a URL. It has read the whole topic when it is given.
 
-    `failed` of what is given ends when the instance cannot go on. Raises: UndecodableRecord; what the log raises.
+    `startup` has what it waits for until it can write; without one, that is logged as warnings. `failed` of what is given ends when the instance cannot go on. Raises: UndecodableRecord; what the log raises.
     """
     await log.create_topics([SCHEMAS, WRITERS])
     view = View(log, options.compatibility)
     writer = Writer(log, view, url)
     verify = httpx.create_ssl_context(verify=options.ca) if options.ca else True
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    tasks = [asyncio.create_task(view.follow(), name="follow"), asyncio.create_task(writer.stand(), name="stand")]
+    standing = writer.stand(startup or Startup())
+    tasks = [asyncio.create_task(view.follow(), name="follow"), asyncio.create_task(standing, name="stand")]
     for task in tasks:
         task.add_done_callback(lambda done: _fail(failed, done))
     try:
         await view.catch_up()
-        async with httpx.AsyncClient(verify=verify, trust_env=False) as client:
-            forwarding = Forwarding(view, writer, url, client)
+        async with client(verify=verify, trust_env=False) as others:
+            forwarding = Forwarding(view, writer, url, others)
             registrar = Registrar(view.catalogue, writer)
-            yield Service(view.catalogue, registrar, forwarding, Access(options), failed)
+            yield Service(view.catalogue, view, registrar, forwarding, Access(options), failed)
     finally:
         for task in reversed(tasks):
             task.cancel()

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from eventlib.registry.refusals import no_subject
 from eventlib.registry.server.answers import Answer
@@ -16,10 +16,10 @@ DeletedOnly = Annotated[bool, Query(description="Only those that are deleted.")]
 
 def subjects_router(service: Service) -> APIRouter:
     """Return the routes under /subjects."""
-    router = APIRouter(prefix="/subjects", tags=["subjects"])
+    router = APIRouter(prefix="/subjects", tags=["subjects"], route_class=service.route)
     catalogue, registrar = service.catalogue, service.registrar
 
-    @router.get("")
+    @router.get("", dependencies=[Depends(service.current)])
     async def subjects(
         subjectPrefix: str = "",  # noqa: N803  as it is on the wire
         deleted: Deleted = False,
@@ -61,10 +61,10 @@ def subjects_router(service: Service) -> APIRouter:
 
 def versions_router(service: Service) -> APIRouter:
     """Return the routes under /subjects/{subject}/versions."""
-    router = APIRouter(prefix="/subjects/{subject}/versions", tags=["subjects"])
+    router = APIRouter(prefix="/subjects/{subject}/versions", tags=["subjects"], route_class=service.route)
     catalogue, registrar = service.catalogue, service.registrar
 
-    @router.get("")
+    @router.get("", dependencies=[Depends(service.current)])
     async def versions(
         subject: Subject,
         deleted: Deleted = False,
@@ -109,7 +109,7 @@ def versions_router(service: Service) -> APIRouter:
         """Return a version's text alone."""
         return bare(text_in(service, catalogue.version(subject, version, also_deleted=deleted).schema, format))
 
-    @router.get("/{version}/referencedby")
+    @router.get("/{version}/referencedby", dependencies=[Depends(service.current)])
     async def referenced_by(subject: Subject, version: VersionNumber, offset: Offset = 0, limit: Limit = -1) -> Answer:
         """List the ids of the schemas that refer to a version."""
         found = catalogue.version(subject, version, also_deleted=True)

@@ -10,7 +10,7 @@ what follows from too many of them is explored; calls that arrive later than the
 still: deadlines, duplicates from outside, zombies and parked keys are for the schedules of the simulator.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from eventlib.laws import Breach, Watch
 from eventlib.log.port import Record
 from eventlib.runtime.course import Course
 from eventlib.runtime.transaction import Answer
-from eventlib.simulate.exhaustive.numbered import Numbered
+from eventlib.simulate.exhaustive.numbered import Numbered, canonical
 from eventlib.simulate.exhaustive.outside import OutsideWorlds
 from eventlib.simulate.exhaustive.tasks import Made, State, TaskName, Tasks
 from eventlib.simulate.loglaws import FAILURES, broken
@@ -202,14 +202,14 @@ class _Verdicts:
         self._lawful = {s.name: s for law in stage.declared.laws for s in law.sources if isinstance(s, Decider)}
         self._watches = Numbered[Watch]()
         self.first = self._watches.number(Watch(stage.declared.laws), ())
-        self._after: dict[tuple[int, int | str], tuple[int, Sequence[Breach]]] = {}
+        self._after: dict[tuple[int, Hashable], tuple[int, Sequence[Breach]]] = {}
 
     def after(self, seen: int, said: Iterable[int], states: Iterable[State]) -> tuple[int, Sequence[Breach]]:
         """Return what they have seen after a step, and the laws that it breaks."""
         found = list[Breach]()
         told: list[int | State] = [*said, *(state for state in states if state.decider in self._lawful)]
         for each in told:
-            key = (seen, each if isinstance(each, int) else repr(each))
+            key = (seen, each if isinstance(each, int) else each.same)
             if key not in self._after:
                 self._after[key] = self._told(self._watches[seen], each)
             seen, breaches = self._after[key]
@@ -227,7 +227,7 @@ class _Verdicts:
             breaches = after.said(self._tasks.event(record), record.meta())
         else:
             breaches = after.changed(self._lawful[what.decider], what.key, what.state)
-        return self._watches.number(after, after.known()), breaches
+        return self._watches.number(after, canonical(after.known())), breaches
 
 
 def _records(log: EventLog, events: Sequence[Event], key: str) -> list[Record]:

@@ -1,7 +1,10 @@
 """Numbers instead of things, so that a moment of a whole world is a few tuples of small integers."""
 
 from collections.abc import Hashable
+from dataclasses import fields, is_dataclass
 from typing import Generic, TypeVar
+
+from eventlib.simulate.choices import Choices
 
 T = TypeVar("T")
 
@@ -25,3 +28,22 @@ class Numbered(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._things)
+
+
+def canonical(thing: object) -> Hashable:
+    """Return what is equal for equal things: the `repr` of a set depends on the seed of hashes."""
+    if isinstance(thing, int | str):
+        return thing
+    if is_dataclass(thing):
+        thing = (type(thing).__name__, *(getattr(thing, field.name) for field in fields(thing)))
+    match thing:
+        case dict():
+            return tuple(sorted((repr(key), canonical(value)) for key, value in thing.items()))
+        case set() | frozenset():
+            return tuple(sorted(map(repr, thing)))
+        case tuple() | list():
+            return tuple(map(canonical, thing))
+        case Choices():
+            return None
+        case _:
+            return repr(thing)

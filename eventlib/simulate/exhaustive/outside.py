@@ -1,13 +1,13 @@
 """The outside worlds of an exploration: each call is made in a copy, once for every way in which it may come out."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from eventlib.runtime.course import Course
 from eventlib.runtime.transaction import Answer
 from eventlib.simulate.choices import Choices
-from eventlib.simulate.exhaustive.numbered import Numbered
+from eventlib.simulate.exhaustive.numbered import Numbered, canonical
 from eventlib.simulate.ports import Call, Port
 
 Ports = Mapping[str, object]
@@ -78,7 +78,7 @@ class OutsideWorlds:
             prefixes += self._choose.others(len(prefix))
 
     def _number(self, ports: Ports) -> int:
-        return self._worlds.number(ports, tuple((name, _canonical(vars(port))) for name, port in sorted(ports.items())))
+        return self._worlds.number(ports, tuple((name, canonical(vars(port))) for name, port in sorted(ports.items())))
 
 
 class _Enumerated(Choices):
@@ -137,15 +137,3 @@ def _acted(call: Call) -> tuple[object, Exception | None]:
         return call.act(), None
     except Exception as error:  # noqa: BLE001  whatever the outside raises, it is for the effect to know
         return None, error
-
-
-def _canonical(thing: object) -> Hashable:
-    match thing:
-        case dict():
-            return tuple(sorted((repr(key), _canonical(value)) for key, value in thing.items()))
-        case set() | frozenset():
-            return tuple(sorted(map(repr, thing)))
-        case Choices():
-            return None
-        case _:
-            return repr(thing)

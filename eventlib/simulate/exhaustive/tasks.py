@@ -11,7 +11,7 @@ from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer, Inputs
 from eventlib.service import Service
-from eventlib.simulate.exhaustive.numbered import Numbered
+from eventlib.simulate.exhaustive.numbered import Numbered, canonical
 from eventlib.simulate.stage import BEGIN_MS, Stage
 from eventlib.store.memory import MemoryStores
 
@@ -19,11 +19,12 @@ TaskName = tuple[str, int]
 
 
 class State(NamedTuple):
-    """A decider's state of a key after a step; None is a forgotten one."""
+    """A decider's state of a key after a step; None is a forgotten one. Equal ones have an equal `same`."""
 
     decider: str
     key: str
     state: object
+    same: Hashable
 
 
 class Made(NamedTuple):
@@ -70,7 +71,7 @@ class Tasks:
 
     def hears(self, task: TaskName, knows: int, answer: Answer) -> Made:
         """Let a task take an effect's answer."""
-        same = (answer.request_id, repr(answer.event), answer.reason)
+        same = (answer.request_id, canonical(answer.event), answer.reason)
         found = self._steps.get((task, knows, same))
         if found is None:
             found = self._steps[task, knows, same] = self._make(task, knows, Inputs(BEGIN_MS, answers=[answer]))
@@ -131,7 +132,8 @@ class Tasks:
     def _state(self, service: Service, key: str, record: Record) -> State:
         name, of = state_name(key)
         decider: Any = next(each for each in service.deciders if each.name == name)
-        return State(name, of, self._log.codec.decode(decider.state, record.value) if record.value else None)
+        state = self._log.codec.decode(decider.state, record.value) if record.value else None
+        return State(name, of, state, canonical((name, of, state)))
 
 
 def _renamed(record: Record, names: Mapping[bytes, bytes]) -> Record:

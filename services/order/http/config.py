@@ -9,12 +9,14 @@ class ApiConfig:
 
     `backlog` is how many requests may wait for the order service before new ones are refused, `decision_s` how long
     an answer waits for its decision, `append_s` how long for the log, `longest_wait_s` bounds `Prefer: wait`.
-    `body_bytes` is the largest body; an event has to hold what it says. `heartbeat_s` keeps quiet streams open.
+    `index_age_s` is how old the index may be before `/readyz` and lists are refused. `body_bytes` is the largest body; an
+    event has to hold what it says. `heartbeat_s` keeps quiet streams open.
     """
 
     backlog: int = 10_000
     decision_s: float = 5.0
     append_s: float = 5.0
     longest_wait_s: float = 60.0
+    index_age_s: float = 10.0
     body_bytes: int = 900_000
     heartbeat_s: float = 15.0

@@ -1,12 +1,14 @@
 """The desk: takes orders and wishes to cancel, puts them on the log, and waits for what becomes of them."""
 
 import asyncio
+from contextlib import suppress
 from hashlib import blake2b
 from secrets import token_hex
 from time import monotonic
 from typing import NamedTuple
 
-from eventlib.event import Event, Position
+from eventlib.errors import ContractError, EventlibError, LogFull, Retryable
+from eventlib.event import Position
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted, ProductListed
@@ -14,7 +16,7 @@ from services.order.http.config import ApiConfig
 from services.order.http.metrics import Metrics
 from services.order.http.models import WantedOrder, cancellation_of
 from services.order.http.problems import FieldError, Refusal, refused_field, try_later
-from services.order.index import FINGERPRINT, REQUESTS, Found, OrderIndex
+from services.order.index import FINGERPRINT, REQUESTS, Found, OrderIndex, Submitted
 
 _ID_BYTES = 10
 _COUNTED_FOR_S = 0.02
@@ -32,6 +34,14 @@ class Place(NamedTuple):
         return f"{self.partition}-{self.offset}"
 
 
+class Accepted(NamedTuple):
+    """An order's request on the log: where it stands, and what it says; None where that cannot be read."""
+
+    order_id: str
+    place: Place
+    request: OrderSubmitted | None
+
+
 class Desk:
     """Takes requests in.
 
@@ -47,40 +57,39 @@ class Desk:
         self._counted = 0
         self._counted_at = float("-inf")
 
-    async def place(self, wanted: WantedOrder, key: str | None) -> tuple[str, Place]:
-        """Place an order once, wait for its decision, and return its id and where its request stands.
+    async def place(self, wanted: WantedOrder, key: str | None) -> Accepted:
+        """Place an order once, wait for its decision, and return what was accepted, whether or not it is decided.
 
-        Raises: Refusal.
+        Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """
         order_id = token_hex(_ID_BYTES) if key is None else _digest(f"order\x1f{key}")
         fingerprint = blake2b(wanted.model_dump_json().encode(), digest_size=16).hexdigest()
-        place = self._placed_before(order_id, fingerprint)
-        if place is None:
-            request = self._priced(wanted, order_id)
-            await self._refuse_over_backlog()
-            place = await self._publish(request, fingerprint, None if key is None else f"http/order/{key}")
-            self._metrics.count("orders_accepted")
-            await self._index.decided(*place, self._config.decision_s)
-            # With another request under this key at the same time, the one that is first on the log counts.
-            place = self._placed_before(order_id, fingerprint) or place
-        else:
+        request = self._placed_before(order_id, fingerprint) or await self._order_of(wanted, order_id, fingerprint)
+        if isinstance(request, Accepted):
             self._metrics.count("orders_repeated")
-            await self._index.decided(*place, self._config.decision_s)
-        return order_id, place
+            await self._decided(request.place)
+            return request
+        await self._refuse_over_backlog()
+        place = await self._publish(request, fingerprint, None if key is None else f"http/order/{key}")
+        self._metrics.count("orders_accepted")
+        await self._decided(place)
+        accepted = Accepted(order_id, place, request)
+        return accepted if key is None else await self._first(accepted, fingerprint)
 
     async def cancel(self, order_id: str) -> Place | None:
-        """Ask to cancel an order, wait for what becomes of it, and return where the request stands.
+        """Ask to cancel an order that there is, wait for what becomes of it, and return where the request stands.
 
-        None when that was settled before. Raises: Refusal.
+        None when that was settled before. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """
-        found = await self._known(order_id)
+        found = await self._placed(order_id)
         if found is not None and (found.order.ended_at is not None or found.order.reason):
             return None
         await self._refuse_over_backlog()
         place = await self._publish(CancelSubmitted(order_id=order_id), None, f"http/cancel/{order_id}")
         self._metrics.count("cancels_accepted")
-        if await self._index.decided(*place, self._config.decision_s):
-            await self._index.waiters.until(order_id, lambda: self._is_settled(order_id), self._config.decision_s)
+        with suppress(EventlibError):  # what is on the log is accepted, whatever becomes of the index
+            if await self._index.decided(*place, self._config.decision_s):
+                await self._index.waiters.until(order_id, lambda: self._is_settled(order_id), self._config.decision_s)
         return place
 
     async def backlog(self) -> int:
@@ -89,26 +98,43 @@ class Desk:
         partitions = range((await self._log.port.topics())[REQUESTS].partitions)
         return sum([await self._log.port.end(REQUESTS, p) - handled.get(p, 0) for p in partitions])
 
-    async def _known(self, order_id: str) -> Found | None:
-        """Return an order that was submitted, perhaps just now on another instance; None when it is not decided yet."""
-        found = self._index.order(order_id)
-        if found is None:
-            partition = (await self._log.port.topics())[REQUESTS].partition_of(order_id.encode())
-            end = await self._log.port.end(REQUESTS, partition)
-            await self._index.decided(partition, end - 1, self._config.decision_s)
+    async def _placed(self, order_id: str) -> Found | None:
+        """Return an order that was submitted, perhaps just now; None when it is not decided yet."""
+        found, submitted = self._index.order(order_id), self._index.submitted(order_id)
+        if found is None and submitted is not None:
+            await self._index.decided(*_place_of(submitted.record), self._config.decision_s)
             found = self._index.order(order_id)
-        if found is None and self._index.submitted(order_id) is None:
-            raise Refusal(404, "unknown-order", f"there is no order {order_id}")
         return found
+
+    async def _decided(self, place: Place) -> None:
+        """Wait for a decision on what is on the log: it stays accepted, whatever becomes of the index."""
+        with suppress(EventlibError):
+            await self._index.decided(*place, self._config.decision_s)
 
     def _is_settled(self, order_id: str) -> bool:
         found = self._index.order(order_id)
         return found is not None and cancellation_of(found.order) != "pending"
 
-    def _placed_before(self, order_id: str, fingerprint: str) -> Place | None:
+    def _placed_before(self, order_id: str, fingerprint: str) -> Accepted | None:
         first = self._index.submitted(order_id)
-        if first is None:
-            return None
+        return None if first is None else self._repeated(order_id, first, fingerprint)
+
+    async def _first(self, accepted: Accepted, fingerprint: str) -> Accepted:
+        """Return what counts under a key: the request that is first on the log, also while the index is behind."""
+        order_id, place, _ = accepted
+        try:
+            async with asyncio.timeout(self._config.append_s):
+                first = await self._index.first_submitted(order_id, place.offset)
+        except (EventlibError, TimeoutError) as error:
+            raise try_later(
+                "outcome-unknown",
+                "an order was placed under this Idempotency-Key, and it is not known yet whether by this request: "
+                "repeat it with the same key",
+                extra={"order_id": order_id},
+            ) from error
+        return accepted if first is None else self._repeated(order_id, first, fingerprint)
+
+    def _repeated(self, order_id: str, first: Submitted, fingerprint: str) -> Accepted:
         if first.fingerprint != fingerprint:
             raise Refusal(
                 422,
@@ -117,7 +143,19 @@ class Desk:
                 errors=[FieldError(place="header", field="Idempotency-Key", message="was used with another body")],
                 extra={"order_id": order_id},
             )
-        return _place_of(first.record)
+        return Accepted(order_id, _place_of(first.record), self._index.request_in(first))
+
+    async def _order_of(self, wanted: WantedOrder, order_id: str, fingerprint: str) -> OrderSubmitted | Accepted:
+        """Return the request for an order; what was accepted before, if only now that shows.
+
+        Raises: Refusal, by the log as it is now, not as an index that is behind had it; ProjectionBehind.
+        """
+        try:
+            return self._priced(wanted, order_id)
+        except Refusal:
+            await self._index.knows_order(order_id, self._config.decision_s)
+            await self._index.knows_products([line.sku for line in wanted.lines], self._config.decision_s)
+        return self._placed_before(order_id, fingerprint) or self._priced(wanted, order_id)
 
     def _priced(self, wanted: WantedOrder, order_id: str) -> OrderSubmitted:
         lines = list[OrderLine]()
@@ -142,21 +180,29 @@ class Desk:
     async def _refuse_over_backlog(self) -> None:
         now = monotonic()
         if now - self._counted_at >= _COUNTED_FOR_S:
-            self._counted, self._counted_at = await self.backlog(), now
+            async with asyncio.timeout(self._config.append_s):
+                self._counted, self._counted_at = await self.backlog(), now
         if self._counted >= self._config.backlog:
             self._metrics.count("refused_over_backlog")
             raise try_later("backlog", f"{self._config.backlog} requests wait already: come back when some are done")
 
-    async def _publish(self, event: Event, fingerprint: str | None, key: str | None) -> Place:
+    async def _publish(
+        self, event: OrderSubmitted | CancelSubmitted, fingerprint: str | None, key: str | None
+    ) -> Place:
         headers = {} if fingerprint is None else {FINGERPRINT: fingerprint}
         try:
             async with asyncio.timeout(self._config.append_s):
                 at: Position = await self._log.publish(event, headers=headers, idempotency_key=key)
-        except TimeoutError as error:
+        except ContractError as error:
+            raise Refusal(413, "too-large", "the order does not fit into one event: split it") from error
+        except LogFull:
+            raise  # nothing of it was written
+        except (Retryable, TimeoutError) as error:
             raise try_later(
-                "log-out-of-reach",
-                "the log did not take this in time, and most likely never will: repeat it, with the same "
-                "Idempotency-Key if there was one",
+                "outcome-unknown",
+                "the log did not say whether it has taken this: repeat it with the same Idempotency-Key; without one, "
+                f"see first whether there is an order {event.order_id}, now and in a while",
+                extra={"order_id": event.order_id},
             ) from error
         return Place(at.partition, at.offset)
 

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, Response
 
 from eventlib.errors import Retryable
-from eventlib.eventlog import EventLog
 from services.order.http import models
+from services.order.http.config import ApiConfig
 from services.order.http.desk import Desk
 from services.order.http.metrics import Metrics
-from services.order.http.problems import documented, try_later
+from services.order.http.problems import documented, index_behind, try_later
 from services.order.http.streaming import Streaming
 from services.order.index import OrderIndex
 
@@ -23,11 +23,13 @@ _ASK_S = 1.0
 class Health:
     """What this process knows of itself."""
 
-    def __init__(self, log: EventLog, index: OrderIndex, desk: Desk, streaming: Streaming, metrics: Metrics) -> None:
-        self._log = log
+    def __init__(
+        self, index: OrderIndex, desk: Desk, streaming: Streaming, config: ApiConfig, metrics: Metrics
+    ) -> None:
         self._index = index
         self._desk = desk
         self._streaming = streaming
+        self._config = config
         self._metrics = metrics
         self._is_current = False
 
@@ -53,8 +55,10 @@ class Health:
             raise try_later("index-failed", "the index has failed; the process has to be started again")
 
     async def ready(self) -> None:
-        """Refuse as long as requests could not be served. Raises: Refusal, LogUnavailable."""
+        """Refuse as long as requests could not be served. Raises: Refusal, LogUnavailable, TimeoutError."""
         await self.current()
+        if not await self._index.projection.is_younger(self._config.index_age_s, _ASK_S):
+            raise index_behind(self._config.index_age_s)
         async with asyncio.timeout(_ASK_S):
             await self._desk.backlog()
 
@@ -62,17 +66,23 @@ class Health:
         """Return the figures of now."""
         projection = self._index.projection
         try:
-            ends = await projection.ends()
-            behind = sum(max(0, end - projection.positions.get(place, 0)) for place, end in ends.items())
-            backlog: float = await self._desk.backlog()
-            reachable = 1
-        except Retryable:
+            async with asyncio.timeout(_ASK_S):
+                ends = await projection.ends()
+                behind = sum(max(0, end - projection.positions.get(place, 0)) for place, end in ends.items())
+                backlog: float = await self._desk.backlog()
+                reachable = 1
+        except (Retryable, TimeoutError):
             behind, backlog, reachable = -1, -1, 0
         return self._metrics.text(
             {
                 "log_reachable": ("Whether the log could be read just now.", reachable),
                 "backlog": ("Requests that wait for the order service; -1: unknown.", backlog),
                 "index_behind": ("Records that the index has not read yet; -1: unknown.", behind),
+                "index_age_seconds": ("All that was on the log so long ago is in the index.", await projection.age_s()),
+                "index_damaged": (
+                    "Records that are damaged on the log, and so are not in the index.",
+                    len(projection.damaged),
+                ),
                 "index_ready": ("Whether the index holds the log.", self._is_current),
                 "streams_open": ("Event streams that are open.", self._streaming.open),
             }
@@ -98,7 +108,7 @@ def health_routes(health: Health) -> APIRouter:
 
     @routes.get("/readyz", response_model=models.Health, responses=documented(503), summary="Can it serve?")
     async def readyz() -> models.Health:
-        """Say whether requests can be served: the index holds the log, and the log is within reach."""
+        """Say whether requests can be served: the index is young enough, and the log is within reach."""
         await health.ready()
         return models.Health()
 

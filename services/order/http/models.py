@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.fields import MOST_LINES, AmountCents, Country, Currency, PriceCents, Quantity, Sku
+from services.fields import MOST_LINES, AmountCents, Country, Currency, Plain, PriceCents, Quantity, Sku
 from services.order.index import Found
 from services.order.state import Cancel, Money, Order, Parcel, Status, Stock
 
@@ -23,7 +23,7 @@ class Asked(BaseModel):
 class WantedLine(Asked):
     """So many units of one product, at the catalogue's price."""
 
-    sku: Sku
+    sku: Annotated[Sku, Plain]
     quantity: Quantity
 
 
@@ -43,8 +43,8 @@ class WantedOrder(Asked):
         }
     )
 
-    customer_id: CustomerId | None = None
-    country: Country
+    customer_id: Annotated[CustomerId, Plain] | None = None
+    country: Annotated[Country, Plain]
     currency: Currency
     lines: Annotated[list[WantedLine], Field(min_length=1, max_length=MOST_LINES)]
 

@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.routing import compile_path
 
-from eventlib.errors import ContractError, EventlibError, LogCorrupt, LogReadOnly, Retryable
+from eventlib.bodies import RefusedJson
+from eventlib.errors import EventlibError, LogCorrupt, LogDenied, LogReadOnly, Retryable
+from eventlib.projection import ProjectionBehind
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
@@ -81,9 +83,14 @@ def refused_field(place: str, field: str, message: str, kind: str = "invalid") -
     return Refusal(422, kind, f"{place} {field}: {message}", errors=[error])
 
 
-def try_later(kind: str, detail: str, retry_after_s: int = RETRY_AFTER_S) -> Refusal:
+def try_later(kind: str, detail: str, extra: Mapping[str, Any] | None = None) -> Refusal:
     """Return the refusal of what may succeed in a while."""
-    return Refusal(503, kind, detail, headers={"Retry-After": str(retry_after_s)})
+    return Refusal(503, kind, detail, headers={"Retry-After": str(RETRY_AFTER_S)}, extra=extra)
+
+
+def index_behind(age_s: float) -> Refusal:
+    """Return the refusal of what an index that is too old cannot tell."""
+    return try_later("index-behind", f"the index is more than {age_s:g} s old: what it does not have may be there")
 
 
 def problem(refusal: Refusal) -> Response:
@@ -108,14 +115,20 @@ def refusal_of(error: Exception) -> Refusal:  # noqa: PLR0911  one return for ea
             return error
         case RequestValidationError():
             return _invalid(error)
+        case RefusedJson(status_code=status, detail=detail, member=member):
+            return Refusal(
+                status, "invalid", detail, errors=[FieldError(place="body", field=member or "body", message=detail)]
+            )
         case RoutingError(status_code=400, detail=detail):  # FastAPI's, for bytes that are no JSON text at all
             return Refusal(400, "invalid", detail, errors=[FieldError(place="body", field="body", message=detail)])
         case RoutingError(status_code=status, detail=detail, headers=headers):
             return Refusal(status, "", detail, headers=headers)
-        case Retryable() | LogReadOnly() | LogCorrupt():
+        case ProjectionBehind():
+            return try_later(
+                "index-behind", "not all that is on the log was read here: what was not found may be there"
+            )
+        case Retryable() | LogReadOnly() | LogCorrupt() | LogDenied() | TimeoutError():
             return try_later("log-out-of-reach", "the log cannot be reached; nothing of this request was accepted")
-        case ContractError():
-            return Refusal(413, "too-large", "the order does not fit into one event: split it")
         case _:
             return Refusal(500, "", "something unforeseen has happened; it was logged")
 
@@ -129,7 +142,7 @@ def answer_problems(app: FastAPI) -> None:
             refusal.headers = {"Allow": allowed}
         return problem(refusal)
 
-    for kind in (RequestValidationError, RoutingError, EventlibError, Exception):
+    for kind in (RequestValidationError, RoutingError, EventlibError, TimeoutError, Exception):
         app.add_exception_handler(kind, answer)
 
 

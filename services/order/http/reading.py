@@ -1,6 +1,8 @@
 """What the index knows, as clients read it."""
 
+import asyncio
 import re
+from contextlib import suppress
 
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
@@ -9,6 +11,7 @@ from eventlib.saga import SagaEvent, saga_of
 from eventlib.times import from_ms
 from services.order.events import OrderSubmitted
 from services.order.http.config import ApiConfig
+from services.order.http.desk import Accepted, Place
 from services.order.http.models import (
     Line,
     OrderDetail,
@@ -20,7 +23,7 @@ from services.order.http.models import (
     TimelineEvent,
     facts_of,
 )
-from services.order.http.problems import Refusal, refused_field, try_later
+from services.order.http.problems import Refusal, index_behind, refused_field, try_later
 from services.order.index import REQUESTS, Found, OrderIndex
 from services.order.state import Order, Status
 
@@ -47,12 +50,13 @@ class Reading:
         if position is None:
             return
         partition, offset, *seen = map(int, position.split("-"))
-        topic = (await self._log.port.topics())[REQUESTS]
-        if partition >= topic.partitions or offset >= await self._log.port.end(REQUESTS, partition):
-            raise refused_field("query", "min_position", "is no position that this API has given")
         changes = seen[0] if seen else 0
-        if changes > await self._index.changelog_end(partition):
-            raise refused_field("query", "min_position", "is no position that this API has given")
+        async with asyncio.timeout(self._config.decision_s):
+            topic = (await self._log.port.topics())[REQUESTS]
+            if partition >= topic.partitions or offset >= await self._log.port.decided_end(REQUESTS, partition):
+                raise refused_field("query", "min_position", "is no position that this API has given")
+            if changes > await self._index.changelog_end(partition):
+                raise refused_field("query", "min_position", "is no position that this API has given")
         is_decided = await self._index.decided(partition, offset, self._config.decision_s)
         if not is_decided or not await self._index.has_seen(partition, changes, self._config.decision_s):
             raise try_later("not-decided-yet", f"what stands at {position} is not decided yet, or not read here")
@@ -61,31 +65,63 @@ class Reading:
         """Wait until an order has ended, or the time is over."""
         await self._index.waiters.until(order_id, lambda: self._index.has_ended(order_id), timeout_s)
 
+    async def refuse_if_old(self) -> None:
+        """Keep a client from taking what is not listed for what is not there. Raises: Refusal when the index is too old for that."""
+        if not await self._index.projection.is_younger(self._config.index_age_s, self._config.decision_s):
+            raise index_behind(self._config.index_age_s)
+
     async def age_ms(self) -> int:
         """Return how old answers are at most: all that was on the log then is in them."""
         return int(await self._index.projection.age_s() * 1000)
 
-    def order(self, order_id: str, position: str | None = None) -> OrderDetail:
-        """Return an order with its lines; its position is how far this instance is, if no other is given.
+    async def order(self, order_id: str) -> OrderDetail:
+        """Return an order with its lines; its position is how far this instance is.
 
-        Raises: Refusal.
+        Raises: Refusal; ProjectionBehind when it is not known whether there is such an order.
         """
-        found, submitted = self._index.order(order_id), self._submitted(order_id)
-        lines = [] if submitted is None else [Line.model_construct(**dict(line)) for line in submitted.lines]
-        if found is not None:
-            position = position or "-".join(map(str, self._index.seen_of(order_id)))
-            return OrderDetail.model_construct(**facts_of(found), position=position, lines=lines)
+        await self._index.knows_order(order_id, self._config.decision_s)
+        submitted = self._index.submitted(order_id)
+        request = None if submitted is None else self._index.request_in(submitted)
+        detail = self._detail(order_id, request, None)
+        if detail is not None:
+            return detail
         if submitted is None:
             raise Refusal(404, "unknown-order", f"there is no order {order_id}")
-        undecided = Order(
-            customer_id=submitted.customer_id,
-            country=submitted.country,
-            currency=submitted.currency,
-            amount_cents=sum(line.quantity * line.unit_price_cents for line in submitted.lines),
-            line_count=len(lines),
-        )
-        facts = facts_of(Found(order_id, undecided)) | {"status": "submitted"}
-        return OrderDetail.model_construct(**facts, position=position, lines=lines)
+        raise try_later("unreadable", f"the request for order {order_id} cannot be read, and is not decided")
+
+    def accepted(self, accepted: Accepted) -> OrderDetail:
+        """Return an order that is on the log: as the index has it by now, if it does, else as it was submitted."""
+        order_id, place, request = accepted
+        try:
+            detail = self._detail(order_id, request, place.text)
+        except EventlibError:
+            detail = None if request is None else _submitted(order_id, request, place.text)
+        if detail is None:
+            raise try_later("unreadable", f"order {order_id} is on the log, and its request cannot be read")
+        return detail
+
+    def cancelling(self, before: OrderDetail, place: Place | None) -> OrderDetail:
+        """Return an order that was to be cancelled: as the index has it by now, if it does, else as it was before."""
+        now = before
+        with suppress(EventlibError):
+            if (found := self._index.order(before.order_id)) is not None:
+                now = before.model_copy(update=facts_of(found) | {"position": self._position(before.order_id)})
+        if place is None:
+            return now
+        is_open = now.ended_at is None and now.cancellation == "none"  # it is on the log, and not decided here yet
+        cancellation = "pending" if is_open else now.cancellation
+        return now.model_copy(update={"position": place.text, "cancellation": cancellation})
+
+    def _position(self, order_id: str) -> str:
+        return "-".join(map(str, self._index.seen_of(order_id)))
+
+    def _detail(self, order_id: str, request: OrderSubmitted | None, position: str | None) -> OrderDetail | None:
+        """Return an order as the index has it; else as it was submitted, if that can be read."""
+        found = self._index.order(order_id)
+        if found is None:
+            return None if request is None else _submitted(order_id, request, position)
+        position = position or self._position(order_id)
+        return OrderDetail.model_construct(**facts_of(found), position=position, lines=_lines(request))
 
     def orders(self, customer_id: str | None, status: Status | None, cursor: str | None, limit: int) -> OrderPage:
         """Return a page of orders, the newest first. Raises: Refusal."""
@@ -108,6 +144,7 @@ class Reading:
 
     async def timeline(self, order_id: str) -> Timeline:
         """Return every event of an order's saga, causes before effects. Raises: Refusal."""
+        await self._index.knows_order(order_id, self._config.decision_s)
         once = {record.event_id: record for _, record in reversed(self._index.events(order_id))}
         if not once:
             raise Refusal(404, "unknown-order", f"there is no order {order_id}")
@@ -122,15 +159,21 @@ class Reading:
         event = _timeline_event(saga.events[0])
         return event.model_copy(update={"cause": record.causation_id, "after_ms": record.timestamp_ms - since_ms})
 
-    def _submitted(self, order_id: str) -> OrderSubmitted | None:
-        first = self._index.submitted(order_id)
-        if first is None:
-            return None
-        try:
-            event = self._log.decode(first.record)
-        except EventlibError:
-            return None  # the timeline says why
-        return event if isinstance(event, OrderSubmitted) else None
+
+def _submitted(order_id: str, request: OrderSubmitted, position: str | None) -> OrderDetail:
+    undecided = Order(
+        customer_id=request.customer_id,
+        country=request.country,
+        currency=request.currency,
+        amount_cents=sum(line.quantity * line.unit_price_cents for line in request.lines),
+        line_count=len(request.lines),
+    )
+    facts = facts_of(Found(order_id, undecided)) | {"status": "submitted"}
+    return OrderDetail.model_construct(**facts, position=position, lines=_lines(request))
+
+
+def _lines(request: OrderSubmitted | None) -> list[Line]:
+    return [] if request is None else [Line.model_construct(**dict(line)) for line in request.lines]
 
 
 def _cursor(found: Found) -> str:

@@ -1,12 +1,15 @@
 """The operations on orders."""
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
+from eventlib.bodies import StrictRoute
+from eventlib.errors import EventlibError
 from services.order.http.config import ApiConfig
 from services.order.http.desk import Desk
 from services.order.http.health import Health
@@ -66,7 +69,7 @@ class Api(NamedTuple):
 
 def order_routes(api: Api, health: Health) -> APIRouter:
     """Return the operations on orders and products."""
-    routes = APIRouter(tags=["orders"], dependencies=[Depends(health.current)])
+    routes = APIRouter(tags=["orders"], route_class=StrictRoute, dependencies=[Depends(health.current)])
     _add_writes(routes, api)
     _add_reads(routes, api)
     return routes
@@ -80,7 +83,8 @@ def _add_writes(routes: APIRouter, api: Api) -> None:
         wait = _WAIT.search(", ".join(request.headers.getlist("prefer")))
         if wait is None:
             return {}
-        await reading.ended(order_id, min(float(wait[1]), api.config.longest_wait_s))
+        with suppress(EventlibError):  # what was accepted is answered, whatever becomes of the index
+            await reading.ended(order_id, min(float(wait[1]), api.config.longest_wait_s))
         return {"Preference-Applied": f"wait={int(wait[1])}"}
 
     @routes.post(
@@ -98,10 +102,10 @@ def _add_writes(routes: APIRouter, api: Api) -> None:
     ) -> Response:
         """Place an order at the catalogue's prices; the answer comes after the order service has decided."""
         del prefer  # read as it came, since it may stand in several headers
-        order_id, at = await desk.place(wanted, idempotency_key)
-        applied = await ended(request, order_id)
-        location = {"Location": f"/orders/{order_id}"}
-        return _answer(202, reading.order(order_id, at.text), location | applied)
+        accepted = await desk.place(wanted, idempotency_key)
+        applied = await ended(request, accepted.order_id)
+        location = {"Location": f"/orders/{accepted.order_id}"}
+        return _answer(202, reading.accepted(accepted), location | applied)
 
     @routes.post(
         "/orders/{order_id}/cancel",
@@ -119,9 +123,10 @@ def _add_writes(routes: APIRouter, api: Api) -> None:
         then the answer is 202, and `cancellation` is `pending`.
         """
         del prefer  # as above
+        before = await reading.order(order_id)
         at = await desk.cancel(order_id)
         applied = await ended(request, order_id)
-        order = reading.order(order_id, None if at is None else at.text)
+        order = reading.cancelling(before, at)
         if order.reason is None and (order.cancellation == "refused" or order.ended_at is not None):
             detail = f"order {order_id} can no longer be cancelled: it is {order.status}"
             raise Refusal(409, "too-late", detail, headers=applied, extra={"order": order.model_dump(mode="json")})
@@ -140,7 +145,7 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
         """Return an order as its owner has it."""
         await reading.wait_for(min_position)
         how_old = await age()
-        return _answer(200, reading.order(order_id), how_old)
+        return _answer(200, await reading.order(order_id), how_old)
 
     @routes.get("/orders", responses=_found(OrderPage, 422, 503), summary="List orders")
     async def orders(
@@ -152,6 +157,7 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
     ) -> Response:
         """Return orders, the newest first. Orders that are placed meanwhile do not shift the pages."""
         await reading.wait_for(min_position)
+        await reading.refuse_if_old()
         how_old = await age()
         return _answer(200, reading.orders(customer_id, status, cursor, limit), how_old)
 
@@ -182,11 +188,12 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
         has seen, to whichever instance, gets what it has not seen.
         """
         await reading.wait_for(min_position)
-        return api.streaming.stream(order_id, last_event_id)
+        return await api.streaming.stream(order_id, last_event_id)
 
     @routes.get("/products", responses=_found(ProductPage, 422, 503), summary="List products")
     async def products(cursor: Annotated[str | None, _CURSOR] = None, limit: Annotated[int, _LIMIT] = 50) -> Response:
         """Return what is for sale, by SKU."""
+        await reading.refuse_if_old()
         how_old = await age()
         return _answer(200, reading.products(cursor, limit), how_old)
 

@@ -1,10 +1,12 @@
 """An order's events as they happen, over server-sent events."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from eventlib.errors import Retryable
 from eventlib.inspection.ordering import in_order
 from eventlib.log.port import TopicPartition
 from services.order.http.config import ApiConfig
@@ -30,8 +32,9 @@ class Streaming:
         self._config = config
         self.open = 0
 
-    def stream(self, order_id: str, last_id: str | None) -> EventSourceResponse:
-        """Return the stream, from the beginning or from what was seen last. Raises: Refusal."""
+    async def stream(self, order_id: str, last_id: str | None) -> EventSourceResponse:
+        """Return the stream, from the beginning or from what was seen last. Raises: Refusal; ProjectionBehind."""
+        await self._index.knows_order(order_id, self._config.decision_s)
         if self._index.submitted(order_id) is None and self._index.order(order_id) is None:
             raise Refusal(404, "unknown-order", f"there is no order {order_id}")
         sent = _sent_until(last_id)
@@ -44,9 +47,9 @@ class Streaming:
             submitted = self._index.submitted(order_id)
             since_ms = 0 if submitted is None else submitted.record.timestamp_ms
             while not ended:
-                ended = self._index.has_ended(order_id)
-                if ended:  # what was said together with the end may stand on topics that were read before it
-                    await self._index.projection.caught_up(_SETTLE_S)
+                has_ended = self._index.has_ended(order_id)
+                # What was said together with the end may stand on topics that were read before it.
+                ended = has_ended and await self._has_settled()
                 new = list(self._index.events(order_id, number))
                 number = new[-1][0] if new else number
                 for record in in_order([record for _, record in new]):  # topics are read one after the other
@@ -54,10 +57,17 @@ class Streaming:
                     if record.offset > sent.get(place, -1):
                         sent[place] = record.offset
                         yield _message(await self._reading.event(record, since_ms), sent)
-                if not ended:
+                if not has_ended:
                     await self._something_new(order_id, number)
         finally:
             self.open -= 1
+
+    async def _has_settled(self) -> bool:
+        try:
+            return await self._index.projection.caught_up(_SETTLE_S)
+        except Retryable:
+            await asyncio.sleep(_SETTLE_S)
+            return False
 
     async def _something_new(self, order_id: str, number: int) -> None:
         def is_there() -> bool:

@@ -56,6 +56,7 @@ def obey(seed: int) -> World:
     return now
 
 
+@pytest.mark.heavy
 def test_the_laws_hold_in_every_interleaving_and_every_ending_was_seen() -> None:
     reasons = Counter[str]()
     for seed in range(SEEDS):

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from mypy import api
 
 SNIPPETS = """
@@ -69,6 +70,7 @@ def lacks_a_field() -> Event:
 """
 
 
+@pytest.mark.heavy
 def test_what_is_wrong_is_refused_where_it_is_written(tmp_path: Path) -> None:
     snippet = tmp_path / "snippet.py"
     snippet.write_text(SNIPPETS)

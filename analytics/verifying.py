@@ -1,0 +1,140 @@
+"""Holds the rows of an SQLite log to their checksums: what is not what was written is named, and never taken for data."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import repeat
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.schema import UNREADABLE
+from eventlib.errors import DamagedRecord
+from eventlib.log.checksum import row_checksum
+from eventlib.log.port import Record, text_of
+from eventlib.log.sqlite_reading import read_one
+from eventlib.log.sqlite_schema import file_uri, version_of
+from eventlib.log.sqlite_sealed import partition_rows
+from eventlib.log.sqlite_state import PartitionState
+from eventlib.log.sqlite_upgrade import show_as_newest
+from eventlib.topic import Topic
+
+_TEXTS = ("id", "type", "source", "subject")
+_MORE_TEXTS = ("correlation_id", "causation_id", "traceparent", "headers")
+
+
+class Verifier:
+    """Verifies batches of one partition's rows, which come in the order of their offsets.
+
+    `is_whole` says that none of its rows is left out by a condition, so that one that is missing is found as well.
+    """
+
+    def __init__(self, path: Path, state: PartitionState, expected: int, *, is_whole: bool) -> None:
+        self._path = path
+        self._state = state
+        self._expected = max(expected, state.dense_from)
+        self._is_whole = is_whole
+
+    def suspects(self, batch: pa.RecordBatch) -> list[int]:
+        """Return the offsets at which a batch is not what was written, or lacks what was."""
+        offsets = pc.subtract(batch["position"], self._state.base).to_pylist()
+        checksums = batch["checksum"].to_pylist()
+        try:
+            computed = list(map(row_checksum, repeat(self._state.seed), offsets, zip(*_columns(batch), strict=True)))
+        except (UnicodeDecodeError, pa.ArrowInvalid):  # a text that is none
+            computed = [-2] * len(offsets)
+        if computed == checksums:
+            return self._missing(offsets)
+        unsealed = self._state.checked_from
+        found = [
+            offset
+            for offset, one, other in zip(offsets, computed, checksums, strict=True)
+            if one != other and not (other == -1 and offset < unsealed)
+        ]
+        return sorted({*found, *self._missing(offsets)})
+
+    def rest(self, end: int) -> list[int]:
+        """Return the offsets before `end` whose records are missing behind the last batch."""
+        return self._missing([end])
+
+    def _missing(self, offsets: Sequence[int]) -> list[int]:
+        """Return the first offset of each gap, where the log has none."""
+        if not self._is_whole:
+            return []
+        found, expected = list[int](), self._expected
+        if offsets and offsets[-1] - expected == len(offsets) - 1:
+            self._expected = offsets[-1] + 1
+            return found
+        for offset in offsets:
+            if offset > expected:
+                found.append(expected)
+            expected = max(expected, offset + 1) if offset >= expected else expected
+        self._expected = expected
+        return found
+
+    def read(self, offsets: Sequence[int]) -> Iterator[Record]:
+        """Yield what stands at offsets that are suspect: as written where that is proved, else as damaged."""
+        with closing(sqlite3.connect(file_uri(self._path, reads=True), uri=True)) as connection:
+            state = next(now for now, _ in states_of(connection) if now.number == self._state.number)
+            for offset in offsets:
+                if offset < state.dense_from and offset >= self._state.dense_from:
+                    continue  # compaction or retention has been there since
+                try:
+                    yield read_one(connection, state, offset)
+                except DamagedRecord as error:
+                    yield _damaged(error)
+
+
+def _damaged(damaged: DamagedRecord) -> Record:
+    """Return what stands for a damaged record: as much of it as may name it, and no value that could be read."""
+    place = damaged.topic, damaged.partition, damaged.offset
+    found = damaged.record
+    if not isinstance(found, Record):
+        return Record(*place, 0, None, b"", headers=((UNREADABLE, str(damaged).encode()),))
+    key = found.key if isinstance(found.key, bytes | None) else str(found.key).encode("utf-8", "surrogateescape")
+    return Record(
+        *place,
+        found.timestamp_ms if isinstance(found.timestamp_ms, int) else 0,
+        key,
+        b"",
+        id=_text_or_none(found.id),
+        type=_text_or_none(found.type),
+        source=_text_or_none(found.source),
+        subject=_text_or_none(found.subject),
+        sequence=found.sequence if isinstance(found.sequence, int) and found.sequence >= 0 else None,
+        correlation_id=_text_or_none(found.correlation_id),
+        causation_id=_text_or_none(found.causation_id),
+        traceparent=_text_or_none(found.traceparent),
+        headers=((UNREADABLE, str(damaged).encode()),),
+    )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else text_of(str(value).encode("utf-8", "surrogateescape"))
+
+
+def _columns(batch: pa.RecordBatch) -> Iterator[list[object]]:
+    """Yield a batch's columns as the checksum has them, in its order."""
+    yield batch["recorded_at"].to_pylist()
+    for name in ("key", "value"):
+        yield pc.if_else(pc.equal(batch[f"has_{name}"], 1), batch[name], None).to_pylist()
+    yield from (_texts(batch[name]) for name in _TEXTS)
+    yield pc.if_else(pc.less(batch["sequence"], 0), None, batch["sequence"]).to_pylist()
+    yield from (_texts(batch[name]) for name in _MORE_TEXTS)
+
+
+def _texts(column: pa.Array) -> list[object]:
+    text = column.cast(pa.string())
+    found: list[object] = pc.if_else(pc.equal(text, ""), None, text).to_pylist()
+    return found
+
+
+def states_of(connection: sqlite3.Connection) -> Iterator[tuple[PartitionState, str]]:
+    """Yield what a log's file says of its partitions, and what is wrong with each ("": nothing). Raises: sqlite3.Error."""
+    if version_of(connection) == 1:
+        show_as_newest(connection)
+    for (number, topic, partition, *row), why in partition_rows(connection):
+        state = PartitionState(Topic(topic), partition, number)
+        state.learn(row)
+        yield state, why

@@ -1,0 +1,118 @@
+"""Checksums over all that a record says, the digest of a partition, and the proof that a flipped bit was put back.
+
+A record's checksum binds its contents to its topic, partition and offset: 63 bits of XXH3, so that it fits in a signed
+integer of a database. The digest of a partition is the sum of its records' checksums (modulo 2**63): one number that
+changes when a record is changed, exchanged, added or taken away, and that stays right when compaction and retention
+subtract what they drop. Both find accidents; they are no signature, and prove nothing against who may write the file.
+
+Source: Clarke et al., "Incremental Multiset Hash Functions" (2003), for the sum; https://xxhash.com for XXH3.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from struct import error as StructError  # noqa: N812  a class, named like a value
+from typing import Any, TypeVar
+
+import msgspec.msgpack
+from xxhash import xxh3_64_intdigest
+
+from eventlib.log.port import Record
+from eventlib.log.record_headers import encode_headers
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+MASK = (1 << 63) - 1
+_encoded = msgspec.msgpack.Encoder().encode
+_CHECKSUM_BITS = 63
+
+
+@lru_cache(maxsize=4_096)
+def partition_seed(topic: str, partition: int) -> int:
+    """Return what binds a checksum to a partition."""
+    return xxh3_64_intdigest(f"{topic}/{partition}".encode())
+
+
+def row_checksum(seed: int, offset: int, columns: Sequence[object]) -> int:
+    """Return the checksum of a record from its columns: recorded_at, key, value, id … traceparent, headers as text.
+
+    What is hashed is MessagePack, in which each value has its type and length: of one sequence of values one encoding.
+    Raises: TypeError, ValueError for values that no record has.
+    """
+    return xxh3_64_intdigest(_encoded(columns), seed ^ offset) >> 1
+
+
+def is_as_written(seed: int, offset: int, columns: Sequence[object], checksum: object) -> bool:
+    """Tell whether a record's columns have this checksum; a column of another type than any record has is none."""
+    try:
+        return row_checksum(seed, offset, columns) == checksum
+    except (TypeError, ValueError, AttributeError):
+        return False
+
+
+def record_checksum(record: Record) -> int:
+    """Return the checksum of a record where it stands."""
+    columns = (*record[3:14], encode_headers(record.headers))
+    return row_checksum(partition_seed(record.topic, record.partition), record.offset, columns)
+
+
+def seal(*values: object) -> int:
+    """Return the checksum of a small row: texts, numbers and None."""
+    return xxh3_64_intdigest(repr(values).encode("utf-8", "surrogatepass")) >> 1
+
+
+def value_checksum(partition: int, key: str, value: bytes) -> int:
+    """Return the checksum of what a task's store keeps under a key."""
+    return xxh3_64_intdigest(value, xxh3_64_intdigest(key.encode(), partition)) >> 1
+
+
+def corrected(row: Row, checksum: object, checksum_of: Callable[[Row], int]) -> Row | None:
+    """Return the one row that differs from `row` by a single bit and has the checksum; None when there is none.
+
+    `row` itself is returned when the flipped bit is the checksum's own. That another row has the checksum by chance
+    is less likely than 1 in 10**14 for a row of ten kilobytes.
+    """
+    if not isinstance(checksum, int):
+        return None
+    if _is_power_of_two(_computed(row, checksum_of) ^ checksum):
+        return row
+    for index, value in enumerate(row):
+        for other in _one_bit_apart(value):
+            candidate: Any = (*row[:index], other, *row[index + 1 :])
+            if _computed(candidate, checksum_of) == checksum:
+                return candidate  # type: ignore[no-any-return]  # of the same form as `row`
+    return None
+
+
+def _computed(row: Row, checksum_of: Callable[[Row], int]) -> int:
+    try:
+        return checksum_of(row)
+    except (TypeError, ValueError, AttributeError, StructError):
+        return -1  # a column has another type than any record has
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+def _one_bit_apart(value: object) -> Iterator[object]:
+    match value:
+        case int():
+            yield from (value ^ (1 << bit) for bit in range(_CHECKSUM_BITS))
+        case bytes():
+            yield from _flipped(value)
+            with suppress(UnicodeDecodeError):  # one bit says in the file whether it is a text
+                yield value.decode()
+        case str():
+            for data in _flipped(value.encode("utf-8", "surrogateescape")):
+                try:
+                    yield data.decode()
+                except UnicodeDecodeError:
+                    continue
+            yield value.encode("utf-8", "surrogateescape")
+
+
+def _flipped(data: bytes) -> Iterator[bytes]:
+    for place in range(len(data)):
+        for bit in range(8):
+            yield data[:place] + bytes((data[place] ^ (1 << bit),)) + data[place + 1 :]

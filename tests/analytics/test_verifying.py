@@ -1,0 +1,105 @@
+"""Spark reads of an SQLite log's file what was written, as written where that is proved; all else is named."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.audit.bytes import DAMAGED, damage_findings
+from analytics.rebuilding import rebuild
+from analytics.schema import UNREADABLE
+from analytics.selection import Selection
+from analytics.sqlite import read_here
+from eventlib.errors import LogCorrupt
+from tests.analytics.damages import copied
+
+Place = tuple[str, int, int]
+CHANGES = {
+    "two bytes of a value": ("value = CAST(substr(value, 1, 9) || x'7878' || substr(value, 12) AS BLOB)", False),
+    "a type that is no text": ("type = CAST(x'FF41' AS TEXT)", False),
+    "a time that is a text": ("recorded_at = 'yesterday'", False),
+    "no checksum": ("checksum = NULL", False),
+    "an empty text for none": ("traceparent = '', causation_id = ''", False),
+    "one bit of a time": ("recorded_at = recorded_at + 1 - 2 * (recorded_at & 1)", True),
+    "one bit of the checksum": ("checksum = checksum + 1 - 2 * (checksum & 1)", True),
+}
+"""What is done to a record of its own, and whether the checksum proves what it was."""
+
+
+def rows_of(path: Path) -> dict[Place, dict[str, object]]:
+    rows = pa.Table.from_batches(read_here(path, Selection.of())).to_pylist()
+    return {(row["topic"], row["partition"], row["offset"]): row for row in rows}
+
+
+@pytest.fixture
+def log(shop_log: str, tmp_path: Path) -> Path:
+    return copied(shop_log, tmp_path)
+
+
+@pytest.fixture
+def orders(log: Path) -> list[tuple[int, Place]]:
+    """Positions of some orders' first events, and where they stand."""
+    with closing(sqlite3.connect(log)) as connection:
+        found = connection.execute(
+            "SELECT r.position, p.topic, p.partition, r.position & ((1 << 40) - 1) FROM records r "
+            "JOIN partitions p ON p.number = r.position >> 40 WHERE r.type = 'OrderPlaced' AND p.topic = 'orders'"
+        ).fetchall()
+    return [(position, place) for position, *place_ in found if (place := tuple(place_))]
+
+
+def test_each_record_is_what_was_written_or_is_named(log: Path, orders: list[tuple[int, Place]]) -> None:
+    before = rows_of(log)
+    (gone, gone_at), *others = orders
+    done = dict(zip(CHANGES, others, strict=False))
+    with closing(sqlite3.connect(log)) as connection:
+        for name, (change, _) in CHANGES.items():
+            connection.execute(f"UPDATE records SET {change} WHERE position = ?", (done[name][0],))  # noqa: S608  of this file
+        connection.execute("DELETE FROM records WHERE position = ?", (gone,))
+        connection.commit()
+    after = rows_of(log)
+    assert after.keys() == before.keys()
+    damaged = {gone_at, *(done[name][1] for name, (_, is_proved) in CHANGES.items() if not is_proved)}
+    assert {place for place, row in after.items() if row != before[place]} == damaged
+    for place in damaged:
+        headers = after[place]["headers"]
+        assert isinstance(headers, list)
+        assert [header["name"] for header in headers] == [UNREADABLE]
+        assert "/".join(map(str, place)) in headers[0]["value"].decode()
+        assert after[place]["value"] == b""
+
+
+def test_what_is_filtered_is_held_to_its_checksum_too(log: Path, orders: list[tuple[int, Place]]) -> None:
+    ((position, place), *_) = orders
+    with closing(sqlite3.connect(log)) as connection:
+        connection.execute("UPDATE records SET value = x'00' WHERE position = ?", (position,))
+        connection.commit()
+    placed = pa.Table.from_batches(read_here(log, Selection.of(types=["OrderPlaced"]))).to_pylist()
+    (found,) = [row for row in placed if row["headers"]]
+    assert (found["topic"], found["partition"], found["offset"]) == place
+
+
+def test_a_partition_whose_row_is_damaged_is_named(log: Path) -> None:
+    with closing(sqlite3.connect(log)) as connection:
+        connection.execute(
+            "UPDATE partitions SET next_offset = next_offset + 3 WHERE topic = 'orders' AND partition = 2"
+        )
+        connection.commit()
+    with pytest.raises(LogCorrupt, match=r"orders/2 of the log .* is damaged: .*doctor --deep"):
+        rows_of(log)
+
+
+def test_the_audit_names_it_and_a_rebuild_leaves_it_out(
+    spark: SparkSession, log: Path, orders: list[tuple[int, Place]], tmp_path: Path
+) -> None:
+    ((position, place), *_) = orders
+    with closing(sqlite3.connect(log)) as connection:
+        connection.execute("UPDATE records SET value = x'00' WHERE position = ?", (position,))
+        connection.commit()
+    (found,) = damage_findings(f"sqlite:///{log}")
+    assert found.rule == DAMAGED.name
+    assert "/".join(map(str, place)) in found.sentence
+    assert "eventlib repair" in found.sentence
+    assert rebuild(spark, f"sqlite:///{log}", tmp_path / "tables").undecodable == 1

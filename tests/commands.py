@@ -1,0 +1,29 @@
+"""Our commands, run in this process: as a person runs them, but for the second in which a process of their own starts."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from subprocess import CompletedProcess
+
+from eventlib.cli import run
+
+Run = Callable[[Sequence[str]], int]
+
+
+def said(*arguments: str, by: Run = run) -> str:
+    """Run a command that has to end well, `eventlib` unless told otherwise, and return what it prints."""
+    done = ended(*arguments, by=by)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ended(*arguments: str, by: Run = run) -> CompletedProcess[str]:
+    """Run a command, and return how it has ended.
+
+    It has a thread to itself, since a test may have an event loop already, and a command makes its own.
+    """
+    out, err = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err), ThreadPoolExecutor(1) as alone:
+        code = alone.submit(by, arguments).result()
+    return CompletedProcess(arguments, code, *(each.buffer.getvalue().decode() for each in (out, err)))

@@ -1,0 +1,219 @@
+"""What becomes of an SQLite log whose bytes have changed: named, put right where that can be proved, or passed over."""
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from eventlib.errors import DamagedRecord, LogCorrupt
+from eventlib.log.checksum import record_checksum
+from eventlib.log.port import Record
+from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite_state import OFFSET_BITS
+from eventlib.topic import Topic
+
+COUNT = 40
+
+
+def written(offset: int, topic: str = "orders") -> Record:
+    key = f"order-{offset}".encode()
+    attributes = (f"id-{offset}", "OrderPlaced", "order/order", f"order-{offset}", offset + 1, "cause", "cause", None)
+    return Record._make((topic, 0, offset, 1_700_000_000_000 + offset, key, b"\x00" + b"%d" % offset, *attributes, ()))
+
+
+async def made(path: Path, *topics: str, compacted: bool = False) -> None:
+    log = await SqliteLog.open(path)
+    await log.create_topics([Topic(name, partitions=1, compacted=compacted) for name in topics or ("orders",)])
+    for name in topics or ("orders",):
+        await log.append([written(offset, name) for offset in range(COUNT)])
+    await log.close()
+
+
+def change(path: Path, sql: str, *values: object) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(sql, values).rowcount == 1
+        connection.commit()
+
+
+async def read_all(path: Path, topic: str = "orders") -> tuple[list[Record], list[DamagedRecord]]:
+    """Read a partition to its end as a careful reader does: past what is damaged."""
+    log = await SqliteLog.open(path)
+    found, damaged, offset = list[Record](), list[DamagedRecord](), 0
+    while offset < await log.end(topic, 0):
+        try:
+            records = await log.read(topic, 0, offset, 7)
+        except DamagedRecord as error:
+            damaged.append(error)
+            offset = max(offset + 1, error.resume_at)
+        else:
+            found += records
+            offset = records[-1].offset + 1
+    await log.close()
+    return found, damaged
+
+
+@pytest.mark.parametrize("column", ["recorded_at", "key", "value", "id", "type", "source", "subject", "sequence"])
+async def test_one_bit_is_found_in_each_column_and_taken_back(tmp_path: Path, column: str) -> None:
+    await made(path := tmp_path / "log.db")
+    with closing(sqlite3.connect(path)) as connection:
+        (value,) = connection.execute(f"SELECT {column} FROM records WHERE id = 'id-12'").fetchone()  # noqa: S608
+    match value:
+        case int():
+            other: object = value ^ 1 << 5
+        case bytes():
+            other = bytes((value[0] ^ 4, *value[1:]))
+        case _:
+            other = chr(ord(value[0]) ^ 4) + value[1:]
+    change(path, f"UPDATE records SET {column} = ? WHERE position = ?", other, 1 << OFFSET_BITS | 12)  # noqa: S608
+    found, damaged = await read_all(path)
+    assert found == [written(offset) for offset in range(COUNT)]
+    assert damaged == []
+
+
+async def test_a_text_that_is_no_text_any_more_is_read_as_it_was_written(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    change(path, "UPDATE records SET type = CAST(x'4f72e46572506c61636564' AS TEXT) WHERE id = 'id-12'")
+    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT)], [])
+
+
+async def test_a_checksum_that_has_changed_itself_costs_nothing(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    change(path, "UPDATE records SET checksum = checksum - 1 + 2 * (checksum & 1 = 0) WHERE id = 'id-12'")
+    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT)], [])
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("UPDATE records SET value = x'00', subject = 'b' WHERE id = 'id-12'", "does not match its checksum"),
+        ("UPDATE records SET checksum = NULL WHERE id = 'id-12'", "has no checksum"),
+        ("DELETE FROM records WHERE id = 'id-12'", "has no record there"),
+        ("UPDATE records SET position = position + 5000 WHERE id = 'id-12'", "has no record there"),
+    ],
+)
+async def test_what_cannot_be_put_right_is_named_and_all_else_is_read(tmp_path: Path, sql: str, reason: str) -> None:
+    await made(path := tmp_path / "log.db")
+    change(path, sql)
+    found, damaged = await read_all(path)
+    assert found == [written(offset) for offset in range(COUNT) if offset != 12]
+    assert [(each.topic, each.partition, each.offset, each.resume_at) for each in damaged] == [("orders", 0, 12, 13)]
+    assert reason in str(damaged[0])
+
+
+async def test_two_records_that_change_places_are_found(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    for sql in ("-1 WHERE id = 'id-12'", "position - 1 WHERE id = 'id-13'", "position + 14 WHERE position = -1"):
+        change(path, f"UPDATE records SET position = {sql}")  # noqa: S608
+    change(
+        path, "UPDATE records SET position = (SELECT position + 1 FROM records WHERE id = 'id-13') WHERE id = 'id-12'"
+    )
+    found, damaged = await read_all(path)
+    assert found == [written(offset) for offset in range(COUNT) if offset not in {12, 13}]
+    assert [each.offset for each in damaged] == [12, 13]
+
+
+async def test_the_last_record_is_missed(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db")
+    change(path, "DELETE FROM records WHERE id = 'id-39'")
+    found, damaged = await read_all(path)
+    assert (len(found), [each.offset for each in damaged]) == (39, [39])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE partitions SET next_offset = next_offset ^ 8",
+        "UPDATE partitions SET topic = 'orderr'",
+        "UPDATE topics SET retention_ms = 64",
+        "UPDATE topics SET compacted = 1",
+        "UPDATE meta SET value = char(unicode(value) + 1 - 2 * (unicode(value) & 1)) || substr(value, 2) WHERE name = 'log_id'",
+    ],
+)
+async def test_small_tables_are_held_to_their_checksums(tmp_path: Path, sql: str) -> None:
+    await made(path := tmp_path / "log.db")
+    first = await SqliteLog.open(path)
+    log_id, topics = first.log_id, await first.topics()
+    await first.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.create_function("xor", 2, lambda a, b: a ^ b)
+        connection.execute(sql.replace("next_offset ^ 8", "xor(next_offset, 8)"))
+        connection.commit()
+    log = await SqliteLog.open(path)
+    if "retention" not in sql:  # NULL and a number are more than a bit apart
+        assert (log.log_id, await log.topics()) == (log_id, topics)
+        assert await log.append([written(COUNT)]) == [COUNT]
+        assert len(await log.read("orders", 0, 0, 100)) == COUNT + 1
+    else:
+        assert (await log.topics())["orders"].retention is None
+    await log.close()
+
+
+async def test_a_partition_that_cannot_be_trusted_stops_nothing_else(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db", "orders", "stock")
+    change(path, "UPDATE partitions SET next_offset = 3, digest = 4 WHERE topic = 'orders'")
+    log = await SqliteLog.open(path)
+    with pytest.raises(LogCorrupt, match=r"orders/0 .*eventlib repair"):
+        await log.read("orders", 0, 0, 10)
+    with pytest.raises(LogCorrupt, match="orders/0"):
+        await log.append([written(40)])
+    assert len(await log.read("stock", 0, 0, 100)) == COUNT
+    assert await log.append([written(40, "stock")]) == [COUNT]
+    await log.close()
+
+
+async def test_the_digest_is_the_sum_of_what_is_there_after_compaction_too(tmp_path: Path) -> None:
+    await made(path := tmp_path / "log.db", compacted=True)
+    log = await SqliteLog.open(path)
+    await log.append([written(offset % 5)._replace(value=b"new") for offset in range(20)])
+    await log.compact()
+    records = await log.read("orders", 0, 0, 100)
+    await log.close()
+    with closing(sqlite3.connect(path)) as connection:
+        (digest,) = connection.execute("SELECT digest FROM partitions").fetchone()
+    assert digest == sum(map(record_checksum, records)) % (1 << 63)
+    assert len(records) == COUNT
+
+
+def test_checksums_stay_what_they_are() -> None:
+    record = written(7)._replace(headers=(("past", b"1"), ("raw", b"\xff")), traceparent="00-1-2-01", value=None)
+    assert record_checksum(record) == 4273380304618622369
+
+
+async def test_a_file_of_the_first_format_is_read_and_upgraded_by_the_first_write(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent.parent / "golden" / "sqlite-format-1.sql").read_text("utf-8"))
+    log = await SqliteLog.open(path)
+    before = await log.read("orders", 0, 0, 100)
+    assert len(before) == 3
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert await log.append([written(3)]) == [3]
+    other = await SqliteLog.open(path)
+    assert await other.read("orders", 0, 0, 100) == [*before, written(3)]
+    await other.close()
+    await log.close()
+    change(path, "UPDATE records SET checksum = NULL WHERE id = 'id-3'")
+    assert [each.offset for each in (await read_all(path))[1]] == [3]
+
+
+async def test_a_thousand_seeded_bits_are_never_read_as_something_else(tmp_path: Path) -> None:
+    """Flip a bit anywhere in the file: what is read is what was written, or it is named, or the file is refused."""
+    await made(path := tmp_path / "log.db", "orders", "stock")
+    data, chance, silent = path.read_bytes(), random.Random(20_261_122), 0
+    for _ in range(300):
+        place, bit = chance.randrange(len(data)), chance.randrange(8)
+        path.write_bytes(data[:place] + bytes((data[place] ^ 1 << bit,)) + data[place + 1 :])
+        for topic in ("orders", "stock"):
+            try:
+                found, damaged = await read_all(path, topic)
+            except LogCorrupt:
+                continue
+            expected = {offset: written(offset, topic) for offset in range(COUNT)}
+            assert all(record == expected[record.offset] for record in found)
+            gone = expected.keys() - {record.offset for record in found}
+            named = {offset for each in damaged for offset in range(each.offset, each.resume_at)}
+            silent += len(gone - named)
+    assert silent == 0

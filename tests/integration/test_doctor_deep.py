@@ -1,0 +1,226 @@
+"""`eventlib doctor --deep`: what has changed in a log's file is found, and stops nothing that it does not touch."""
+
+import asyncio
+import json
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlib import open_log
+from eventlib.cli import run
+from eventlib.doctor.repair import repair_file
+from eventlib.errors import EventlibError, WiringError
+from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite_proof import prove
+from eventlib.log.sqlite_scan import written
+from eventlib.log.sqlite_schema import connect
+from services import shop
+from tests.integration.shop_log import order, served, supplied
+
+ORDERS = 40
+TABLES = {
+    "meta": "*",
+    "topics": "*",
+    "partitions": "*",
+    "records": "*",
+    "milestones": "*",
+    "owners": "service, partition, epoch, owner",  # seen_at is a heart's beat: what stands there is old a second later
+    "sqlite_schema": "type, name, tbl_name, sql",
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a shop that has handled some hundred orders, and is closed."""
+    path = tmp_path_factory.mktemp("whole") / "shop.db"
+
+    async def filled() -> None:
+        async with open_log(f"sqlite:///{path}", shop) as log:
+            await supplied(log, units=ORDERS)
+            await log.publish_many([order(f"o-{number}") for number in range(ORDERS)])
+            await served(log)
+
+    asyncio.run(filled())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+def damages(path: Path) -> list[str]:
+    """Return what the deep examination finds, as it reports it; a file that cannot be opened is a finding."""
+    try:
+        with closing(connect(path)) as connection:
+            return [each.what for each in prove(connection).damages]
+    except (sqlite3.Error, EventlibError) as error:
+        return [str(error)]
+
+
+def dump(path: Path) -> dict[str, list[Any]]:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.text_factory = lambda data: ("a text, not bytes", data)
+        return {
+            name: sorted(connection.execute(f"SELECT {columns} FROM {name}"), key=repr)  # noqa: S608
+            for name, columns in TABLES.items()
+        }
+
+
+def flips(path: Path, count: int) -> Iterator[int]:
+    """Flip one bit of the file at a time, yield where, and put it back."""
+    chance, size = random.Random(17), path.stat().st_size
+    for _ in range(count):
+        at, mask = chance.randrange(size), 1 << chance.randrange(8)
+        for side in (f"{path}-wal", f"{path}-shm"):
+            Path(side).unlink(missing_ok=True)
+        with path.open("r+b") as file:
+            file.seek(at)
+            (byte,) = file.read(1)
+            file.seek(at)
+            file.write(bytes((byte ^ mask,)))
+            file.flush()
+            yield at
+            file.seek(at)
+            file.write(bytes((byte,)))
+
+
+def test_a_whole_log_has_nothing_to_find(whole: Path) -> None:
+    assert damages(whole) == []
+
+
+@pytest.mark.parametrize("count", [250, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_each_flipped_bit_that_changes_data_is_found(whole: Path, tmp_path: Path, count: int) -> None:
+    path = tmp_path / "shop.db"
+    path.write_bytes(whole.read_bytes())
+    intact, harmless, silent = dump(path), 0, list[int]()
+    for at in flips(path, count):
+        if damages(path):
+            continue
+        harmless += 1
+        if dump(path) != intact:
+            silent.append(at)
+    assert silent == []
+    assert harmless < count / 2  # else nothing was tried
+
+
+def changed(path: Path, sql: str, *values: object) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.create_function("xor", 2, lambda a, b: a ^ b)
+        assert connection.execute(sql, values).rowcount == 1
+        connection.commit()
+
+
+def position_of(path: Path, kind: str, number: int = 3) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT position FROM records WHERE type = ? ORDER BY position", (kind,))
+        return int(rows.fetchall()[number][0])
+
+
+@pytest.fixture
+def copied(whole: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "shop.db"
+    path.write_bytes(whole.read_bytes())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sql", "check"),
+    [
+        ("UPDATE records SET recorded_at = xor(recorded_at, 64) WHERE position = ?", "records"),
+        ("UPDATE records SET key = CAST(key AS TEXT) WHERE position = ?", "records"),
+        ("UPDATE records SET checksum = xor(checksum, 4096) WHERE position = ?", "records"),
+        ("UPDATE records SET position = xor(position, 1 << 33) WHERE position = ?", "records"),
+        ("UPDATE partitions SET next_offset = 1, digest = 3 WHERE number = ? >> 40", "partitions"),
+        ("UPDATE topics SET compacted = 1 WHERE name = 'orders' AND ? > 0", "tables"),
+    ],
+)
+def test_what_a_checksum_proves_is_named_and_put_right(
+    copied: Path, capsys: pytest.CaptureFixture[str], sql: str, check: str
+) -> None:
+    url, intact = f"sqlite:///{copied}", dump(copied)
+    changed(copied, sql, position_of(copied, "OrderPlaced"))
+    damaged = dump(copied)
+    assert damaged != intact
+    assert run(["doctor", "--deep", "--log", url, "--json"]) == 1
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {each["check"] for each in found if each["verdict"] == "error"} >= {check}
+    assert run(["repair", "--dry-run", "--log", url]) == 1
+    assert dump(copied) == damaged
+    assert run(["repair", "--log", url]) == 0
+    kept = capsys.readouterr().out.splitlines()[-1].removeprefix("The file as it was is ").removesuffix(".")
+    assert dump(Path(kept)) == damaged
+    assert damages(copied) == []
+    assert without_counts(dump(copied)) == without_counts(intact)
+
+
+def without_counts(tables: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Leave out what upkeep counts in a partition's row, and counts anew after a repair."""
+    return {**tables, "partitions": [(*row[:5], *row[8:11]) for row in tables["partitions"]]}
+
+
+def test_a_record_that_is_gone_is_named_with_what_stands_around_it(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    position = position_of(copied, "OrderPlaced")
+    changed(copied, "DELETE FROM records WHERE position = ?", position)
+    assert run(["doctor", "--deep", "--log", f"sqlite:///{copied}", "--json"]) == 1
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (gone,) = [each for each in found if each["verdict"] == "error"]
+    assert (gone["topic"], gone["offset"]) == ("orders", position & (1 << 40) - 1)
+    assert "no record there" in gone["what"]
+    assert "OrderPlaced of 'o-" in gone["what"]
+    assert run(["repair", "--log", f"sqlite:///{copied}"]) == 1  # nothing on the file proves what it was
+
+
+def test_a_lost_tail_is_told_by_the_positions_of_tasks(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of one partition is gone, and its row says so, as after a restore of a part of the topics."""
+    number = position_of(copied, "OrderPlaced") >> 40
+    with closing(sqlite3.connect(copied)) as connection:
+        connection.execute("DELETE FROM records WHERE position >> 40 = ?", (number,))
+        place = connection.execute("SELECT number, topic, partition FROM partitions WHERE number = ?", (number,))
+        connection.execute(*written((*place.fetchone(), *[0] * 8)))
+        connection.commit()
+    assert damages(copied) == []
+    assert run(["doctor", "--deep", "--log", f"sqlite:///{copied}", "--json"]) == 1
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lost = [each for each in found if each["check"] == "tail"]
+    assert {(each["topic"], each["offset"]) for each in lost} == {("orders", 0)}
+    assert "its tail is lost" in lost[0]["what"]
+
+
+async def test_a_log_on_which_services_run_is_not_repaired(copied: Path) -> None:
+    changed(
+        copied,
+        "UPDATE records SET recorded_at = recorded_at + 1 - 2 * (recorded_at & 1) WHERE position = ?",
+        position_of(copied, "OrderPlaced"),
+    )
+    log = await SqliteLog.open(copied)
+    member = await log.join("order", 1)
+    async with asyncio.timeout(120):
+        while not await member.moved({}):
+            await asyncio.sleep(0.01)
+    before = dump(copied)
+    with pytest.raises(WiringError, match=r"services run on the log .*: order"):
+        repair_file(copied, dry_run=False, seals=False)
+    assert dump(copied) == before
+    assert len(repair_file(copied, dry_run=True, seals=False).done) == 1
+    await member.leave()
+    await log.close()
+
+
+def test_records_of_an_older_release_are_sealed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent.parent / "golden" / "sqlite-format-1.sql").read_text("utf-8"))
+        connection.execute("PRAGMA journal_mode=WAL")
+    run(["doctor", "--deep", "--log", f"sqlite:///{path}"])
+    assert "3 have no checksum" in capsys.readouterr().out
+    assert run(["repair", "--seal", "--log", f"sqlite:///{path}"]) == 0
+    with closing(connect(path)) as connection:
+        proof = prove(connection)
+    assert (proof.damages, proof.records, proof.unsealed) == ([], 3, 0)
+    changed(path, "UPDATE records SET value = x'0034' WHERE id = 'id-1'")
+    assert len(damages(path)) == 1

@@ -1,0 +1,231 @@
+"""What pip installs, outside the repository: what is in it, what works without an extra, and what names the extra it lacks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.images import ROOT, SITE, install, link, needed
+
+LONGEST_S = 120.0
+KAFKA = "kafka://127.0.0.1:1"
+FORMS = ["asyncapi", "avsc", "jsonschema", "spark", "dashboards", "alerts", "metrics", "settings", "strimzi", "kafka"]
+
+WORKS: list[list[str]] = [
+    ["check"],
+    ["config"],
+    ["doctor"],
+    *(["export", form] for form in FORMS),
+    ["graph"],
+    ["history", "gift-cards", "ada"],
+    ["parked", "list"],
+    ["replay"],
+    ["schemas", "check"],
+    ["schemas", "list"],
+    ["state", "gift-cards", "ada"],
+    ["tail"],
+    ["topics"],
+]
+"""What needs no extra."""
+
+NEEDS: list[tuple[str, list[str]]] = [
+    ("kafka", ["topics", "--log", KAFKA]),
+    ("kafka", ["doctor", "--log", KAFKA]),
+    ("kafka", ["copy", "--from", "sqlite:///var/shop.db", "--to", KAFKA]),
+    ("kafka", ["run", "--log", KAFKA]),
+    ("broker", ["broker", "start"]),
+    ("simulate", ["simulate", "--schedules", "1"]),
+    ("archive", ["topics", "--log", "archive:none"]),
+    ("schemas", ["export", "proto"]),
+    ("telemetry", ["run", "--metrics-port", "0"]),
+    ("live", ["live", "--log", KAFKA]),
+    ("archive", ["analytics", "archive", "--to", "archive"]),
+    ("analytics", ["analytics", "audit"]),
+    ("broker", ["analytics", "connectors"]),
+    ("analytics", ["analytics", "rebuild", "--out", "tables"]),
+    ("analytics", ["analytics", "reconcile"]),
+    ("analytics", ["analytics", "report"]),
+    ("analytics", ["analytics", "sql", "SELECT 1", "--out", "tables"]),
+]
+"""Which extra a command names that lacks it."""
+
+EXTRAS = sorted({extra for extra, _ in NEEDS})
+
+# Runs commands one after the other in one process, since the start of Python is what takes long.
+DRIVER = """
+import contextlib, io, json, sys
+def run(command):
+    program, *rest = command
+    if program == "analytics":
+        from analytics.cli import run
+        return run(rest)
+    from eventlib.cli import run
+    return run(command)
+for command in json.load(sys.stdin):
+    out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(command)
+    texts = [(stream.flush(), stream.buffer.getvalue().decode())[1] for stream in (out, err)]
+    print(json.dumps([code, *texts]), flush=True)
+"""
+
+
+class Installed:
+    """The wheel in an environment of its own, and a project of a newcomer's, both far from the repository."""
+
+    def __init__(self, wheel: Path, directory: Path) -> None:
+        self.place, self.project, self.home = directory / "venv", directory / "project", directory / "home"
+        self.home.mkdir()
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.place], check=True)
+        link(needed(()), self.place)
+        install(wheel, self.place / "bin")
+
+    def started(self, *command: str, packages: str = "", **options: Any) -> "subprocess.Popen[str]":
+        """Start a program of the environment, in which `packages` can be imported as well."""
+        environment = {"HOME": str(self.home), "PATH": f"{self.place / 'bin'}:{os.environ['PATH']}", "LANG": "C.UTF-8"}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        where = self.project if self.project.exists() else self.home
+        return subprocess.Popen(
+            [str(self.place / "bin" / command[0]), *command[1:]],
+            cwd=where,
+            env={**environment, "PYTHONPATH": packages},
+            text=True,
+            **{**pipes, **options},
+        )
+
+    def done(self, *command: str, stdin: str = "", packages: str = "") -> str:
+        """Run a program of the environment, and return what it printed."""
+        with self.started(*command, packages=packages) as process:
+            try:
+                out, err = process.communicate(stdin, timeout=LONGEST_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        assert process.returncode == 0, out + err
+        return out
+
+    def commands(self, commands: list[list[str]], packages: str = "") -> Iterator[tuple[list[str], int, str, str]]:
+        """Run commands of `eventlib` and `analytics`, and return the exit code and the output of each."""
+        lines = self.done("python", "-c", DRIVER, stdin=json.dumps(commands), packages=packages).splitlines()
+        for command, line in zip(commands, lines, strict=True):
+            code, out, err = json.loads(line)
+            yield command, code, out, err
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel, and the sdist that it was not made of."""
+    place = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", place], cwd=ROOT, check=True, capture_output=True)
+    ((wheel,), (sdist,)) = place.glob("*.whl"), place.glob("*.tar.gz")
+    return wheel, sdist
+
+
+@pytest.fixture(scope="module")
+def installed(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel without an extra, and a project on whose log something has happened."""
+    made = Installed(distributions[0], tmp_path_factory.mktemp("installed"))
+    assert made.done("eventlib", "--version").startswith("eventlib 0.")
+    made.done("eventlib", "new", "gift-cards", "--directory", str(made.project))
+    service = made.started("eventlib", "run", stdout=None, stderr=None, stdin=None)
+    try:
+        data = '{"customer_id": "ada", "units": 3}'
+        made.done("eventlib", "publish", "GiftCardsRequested", "--data", data)
+        deadline = time.monotonic() + LONGEST_S
+        while "GiftCardsGranted" not in made.done("eventlib", "tail"):
+            assert time.monotonic() < deadline
+    finally:
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(LONGEST_S) == 0
+    return made
+
+
+def test_no_package_takes_a_common_name(distributions: tuple[Path, Path]) -> None:
+    wheel, sdist = distributions
+    names = {Path(name).parts[0] for name in zipfile.ZipFile(wheel).namelist()}
+    information = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"
+    assert names == {"analytics", "eventlib", information}
+    with zipfile.ZipFile(wheel) as content:
+        assert {f"{information}/licenses/LICENSE", "eventlib/swagger_ui/swagger-ui.css"} <= {*content.namelist()}
+    with tarfile.open(sdist) as archive:
+        inside = {Path(name).parts[1] for name in archive.getnames()}
+    assert inside == {
+        ".gitignore",
+        "CHANGELOG.md",
+        "LICENSE",
+        "PKG-INFO",
+        "README.md",
+        "analytics",
+        "eventlib",
+        "pyproject.toml",
+    }
+
+
+def test_the_sdist_makes_the_same_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
+    wheel, sdist = distributions
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "again")]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (again,) = (tmp_path / "again").iterdir()
+    assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
+
+
+def test_without_an_extra_everything_works_that_needs_none(installed: Installed) -> None:
+    for command, code, out, err in installed.commands(WORKS):
+        assert (code, err) == (0, ""), (command, err)
+        assert out, command
+
+
+@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_what_needs_another_extra_names_it(installed: Installed, extra: str, tmp_path: Path) -> None:
+    link(needed([extra] if extra else []) - needed(()), tmp_path)
+    lacking = [(named, command) for named, command in NEEDS if named not in BRINGS.get(extra, {extra})]
+    packages = str(tmp_path / SITE)
+    ran = installed.commands([command for _, command in lacking], packages)
+    for (named, _), (command, code, _, err) in zip(lacking, ran, strict=True):
+        assert code == 1, command
+        assert f"eventlib-sagas[{named}" in err, (command, err)
+        assert "unforeseen" not in err, command
+        assert "Traceback" not in err, command
+
+
+BRINGS = {
+    "analytics": {"analytics", "archive", "broker"},
+    "live": {"live", "kafka"},
+    "telemetry": {"telemetry", "schemas"},  # its exporters bring Protobuf
+}
+"""Whose packages an extra brings."""
+
+ALONE = {
+    "archive": [["analytics", "archive", "--to", "archive"], ["topics", "--log", "archive:archive"]],
+    "schemas": [["export", "proto"]],
+}
+"""What works with one extra and no other."""
+
+
+@pytest.mark.parametrize("extra", ALONE)
+def test_an_extra_alone_is_enough_for_its_commands(installed: Installed, extra: str, tmp_path: Path) -> None:
+    link(needed([extra]) - needed(()), tmp_path)
+    for command, code, _, err in installed.commands(ALONE[extra], str(tmp_path / SITE)):
+        assert (code, err) == (0, ""), command
+
+
+def test_what_is_about_the_shop_says_that_it_needs_its_code(installed: Installed, tmp_path: Path) -> None:
+    link(needed(["analytics"]) - needed(()), tmp_path)
+    commands = [
+        ["analytics", *rest] for rest in (["rebuild", "--out", "t"], ["sql", "SELECT 1", "--out", "t"], ["report"])
+    ]
+    for command, code, _, err in installed.commands(commands, str(tmp_path / SITE)):
+        assert code == 1, command
+        assert err.startswith(f"{command[0]}: this is about the shop, whose code (the package services) is not"), err

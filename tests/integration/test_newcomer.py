@@ -1,0 +1,62 @@
+"""The newcomer's path: the demo, then the commands of README's table, on a machine whose home is empty."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.images import ROOT
+from tests.integration.test_installed import DRIVER
+
+TABLE = re.search(r"\| to \| run \|\n(.*?)\n\n", (ROOT / "README.md").read_text(), re.DOTALL)
+ELSEWHERE = {"run", "admin", "live", "copy", "rerun", "reset"}
+"""What runs until it is stopped, or changes a log that others read: tests of their own begin with an empty state."""
+
+
+def test_what_readme_shows_works_after_the_demo(tmp_path: Path) -> None:
+    home, url = tmp_path / "home", f"sqlite:///{tmp_path}/shop.db"
+    home.mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EVENTLIB", "SHOP", "XDG"))}
+    environment = {**kept, "HOME": str(home), "EVENTLIB_LOG": url}
+
+    def done(*command: str, stdin: str = "") -> str:
+        finished = subprocess.run(
+            command, cwd=ROOT, env=environment, input=stdin, capture_output=True, text=True, check=False, timeout=240
+        )
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        return finished.stdout
+
+    shown = done(sys.executable, "-m", "services", "demo", "--orders", "60", "--seed", "7", "--log", url)
+    key = re.search(r"eventlib saga (\S+)", shown)
+    assert key is not None
+    walk = [
+        ["saga", key[1], "--tree"],
+        ["state", "order", key[1]],
+        ["history", "order", key[1]],
+        ["topics"],
+        ["tail", "orders"],
+        ["check"],
+        ["graph", "--out", str(tmp_path / "shop.svg"), "--log", url],
+        ["schemas", "check"],
+        ["schemas", "list"],
+        ["export", "asyncapi"],
+        ["replay"],
+        ["simulate", "--schedules", "2"],
+        ["config"],
+        ["doctor", "--deep"],
+        ["backup", "--to", str(tmp_path / "backup.db")],
+        ["repair", "--dry-run"],
+        ["publish", "ProductDelisted", "--data", '{"sku": "none"}'],
+        ["parked", "list"],
+        ["analytics", "archive", "--to", str(tmp_path / "archive")],
+    ]
+    lines = done(sys.executable, "-c", DRIVER, stdin=json.dumps(walk)).splitlines()
+    for command, line in zip(walk, lines, strict=True):
+        code, _, err = json.loads(line)
+        assert code == 0, (command, err)
+    assert [*home.iterdir()] == []  # nothing was fetched
+    assert TABLE is not None
+    named = {*re.findall(r"`(?:\S+=\S+ )*eventlib (\w+)", TABLE[1]), *re.findall(r"· `(\w+) \w+ KEY`", TABLE[1])}
+    assert named <= {command[0] for command in walk} | ELSEWHERE | {"status"}

@@ -1,0 +1,40 @@
+"""Processes that are still there when the tests have ended: they are found by a variable that each has inherited."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+
+_RUN = "RUN_OF_TESTS"
+_ENDS_S = 30.0
+"""What a test has started may take that long to end, when whoever it listened to has."""
+
+
+def mark_children() -> None:
+    """Let every process that is started from here on carry the name of this run."""
+    os.environ[_RUN] = token_hex(8)
+
+
+def end_leftovers() -> dict[int, str]:
+    """Wait until the processes of this run have ended, kill those that do not, and return their commands by id."""
+    until = time.monotonic() + _ENDS_S
+    while (left := _marked()) and time.monotonic() < until:
+        time.sleep(0.1)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def _marked() -> dict[int, str]:
+    mark = f"{_RUN}={os.environ[_RUN]}".encode()
+    found = dict[int, str]()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if int(process.name) != os.getpid() and mark in (process / "environ").read_bytes().split(b"\0"):
+                found[int(process.name)] = (
+                    (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+    return found

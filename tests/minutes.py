@@ -1,0 +1,76 @@
+"""`--minutes`: how much of the processors, and how long, the tests of each area take, with all that they start."""
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_FILES = 40
+_TICKS = os.sysconf("SC_CLK_TCK")
+_before = pytest.StashKey[tuple[float, float]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the table."""
+    parser.addoption("--minutes", action="store_true", help="show the minutes by area: of processors, and of the clock")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note where a test begins."""
+    if item.config.getoption("minutes"):
+        item.stash[_before] = (_processor_s(), time.monotonic())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Put what it has taken into its last report, which xdist brings to where the table is made."""
+    if call.when == "teardown" and _before in item.stash:
+        processor, clock = item.stash[_before]
+        taken = _processor_s() - processor, time.monotonic() - clock
+        item.user_properties.append(("taken", (_area(item), item.nodeid.partition("::")[0], *taken)))
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Show the table."""
+    if not config.getoption("minutes"):
+        return
+    areas = defaultdict[str, list[tuple[float, float]]](list)
+    files = defaultdict[str, list[tuple[float, float]]](list)
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        if getattr(report, "when", None) == "teardown" and "taken" in (properties := dict(report.user_properties)):
+            area, file, *taken = properties["taken"]
+            areas[area].append(tuple(taken))
+            files[file].append(tuple(taken))
+    terminalreporter.section("minutes by area, and of the costliest files")
+    costliest = sorted(files.items(), key=lambda file: -sum(processor for processor, _ in file[1]))[:_FILES]
+    for name, each in [*sorted(areas.items()), *costliest]:
+        processor, clock = (sum(seconds) / 60 for seconds in zip(*each, strict=True))
+        terminalreporter.line(
+            f"{name:<48} {len(each):5} tests {processor:6.1f} of processors {clock:6.1f} of the clock"
+        )
+
+
+def _area(item: pytest.Item) -> str:
+    directory = item.nodeid.split("/")[1]
+    return f"{directory}, on a broker" if "broker" in getattr(item, "fixturenames", ()) else directory
+
+
+def _processor_s() -> float:
+    """Seconds of processors that this process, what it has started, and what that has started, have taken until now."""
+    ticks, children = dict[int, int](), defaultdict[int, list[int]](list)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            ticks[int(process.name)] = sum(map(int, fields[11:15]))
+            children[int(fields[1])].append(int(process.name))
+    family = [os.getpid()]
+    for pid in family:
+        family += children[pid]
+    return sum(ticks.get(pid, 0) for pid in family) / _TICKS
