@@ -135,7 +135,7 @@ class _Run:
 
     async def _copy(self, place: TopicPartition, writer: Writer) -> None:
         offset, end = self.begin[place], self.ends[place]
-        oldest = await self.log.start(*place)
+        oldest = await self.log.log_start(*place)
         if oldest > offset and not self.topics[place[0]].compacted:
             self.lost.append(Lost(topic=place[0], partition=place[1], first=offset, end=min(oldest, end)))
         while offset < end:

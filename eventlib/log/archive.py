@@ -78,6 +78,11 @@ class ArchiveLog(Log):
         spans = self._spans.get(place)
         return spans[0].first if spans else self._ends[place]
 
+    async def log_start(self, topic: str, partition: int) -> int:
+        """See `Log.log_start`: what the log had dropped before it was archived is in the manifest."""
+        place = self._known(topic, partition)
+        return max((lost.end for lost in self._lost if (lost.topic, lost.partition) == place), default=0)
+
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""
         await self.refresh()
@@ -152,6 +157,7 @@ class ArchiveLog(Log):
         self._manifest = manifest
         self._topics = {name: topic.topic(name) for name, topic in manifest.topics.items()}
         self._ends = manifest.ends
+        self._lost = manifest.lost
         spans = dict[TopicPartition, list[tuple[int, int, DataFile]]]()
         for file in manifest.files:
             for span in file.spans:

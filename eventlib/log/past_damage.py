@@ -36,6 +36,10 @@ class PastDamage(Log):
         """See `Log.start`."""
         return await self._log.start(topic, partition)
 
+    async def log_start(self, topic: str, partition: int) -> int:
+        """See `Log.log_start`."""
+        return await self._log.log_start(topic, partition)
+
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""
         return await self._log.end(topic, partition)

@@ -326,6 +326,14 @@ class Log(ABC):
     async def start(self, topic: str, partition: int) -> int:
         """Return the offset of the oldest record that is kept, or the end when there is none."""
 
+    async def log_start(self, topic: str, partition: int) -> int:
+        """Return the offset from which on nothing has been dropped by retention.
+
+        On a log that has gaps (an aborted transaction leaves one) the oldest record may stand after it. Of a compacted
+        topic it says nothing.
+        """
+        return await self.start(topic, partition)
+
     @abstractmethod
     async def end(self, topic: str, partition: int) -> int:
         """Return the offset that the next record will have."""

@@ -248,7 +248,7 @@ class _InputTopic:
         self._chunk, self._at = [], 0
 
     async def _check(self) -> None:
-        start = await self._port.start(*self._place)
+        start = await self._port.log_start(*self._place)
         if start > self._next:
             topic, partition = self._place
             raise ContractError(

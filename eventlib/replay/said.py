@@ -71,7 +71,7 @@ async def find_said(log: EventLog, decider: Decider[Any], key: str, search: Sear
 async def refuse_dropped(log: EventLog, decider: Decider[Any]) -> None:
     """Refuse a past of which something that was said is missing, where retention explains it. Raises: ContractError."""
     for topic, partition in _places(log.choreography.service_of(decider), decider, "", everywhere=True):
-        if (start := await log.port.start(topic, partition)) > 0:
+        if (start := await log.port.log_start(topic, partition)) > 0:
             raise ContractError(
                 f"not all that {decider.name} has said is on the log any more: {topic}/{partition} begins at offset "
                 f"{start}, and what followed cannot be known without the rest"

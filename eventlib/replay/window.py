@@ -88,7 +88,7 @@ class Window:
 
     async def taker(self, place: TopicPartition, first: int) -> Taker:
         """Let a task take its inputs from a partition. Raises: ContractError when retention has dropped some."""
-        start = await self._log.port.start(*place)
+        start = await self._log.port.log_start(*place)
         if start > first:
             topic, partition = place
             raise ContractError(

@@ -79,6 +79,10 @@ class ArchivedLog(SqliteLog):
         await self.catch_up().refresh()
         return await self.archive.start(topic, partition)
 
+    async def log_start(self, topic: str, partition: int) -> int:
+        await self.catch_up().refresh()
+        return await self.archive.log_start(topic, partition)
+
     async def end(self, topic: str, partition: int) -> int:
         return await self.catch_up().end(topic, partition)
 

@@ -6,6 +6,7 @@ Each fault is made by somebody else's client: topics with other counts or settin
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from secrets import token_hex
 from typing import Never
 
@@ -15,16 +16,19 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from analytics.archiving import archive
 from eventlib import Decider, Event, EventLog, Publication, Runtime, Service, WiringError, open_log
 from eventlib.broker import Cluster
 from eventlib.cli import run
 from eventlib.doctor.examination import examine
 from eventlib.errors import TopicMismatch
 from eventlib.log.kafka.log import KafkaLog
+from eventlib.replay import replay
 from eventlib.runtime.parking import parked_facts
 from eventlib.topic import PARTITIONERS, Topic
 from services import shop
 from services.order.events import CancelSubmitted
+from tests.integration.calling_app import Asked, Phone, three_services
 
 ORDERS = Topic("order.requests")
 
@@ -202,3 +206,35 @@ async def test_times_that_brokers_give(
     assert [remedy for _, _, remedy in found] == [
         "kafka-configs.sh --alter --add-config message.timestamp.type=CreateTime"
     ]
+
+
+async def test_a_partition_that_begins_with_an_aborted_transaction_has_lost_nothing(
+    url: str, broker: Cluster, tmp_path: Path
+) -> None:
+    """Its oldest record stands after its start: who replays the log, or its archive, knows that nothing was dropped."""
+    choreography, phone = three_services(set()), Phone()
+    phone.free.set()
+    async with open_log(url, choreography) as log:
+        async with Runtime(log, ports={"phone": phone}) as runtime:
+            await runtime.idle()
+            await abort_in(
+                broker, [(physical(url, name), partition) for name in ("asks", "calls") for partition in (0, 1)]
+            )
+            await log.publish_many([Publication(Asked(name=name)) for name in "abcdef"])
+            await runtime.idle()
+        for partition in (0, 1):
+            assert await log.port.start("asks", partition) > await log.port.log_start("asks", partition) == 0
+        assert (await replay(log)).differences == 0
+        done = await archive(log.port, tmp_path / "archive")
+    assert done.lost == ()
+    async with open_log(f"archive:{tmp_path}/archive", choreography) as log:
+        assert (await replay(log)).differences == 0
+
+
+async def abort_in(broker: Cluster, places: list[tuple[str, int]]) -> None:
+    """Write to partitions in a transaction that is aborted."""
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=token_hex(4)) as stranger:
+        await stranger.begin_transaction()
+        for topic, partition in places:
+            await stranger.send_and_wait(topic, b"aborted", partition=partition)
+        await stranger.abort_transaction()

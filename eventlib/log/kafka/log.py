@@ -100,6 +100,10 @@ class KafkaLog(Log):
         """See `Log.start`."""
         return await self._looks.start(await self._place(topic, partition))
 
+    async def log_start(self, topic: str, partition: int) -> int:
+        """See `Log.log_start`."""
+        return await self._looks.log_start(await self._place(topic, partition))
+
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""
         place = await self._place(topic, partition)

@@ -101,12 +101,15 @@ class Looks:
         """See `Log.start`."""
         # The end first: what is appended while this looks around must not lie before what it returns.
         end = (await self.ends([place]))[place]
-        start = (await offsets_at(self._cluster, [place], EARLIEST))[place]
         try:
-            oldest = await self.read(place, start, 1)
+            oldest = await self.read(place, await self.log_start(place), 1)
         except DamagedRecord as error:
             return error.offset
         return oldest[0].offset if oldest else end
+
+    async def log_start(self, place: TopicPartition) -> int:
+        """See `Log.log_start`."""
+        return (await offsets_at(self._cluster, [place], EARLIEST))[place]
 
     async def at(self, place: TopicPartition, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""
@@ -138,7 +141,7 @@ class Looks:
                 self._cluster.options.request_timeout_s,
             )
             if answer.code == Code.OFFSET_OUT_OF_RANGE:
-                start = (await offsets_at(self._cluster, [place], EARLIEST))[place]
+                start = await self.log_start(place)
                 if start <= position:
                     return position, None
                 position = start
