@@ -6,9 +6,6 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from services.dispatch.http_carrier import HttpCarrier
-from services.http_calls import User, open_calls
-from services.payment.http_gateway import HttpGateway
 from services.settings import ShopSettings, shop_settings
 from services.simulation import SimulatedCarrier, SimulatedGateway
 from services.simulation.ledger import open_ledger
@@ -24,11 +21,18 @@ async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapp
     """Give the ports `gateway` and `carrier` to the services of a log."""
     async with AsyncExitStack() as stack:
         ports = dict[str, object]()
+        # An HTTP client is a quarter of what a process of the shop imports: one whose outside is simulated does without.
         if settings.gateway_url is not None:
+            from services.http_calls import open_calls
+            from services.payment.http_gateway import HttpGateway
+
             user = _user(settings.gateway_user, settings.gateway_password)
             calls = await stack.enter_async_context(open_calls(settings.gateway_url, settings, user))
             ports["gateway"] = HttpGateway(calls)
         if settings.carrier_url is not None:
+            from services.dispatch.http_carrier import HttpCarrier
+            from services.http_calls import open_calls
+
             user = _user(settings.carrier_user, settings.carrier_password)
             calls = await stack.enter_async_context(open_calls(settings.carrier_url, settings, user))
             ports["carrier"] = HttpCarrier(calls)
@@ -39,7 +43,7 @@ async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapp
         yield ports
 
 
-def _user(name: str | None, password: SecretStr | None) -> User | None:
+def _user(name: str | None, password: SecretStr | None) -> tuple[str, str] | None:
     return None if name is None else (name, password.get_secret_value() if password else "")
 
 

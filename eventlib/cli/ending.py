@@ -1,5 +1,6 @@
 """How a command ends: its exit code, and one sentence for a person about what went wrong."""
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,9 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
 
 
+_GROWTH = 50_000
+"""After how many new objects Python looks for cycles: what a command imports makes none, and looking is a sixth of that."""
+
 _EXPECTED = (EventlibError, OSError)
 
 
@@ -24,6 +28,7 @@ def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, int
     What went wrong is one sentence on stderr, never a traceback (EVENTLIB_TRACEBACK=1 raises what was unforeseen);
     `interrupted` is what to say after Ctrl-C.
     """
+    gc.set_threshold(_GROWTH)
     _survive_any_character()
     with safe_streams():
         return _run(app, program, arguments, interrupted)
