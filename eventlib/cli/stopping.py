@@ -37,9 +37,11 @@ async def unless_stopped(stop: "asyncio.Future[None]") -> AsyncIterator[None]:
     """Leave the block at once when `stop` is done, whatever it waits for. Raises: Stopped."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101  a coroutine runs in one
+    inside = True
 
     def interrupt(_: "asyncio.Future[None]") -> None:
-        task.cancel()
+        if inside:  # a future that is done has handed its callbacks to the loop: removing this comes too late then
+            task.cancel()
 
     stop.add_done_callback(interrupt)
     try:
@@ -49,6 +51,7 @@ async def unless_stopped(stop: "asyncio.Future[None]") -> AsyncIterator[None]:
             raise Stopped from None
         raise
     finally:
+        inside = False
         stop.remove_done_callback(interrupt)
 
 

@@ -135,6 +135,15 @@ async def test_a_cancellation_from_elsewhere_is_not_taken_for_a_stop() -> None:
         await waiting
 
 
+async def test_a_stop_that_comes_just_when_all_has_started_interrupts_nothing() -> None:
+    """Its callback is on its way already when the block ends: what runs on is stopped by looking at `stop`."""
+    stop = asyncio.get_running_loop().create_future()
+    async with unless_stopped(stop):
+        stop.set_result(None)
+    await asyncio.sleep(0)
+    await asyncio.wait([stop])
+
+
 # --- HTTP before its application
 
 
