@@ -98,6 +98,7 @@ class DamagedRecord(LogCorrupt):
 
     `resume_at` is the next offset at which the partition can be read. `record` is what stands there now, as far as it
     can be made out (an `eventlib.log.port.Record`, of which no field can be trusted); None when there is nothing.
+    `checksum` is that of the record as it was written, where the log keeps one: what has it, is that record.
     """
 
     reason: str
@@ -106,6 +107,7 @@ class DamagedRecord(LogCorrupt):
     offset: int
     resume_at: int
     record: object = None
+    checksum: int | None = None
 
     def __str__(self) -> str:
         return (

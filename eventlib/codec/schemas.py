@@ -1,16 +1,21 @@
 """Schema ids, kept with the log: in a compacted topic on it, in the form in which a Confluent registry writes them."""
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from eventlib.codec.registry import AVRO, JSON, Registry, Schema, Version, Wanted
-from eventlib.errors import OwnershipLost
+from eventlib.errors import DamagedRecord, OwnershipLost
+from eventlib.log.checksum import record_checksum
 from eventlib.log.port import Log, Record, undecodable
 from eventlib.registry.topics import SCHEMAS
 from eventlib.times import now_ms
+
+_log = logging.getLogger("eventlib.schemas")
 
 _READ_AT_ONCE = 1_000
 _PATIENCE_S = 60.0
@@ -20,7 +25,9 @@ _LONGEST_PAUSE_S = 3.0
 class Schemas(Registry):
     """The schemas on a log: an id for each text, and versions for each subject.
 
-    Guarantee: one text has one id for ever, whoever registers it, and however many do so at the same time.
+    Guarantee: one text has one id for ever, whoever registers it, and however many do so at the same time. A damaged
+    record stops nobody who does not need its schema; what is wanted and has the record's checksum was that schema: it
+    keeps its id, and is written again when it is registered.
     """
 
     def __init__(self, log: Log) -> None:
@@ -31,6 +38,8 @@ class Schemas(Registry):
         self._newest: dict[str, int] = {}
         self._kept: dict[str, dict[int, Version]] = {}
         self._levels: dict[str, str] = {}
+        self._damaged: dict[int, DamagedRecord] = {}
+        self._proved: dict[Wanted, Version] = {}
 
     def schema(self, schema_id: int) -> Schema | None:
         """Return a schema by id, as far as the log was read."""
@@ -46,6 +55,7 @@ class Schemas(Registry):
         pairs = list(wanted)
         if self._missing(pairs):
             await self.refresh()
+            self._prove(pairs)
         return [self._ids[schema] if self._has(subject, schema) else None for subject, schema in pairs]
 
     async def versions(self, subject: str) -> Sequence[Version]:
@@ -100,7 +110,17 @@ class Schemas(Registry):
         """Read what was registered since. Raises: UndecodableRecord for a record that is not a schema's."""
         if SCHEMAS.name not in await self._log.topics():
             return
-        while records := await self._log.read(SCHEMAS.name, 0, self._position, _READ_AT_ONCE):
+        while True:
+            try:
+                records = await self._log.read(SCHEMAS.name, 0, self._position, _READ_AT_ONCE)
+            except DamagedRecord as error:
+                _log.warning(
+                    "%s; what was written with its schema cannot be read unless the code has that schema", error
+                )
+                self._damaged[error.offset], self._position = error, error.resume_at
+                continue
+            if not records:
+                return
             for record in records:
                 self.learn(record)
                 self._position = record.offset + 1
@@ -108,6 +128,7 @@ class Schemas(Registry):
     async def _append(self, pairs: list[Wanted]) -> None:
         claim = await self._log.seize(SCHEMAS.name, 0)
         await self.refresh()  # with the claim: who registers after this read ends it, and the append fails
+        self._prove(pairs)
         missing = self._missing(pairs)
         if missing:
             now = now_ms()
@@ -119,15 +140,47 @@ class Schemas(Registry):
     def _missing(self, pairs: list[Wanted]) -> list[Wanted]:
         return [pair for pair in pairs if not self._has(*pair)]
 
+    def _prove(self, pairs: list[Wanted]) -> None:
+        """Look for schemas among the damaged records."""
+        for pair, error in product(self._missing(pairs), [*self._damaged.values()]):
+            proved = self._written_at(error, *pair)
+            if proved is not None:
+                self._proved[pair] = proved
+                self._known[proved.id] = proved.schema
+                self._ids.setdefault(proved.schema, proved.id)
+                self._damaged.pop(error.offset, None)
+
+    def _written_at(self, error: DamagedRecord, subject: str, schema: Schema) -> Version | None:
+        """Return the version of a subject that a damaged record was, if it was this schema: its checksum tells."""
+        stands = error.record
+        if error.checksum is None or not isinstance(stands, Record) or not isinstance(stands.timestamp_ms, int):
+            return None
+        ids = {self._ids[schema]} if schema in self._ids else {*range(1, self._next_id())} - self._known.keys()
+        for number, version in product(sorted(ids), range(1, self._newest.get(subject, 0) + self._lost() + 1)):
+            found = Version(subject, version, number, schema)
+            if record_checksum(_record(found, stands.timestamp_ms)._replace(offset=error.offset)) == error.checksum:
+                return found
+        return None
+
+    def _lost(self) -> int:
+        """Return how many records may have stood where they are damaged: their ids and versions are never given again."""
+        return sum(error.resume_at - error.offset for error in self._damaged.values())
+
+    def _next_id(self) -> int:
+        return max(self._known, default=0) + self._lost() + 1
+
     def _numbered(self, pairs: list[Wanted]) -> list[Version]:
         ids, newest = dict(self._ids), dict(self._newest)
         made = list[Version]()
-        next_id = max(self._known, default=0) + 1
+        next_id, lost = self._next_id(), self._lost()
         for subject, schema in pairs:
+            if (subject, schema) in self._proved:
+                made.append(self._proved[subject, schema])
+                continue
             if schema not in ids:
                 ids[schema] = next_id
                 next_id += 1
-            newest[subject] = newest.get(subject, 0) + 1
+            newest[subject] = newest.get(subject, 0) + lost + 1
             made.append(Version(subject, newest[subject], ids[schema], schema))
         return made
 

@@ -74,21 +74,22 @@ def corrected(row: Row, checksum: object, checksum_of: Callable[[Row], int]) -> 
     """
     if not isinstance(checksum, int):
         return None
-    if _is_power_of_two(_computed(row, checksum_of) ^ checksum):
+    if _is_power_of_two(computed(row, checksum_of) ^ checksum):
         return row
     for index, value in enumerate(row):
         for other in _one_bit_apart(value):
             candidate: Any = (*row[:index], other, *row[index + 1 :])
-            if _computed(candidate, checksum_of) == checksum:
+            if computed(candidate, checksum_of) == checksum:
                 return candidate  # type: ignore[no-any-return]  # of the same form as `row`
     return None
 
 
-def _computed(row: Row, checksum_of: Callable[[Row], int]) -> int:
+def computed(row: Row, checksum_of: Callable[[Row], int]) -> int:
+    """Return the checksum of a row, or -1, which none has, for a row with a value of another type than any row has."""
     try:
         return checksum_of(row)
     except (TypeError, ValueError, AttributeError, StructError):
-        return -1  # a column has another type than any record has
+        return -1
 
 
 def _is_power_of_two(number: int) -> bool:

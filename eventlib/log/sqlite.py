@@ -76,7 +76,9 @@ class SqliteLog(Log):
                 if self._file.topics.get(topic.name) != topic:
                     self._file.count_again(topic.name)
             write_topics(connection, map(row_of, declared))
-            add_partitions(connection, ((topic.name, i) for topic in declared for i in range(topic.partitions)))
+            # Only of new topics: where the row of a partition is damaged, it would begin again at 0.
+            new = [topic for topic in declared if topic.name not in self._file.topics]
+            add_partitions(connection, ((topic.name, i) for topic in new for i in range(topic.partitions)))
 
         await self._file.write(act)
         # Also where their partitions end: a topic may have been there before, and no offset is given twice.

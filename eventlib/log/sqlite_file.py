@@ -195,12 +195,15 @@ class LogFile:
         if rows == self._topic_rows:
             return
         self.topics = {row[0]: topic_of(row) for row in rows}
-        places = [row[:3] for row, _ in partition_rows(self.connection)]
+        found = [(damage, row[:3]) for row, damage in partition_rows(self.connection)]
+        sound = {(name, partition) for damage, (_, name, partition) in found if not damage}
         self.partitions = {place: state for place, state in self.partitions.items() if place[0] in self.topics}
-        for number, name, partition in places:
+        for damage, (number, name, partition) in found:
             topic = self.topics.get(name)
             if topic is None:
                 continue  # it was deleted; where its partitions ended stays, so that no offset is given twice
+            if damage and ((name, partition) in sound or partition not in range(topic.partitions)):
+                continue  # that is not what the row is about
             state = self._numbers.setdefault(number, PartitionState(topic, partition, number))
             state.topic, state.max_event_bytes = topic, topic.max_event_bytes
             self.partitions[name, partition] = state
@@ -235,7 +238,8 @@ class LogFile:
         state = self.partitions.get((topic, partition))
         if state is None:
             known(self.topics, topic, partition)
-            raise AssertionError((topic, partition))
+            why = "no row of table partitions is about it that can be read"
+            raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {why}; {REPAIR}")
         if state.damage:
             raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {state.damage}; {REPAIR}")
         return state

@@ -74,7 +74,8 @@ def _proved(
         expected = max(expected, found[-1].offset + 1)
         rows = ()
     for index, row in enumerate(rows):
-        place = expected if row[_OFFSET] >= dense_from else row[_OFFSET]
+        # Offsets may be missing before `dense_from`, but none goes back: that is how a damaged tree shows.
+        place = max(offset, row[_OFFSET]) if row[_OFFSET] < dense_from else expected
         if not _matches(state, place, row) or row[_OFFSET] != place:
             if row[_OFFSET] != place and not _matches(state, place, row):
                 return found, _missing(state, place, _next(rows[index:], place, end))
@@ -83,7 +84,7 @@ def _proved(
                 return found, _changed(state, row)
             row = mended  # noqa: PLW2901  as it was written
         found.append(tuple.__new__(Record, (*row[:_HEADERS], decode_headers(row[_HEADERS]))))
-        expected = max(expected, place + 1)
+        offset, expected = place + 1, max(expected, place + 1)
     return found, _missing(state, expected, end) if dense_from <= expected < end else None
 
 
@@ -125,8 +126,9 @@ def _mended(state: PartitionState, offset: int, row: tuple[Any, ...]) -> tuple[A
 
 
 def _changed(state: PartitionState, row: tuple[Any, ...]) -> DamagedRecord:
-    why = why_changed(row[_CHECKSUM])
-    return DamagedRecord(why, state.topic.name, state.partition, row[_OFFSET], row[_OFFSET] + 1, _as_it_stands(row))
+    offset, checksum = row[_OFFSET], row[_CHECKSUM]
+    place = why_changed(checksum), state.topic.name, state.partition, offset, offset + 1
+    return DamagedRecord(*place, _as_it_stands(row), checksum if isinstance(checksum, int) else None)
 
 
 def _missing(state: PartitionState, offset: int, resume_at: int) -> DamagedRecord:

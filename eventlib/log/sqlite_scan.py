@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from eventlib.log.checksum import MASK, corrected, is_as_written, partition_seed, row_checksum
+from eventlib.log.checksum import MASK, computed, corrected, is_as_written, partition_seed, row_checksum
 from eventlib.log.rules import NO_RECORD, why_changed
 from eventlib.log.sqlite_damage import COLUMNS, OFFSETS, Damage, as_it_stands, between, moved_to, of_record, written_as
 from eventlib.log.sqlite_sealed import PARTITIONS, UNSEALED, partition_checksum
@@ -93,7 +93,7 @@ class Scan:
 
     def _learn(self, row: tuple[Any, ...], checksum: object) -> None:
         """Take a partition's row, put right where that can be proved."""
-        if checksum == UNSEALED or (_is_well_formed(row) and partition_checksum(row) == checksum):
+        if checksum in {UNSEALED, computed(row, partition_checksum)}:
             self.parts[row[0]] = Part(row)
             return
         before, number = corrected(row, checksum, partition_checksum), row[0]
@@ -102,12 +102,25 @@ class Scan:
             what = f"one bit of the row of {before[1]}/{before[2]} in table partitions had flipped"
             repair = (("UPDATE partitions SET number = ? WHERE number = ?", (before[0], number)), written(part.row))
             self._damages.append(Damage("partitions", what, before[1], before[2], repair=repair))
-        elif isinstance(number, int) and isinstance(row[1], str) and isinstance(row[2], int):
-            self.parts[number] = Part((*row[:3], 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
+        elif isinstance(number, int) and (place := self._place_of(number, row[1:3])) is not None:
+            self.parts[number] = Part((number, *place, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
         else:
             self._damages.append(
                 Damage("partitions", f"the row {row!r:.200} of table partitions is not what was written")
             )
+
+    def _place_of(self, number: int, said: tuple[Any, ...]) -> tuple[str, int] | None:
+        """Return whose records have a number: the first one's checksum tells, or else what their row says, if that can be."""
+        topics = self._connection.execute("SELECT name, partitions FROM topics").fetchall()
+        declared, base = [(name, each) for name, count in topics for each in range(count)], number << OFFSET_BITS
+        try:
+            position, *columns, checksum = self._connection.execute(_AFTER, (base - 1,)).fetchone()
+        except (sqlite3.DatabaseError, TypeError):  # it cannot be read, or there is none
+            return said if said in declared else None
+        for place in declared:
+            if is_as_written(partition_seed(*place), position - base, columns, checksum):
+                return place
+        return said if said in declared else None
 
     def run(self) -> list[Damage]:
         """Verify every record, and each partition's digest and end."""
@@ -277,7 +290,3 @@ def derived(part: Part) -> tuple[Any, ...]:
 def written(row: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     """Return what writes a partition's row."""
     return _ROW, (*row[1:], partition_checksum(tuple(row)), row[0])
-
-
-def _is_well_formed(row: Sequence[Any]) -> bool:
-    return isinstance(row[1], str) and all(isinstance(each, int) for each in (row[0], *row[2:]))

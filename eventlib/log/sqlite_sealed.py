@@ -12,8 +12,9 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from eventlib.log.checksum import MASK, corrected, partition_seed, seal
+from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal
 from eventlib.log.port import Claim
+from eventlib.log.sqlite_damage import as_it_stands
 from eventlib.log.sqlite_state import OwnerRow, PartitionState
 
 _log = logging.getLogger("eventlib.log")
@@ -49,8 +50,10 @@ def partition_checksum(row: tuple[Any, ...]) -> int:
 
 def add_partitions(connection: sqlite3.Connection, places: Iterable[tuple[str, int]]) -> None:
     """Make the partitions that are not there yet. Raises: sqlite3.Error."""
-    connection.executemany("INSERT OR IGNORE INTO partitions (topic, partition) VALUES (?, ?)", places)
-    seal_partitions(connection, [row for row in connection.execute(PARTITIONS) if not row[-1]])
+    for place in places:
+        added = connection.execute("INSERT OR IGNORE INTO partitions (topic, partition) VALUES (?, ?)", place)
+        if added.rowcount:
+            seal_partitions(connection, connection.execute(f"{PARTITIONS} WHERE number = ?", (added.lastrowid,)))
 
 
 def seal_partitions(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -90,15 +93,27 @@ def write_partitions(connection: sqlite3.Connection, states: Iterable[PartitionS
 
 def partition_rows(connection: sqlite3.Connection) -> Iterable[tuple[tuple[Any, ...], str]]:
     """Yield the partitions' rows, and what is wrong with each ("" when nothing is). Raises: sqlite3.Error."""
-    for *row, checksum in connection.execute(PARTITIONS):
+    for *row, checksum in _as_they_stand(connection, PARTITIONS):
         found, why = _checked(tuple(row), checksum, partition_checksum, "partitions")
         yield found, why
+
+
+def _as_they_stand(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a small table; a text that is none any more damages its own row only. Raises: sqlite3.Error."""
+    try:
+        return connection.execute(sql).fetchall()
+    except sqlite3.OperationalError:  # as SQLite says that a text is none
+        strictly, connection.text_factory = connection.text_factory, as_it_stands
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.text_factory = strictly
 
 
 def topic_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     """Return the topics' rows. A setting of one that cannot be put right keeps everything. Raises: sqlite3.Error."""
     found = list[tuple[Any, ...]]()
-    for *values, checksum in connection.execute("SELECT * FROM topics"):
+    for *values, checksum in _as_they_stand(connection, "SELECT * FROM topics"):
         row, why = _checked(tuple(values), checksum, lambda each: seal(*each), "topics")
         if why:  # what drops records waits until the topic is declared anew
             row = (*row[:3], None, None, 0, *row[6:])
@@ -118,7 +133,7 @@ def owner_rows(connection: sqlite3.Connection) -> Mapping[tuple[str, int], Owner
     A row that cannot be put right is left out: its task is claimed anew, with an epoch over every other one.
     """
     owners = dict[tuple[str, int], OwnerRow]()
-    for *values, checksum, seen_at in connection.execute(_OWNERS):
+    for *values, checksum, seen_at in _as_they_stand(connection, _OWNERS):
         row, why = _checked(tuple(values), checksum, lambda each: seal(*each), "owners")
         service, partition, epoch, owner = row
         known = owners.get((service, partition))
@@ -178,11 +193,8 @@ def write_meta(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None
 
 
 def _checked(row: tuple[Any, ...], checksum: Any, checksum_of: Any, table: str) -> tuple[tuple[Any, ...], str]:
-    try:
-        if checksum in {checksum_of(row), UNSEALED}:
-            return row, ""
-    except Exception:  # noqa: BLE001, S110  a value of another type than any log writes is what a checksum is for
-        pass
+    if checksum in {computed(row, checksum_of), UNSEALED}:
+        return row, ""
     what = f"a row of table {table} ({', '.join(map(repr, row[:3]))}) does not match its checksum"
     mended = corrected(row, checksum, checksum_of)
     if mended is None:

@@ -3,6 +3,7 @@
 import random
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,21 @@ async def test_a_partition_that_cannot_be_trusted_stops_nothing_else(tmp_path: P
         await log.append([written(40)])
     assert len(await log.read("stock", 0, 0, 100)) == COUNT
     assert await log.append([written(40, "stock")]) == [COUNT]
+    await log.close()
+
+
+@pytest.mark.parametrize("change_of_name", ["partition = 77", "topic = 'p'", "topic = CAST(x'6fff64' AS TEXT)"])
+async def test_a_partition_whose_row_has_another_name_is_not_begun_again(tmp_path: Path, change_of_name: str) -> None:
+    """Also when its topic is declared anew: its records are there, and only its row does not say so."""
+    await made(path := tmp_path / "log.db", "orders", "payments", "parcels")
+    change(path, f"UPDATE partitions SET {change_of_name}, checksum = 5 WHERE topic = 'orders'")  # noqa: S608
+    log = await SqliteLog.open(path)
+    await log.create_topics([Topic("orders", partitions=1, retention=timedelta(days=1)), Topic("new", partitions=1)])
+    for asked in (log.end("orders", 0), log.read("orders", 0, 0, 9), log.append([written(0)])):
+        with pytest.raises(LogCorrupt, match=r"orders/0 .*`eventlib repair`"):
+            await asked
+    assert await log.end("payments", 0) == await log.end("parcels", 0) == COUNT
+    assert len(await log.append([written(0, "payments"), written(0, "new")])) == 2
     await log.close()
 
 

@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from eventlib.codec.registry import Schema
+from eventlib.codec.registry import Schema, Wanted
 from eventlib.codec.schemas import Schemas
 from eventlib.errors import UndecodableRecord
 from eventlib.log.memory import MemoryLog
 from eventlib.log.port import Record
+from eventlib.log.sqlite import SqliteLog
 from eventlib.registry.topics import SCHEMAS
 
-A, B = (Schema(f'{{"type":"record","name":"{name}","fields":[]}}') for name in "AB")
+A, B, C = (Schema(f'{{"type":"record","name":"{name}","fields":[]}}') for name in "ABC")
 
 
 async def on_the_log(log: MemoryLog) -> list[Record]:
@@ -138,3 +142,35 @@ async def test_what_is_not_a_schema_is_named_with_its_place(value: bytes) -> Non
     await log.append([Record("_schemas", 0, -1, 0, key, value)])
     with pytest.raises(UndecodableRecord, match=r"at _schemas/0/0"):
         await Schemas(log).refresh()
+
+
+async def test_a_damaged_schema_that_is_wanted_again_keeps_its_id_and_is_written_again(tmp_path: Path) -> None:
+    wanted = [("x-A", A), ("x-B", B), ("y-A", A)]
+    log = await damaged(tmp_path / "log.db", wanted, "value = x'00', key = x'01' WHERE position & 255 IN (1, 2)")
+    schemas = Schemas(log)
+    assert await schemas.ids(wanted) == [1, None, None]
+    assert schemas.schema(2) == B  # so that what was written with it can be read before anything is written
+    await schemas.register(wanted)
+    assert await schemas.ids(wanted) == await Schemas(log).ids(wanted) == [1, 2, 1]
+    assert [json.loads(each.value or b"")["version"] for each in await log.read("_schemas", 0, 3, 9)] == [1, 1]
+    await log.close()
+
+
+async def test_the_id_of_a_damaged_schema_that_nobody_has_any_more_is_given_to_no_other(tmp_path: Path) -> None:
+    log = await damaged(tmp_path / "log.db", [("x-A", A), ("x-B", B)], "value = x'00' WHERE position & 255 = 1")
+    schemas = Schemas(log)
+    await schemas.register([("x-A", A), ("x-C", C)])
+    assert await schemas.ids([("x-A", A), ("x-C", C)]) == [1, 3]
+    assert schemas.schema(2) is None
+    await log.close()
+
+
+async def damaged(path: Path, registered: list[Wanted], change: str) -> SqliteLog:
+    """Return a log with schemas, some records of which have changed."""
+    log = await SqliteLog.open(path)
+    await Schemas(log).register(registered)
+    await log.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE records SET {change}")  # noqa: S608  a test's own words
+        connection.commit()
+    return await SqliteLog.open(path)
