@@ -31,7 +31,7 @@ OPTIONS = KafkaOptions(prefix="p.", application="shop", replication_factor=1)
 VIEWS = declared_views(shop)
 USERS = {user.name: user for user in users_of(shop, OPTIONS, VIEWS)}
 FAULTS = {"gateway": {"decline": 0.1}, "carrier": {"undeliverable": 0.1}}
-STOCK_UNITS, ORDERS = 1_000, 60
+STOCK_UNITS, ORDERS = 1_000, 30
 PATIENCE_S = 120
 
 

@@ -25,7 +25,7 @@ SESSION_S = 6.0
 
 def test_one_owner_is_killed_and_another_wakes_up_as_a_zombie(tmp_path: Path, broker: Cluster) -> None:
     shop = ShopLog(tmp_path, f"{broker.url}/?prefix={token_hex(4)}.")
-    file, ledger = order_file(tmp_path, 200), tmp_path / "simulators.db"
+    file, ledger = order_file(tmp_path, 120), tmp_path / "simulators.db"
     outside = f"http://127.0.0.1:{free_port()}"
     command = importing(shop, file, STOCK_UNITS)
     with Fleet(shop, outside_at(outside) | {"EVENTLIB_STATE_DIR": str(tmp_path / "state")}) as fleet:

@@ -31,7 +31,7 @@ FAULTS = {
     "carrier": {"undeliverable": 0.05, "timeout": 0.03, "lost": 0.03, "duplicate": 0.05},
 }
 STOCK_UNITS = 1_000
-SHORT = Chaos(20_261_121, orders=500, orders_per_s=15.0, on_workers=6, on_nodes=4)
+SHORT = Chaos(20_261_121, orders=320, orders_per_s=10.0, on_workers=6, on_nodes=4)
 FULL = Chaos(1, orders=5_000, orders_per_s=15.0, on_workers=75, on_nodes=35)
 
 
