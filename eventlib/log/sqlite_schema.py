@@ -181,7 +181,10 @@ def _is_on_read_only_mount(path: Path) -> bool:
 
 
 def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
-    """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile. Raises: LogReadOnly."""
+    """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile.
+
+    Raises: sqlite3.Error; LogCorrupt for a file whose tables have no readable declaration.
+    """
     connection = sqlite3.connect(file_uri(path), uri=True, timeout=0, isolation_level=None, cached_statements=256)
     try:
         connection.execute("PRAGMA synchronous=FULL")
@@ -190,6 +193,9 @@ def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
         if max_bytes is not None:
             page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count={max_bytes // page_bytes}")
+    except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+        connection.close()
+        raise damaged(path, str(error)) from error
     except BaseException:
         connection.close()
         raise

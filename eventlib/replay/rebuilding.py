@@ -21,17 +21,23 @@ from eventlib.runtime.records import EFFECT, POSITION_KEY, STATE, JournalEntry, 
 from eventlib.service import Service
 from eventlib.times import to_ms
 
-_BEFORE = 2_000
+_AT_ONCE = 2_000
+_SAYS = 3
+"""Where a record's columns begin, after its topic, partition and offset."""
 _NOTED = {"park", "release", "edit", "discard", "skip", "switch"}
 """Steps after which a changelog has records that the steps alone do not tell."""
 
 
 class _Around(NamedTuple):
-    """What stands around a damaged record: the keys that are written again later, and the times between which it was."""
+    """What stands around a damaged record: the keys that are written again later, and the times between which it was.
+
+    `key` is the one that stands there, None when that is no key, or of another record that was read in its place.
+    """
 
     later: Collection[str]
     since_ms: int
     until_ms: int
+    key: str | None
 
 
 async def rebuilt(log: EventLog, service: Service, partition: int, damaged: DamagedRecord) -> Sequence[Record]:
@@ -44,26 +50,27 @@ async def rebuilt(log: EventLog, service: Service, partition: int, damaged: Dama
     seen = EventLog(PastDamage(log.port), log.codec, log.choreography)
     try:
         around = await _around(seen.port, (service.changelog.name, partition), damaged)
-        return await _Rebuilding(log, seen, service, partition, around).of(_key(damaged))
+        return await _Rebuilding(log, seen, service, partition, around).all()
     except (ContractError, DamagedRecord) as error:
         why = f"{damaged.reason}, and what it said cannot be proved from the journal: {error}"
         raise replace(damaged, reason=why) from error
 
 
-def _key(damaged: DamagedRecord) -> str | None:
-    return key_text(damaged.record) if isinstance(damaged.record, Record) and damaged.record.key else None
-
-
 async def _around(port: Log, place: TopicPartition, damaged: DamagedRecord) -> _Around:
-    first = max(damaged.offset - _BEFORE, 0)
-    before = await port.read(*place, first, damaged.offset - first) if damaged.offset else []
-    times = [each.timestamp_ms for each in before if each.offset < damaged.offset and _is_timed(each)]
-    later, until_ms = dict[str, None](), -1
-    async for records in chunks(port, place, damaged.resume_at):
-        later.update((key_text(record), None) for record in records)
-        if until_ms < 0:
-            until_ms = next((record.timestamp_ms for record in records if _is_timed(record)), -1)
-    return _Around(later, max(times, default=0), until_ms if until_ms >= 0 else 1 << 62)
+    stands = damaged.record if isinstance(damaged.record, Record) and damaged.record.key else None
+    later, since_ms, until_ms = dict[str, None](), 0, -1
+    async for records in chunks(port, place, 0):
+        for record in records:
+            if stands is not None and record[_SAYS:] == stands[_SAYS:]:
+                stands = None
+            if record.offset >= damaged.resume_at:
+                later[key_text(record)] = None
+                until_ms = record.timestamp_ms if until_ms < 0 and _is_timed(record) else until_ms
+            elif _is_timed(record):
+                since_ms = max(since_ms, record.timestamp_ms)
+    return _Around(
+        later, since_ms, until_ms if until_ms >= 0 else 1 << 62, None if stands is None else key_text(stands)
+    )
 
 
 def _is_timed(record: Record) -> bool:
@@ -85,9 +92,10 @@ class _Rebuilding:
         self._noted: set[str] = set()
         self._deciders = {decider.name: decider for decider in service.deciders}
 
-    async def of(self, key: str | None) -> list[Record]:
-        """Return what the journal says about the keys that the damaged record may have had; `key` is what stands there."""
+    async def all(self) -> list[Record]:
+        """Return what the journal says about the keys that the damaged record may have had."""
         await self._read_journal()
+        key = self._around.key
         known = {state_key(*name): name for name in self._names}
         found = list[Record]()
         if key in known:
@@ -121,7 +129,7 @@ class _Rebuilding:
 
     async def _take(self, reader: InputReader, topic: str, first: int, last: int) -> None:
         while first <= last and (
-            records := await self._log.port.read(topic, self._partition, first, min(_BEFORE, last - first + 1))
+            records := await self._log.port.read(topic, self._partition, first, min(_AT_ONCE, last - first + 1))
         ):
             first = records[-1].offset + 1
             for record in records:

@@ -1,7 +1,7 @@
 """What a process gives to every task that it runs, and how it uses its machine."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -69,8 +69,10 @@ class Restoring:
 class Damage:
     """What this process has met that is damaged, by topic, partition and offset, with what was done about it.
 
-    `stopped` has the tasks, by service and partition, that cannot go on because of it.
+    `stopped` has the tasks, by service and partition, that cannot go on because of it; `tell` is told once of each.
     """
+
+    tell: Callable[[str], object] = _log.error
 
     met: dict[tuple[str, int, int], str] = field(default_factory=dict)
     stopped: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class Damage:
         """Take note of a damaged record, and say it, once."""
         place = error.topic, error.partition, error.offset
         if place not in self.met:
-            _log.error("%s: %s", error, what)
+            self.tell(f"{error}: {what}")
         self.met[place] = f"{error}: {what}"
 
 

@@ -73,11 +73,15 @@ class Task:
 
         Raises: UnknownSchema when the codec has to be refreshed; then roll back and open it again.
         """
-        records = inputs.records
+        records = timed = inputs.records
         if inputs.release is not None:
             records = () if inputs.release.control is None else (inputs.release.control,)
+            timed = (
+                *records,
+                *inputs.release.repaired.values(),
+            )  # when these were parked, nobody could read their times
         foreign = self._inputs.foreign
-        timed = [record for record in records if record.topic not in foreign] if foreign else records  # others' clocks!
+        timed = [record for record in timed if record.topic not in foreign] if foreign else timed  # others' clocks!
         newest = max((record.timestamp_ms for record in timed), default=0)
         self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
         self._inputs.schemas_known = inputs.schemas_known

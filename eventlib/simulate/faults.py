@@ -217,8 +217,9 @@ class Faults:
 
     def _lie(self, departure: Departure) -> None:
         owner = self._owner(departure)
-        if owner is not None:
-            self._disks.lie(owner, departure)
+        if owner is not None and self._disks.lie(owner, departure):
+            self._die(owner, departure, "on the machine of that disk")
+            self._world.port.lies.clear()
 
     def _set_clock(self, departure: Departure) -> None:
         owner = self._owner(departure)

@@ -10,7 +10,8 @@ from eventlib.codec.framed import FramedCodec
 from eventlib.decider import Decider, SaidMeta
 from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.eventlog import EventLog
-from eventlib.runtime.host import Host, RuntimeConfig
+from eventlib.replay.rebuilding import rebuilt
+from eventlib.runtime.host import Damage, Host, RuntimeConfig
 from eventlib.runtime.restoring import restored
 from eventlib.runtime.runtime import code_version, prepare_own
 from eventlib.runtime.worker import Worker
@@ -56,17 +57,19 @@ class Stage:
     def set(self, clock: Callable[[], int]) -> EventLog:
         """Return the application on a log of its own."""
         self.broken.clear()
-        return EventLog(self._log.forked(clock), self._codec, self.played)
+        log = EventLog(self._log.forked(clock), self._codec, self.played)
+        log.rebuild = rebuilt
+        return log
 
-    def host(self, log: EventLog, stores: Stores) -> Host:
-        """Return what the tasks on a log are given."""
-        return Host(log, stores, {}, {}, CONFIG, self.code_version)
+    def host(self, log: EventLog, stores: Stores, tell: Callable[[str], object]) -> Host:
+        """Return what the tasks on a log are given; `tell` is told of damage."""
+        return Host(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(tell))
 
     async def _prepare(self) -> None:
         log = EventLog(self._log, self._codec, self.played)
         await log.prepare()
         await prepare_own(log, self.played.services)
-        host = self.host(log, MemoryStores())
+        host = self.host(log, MemoryStores(), lambda _: None)
         for service in self.played.services:
             for partition in range(service.partitions):
                 claim = self._log.take_over(service.name, partition)

@@ -15,6 +15,7 @@ from eventlib.event import Event
 from eventlib.eventlog import EventLog, Publication
 from eventlib.log.port import Claim, Record, TopicPartition
 from eventlib.runtime.restoring import restored
+from eventlib.runtime.task import Task
 from eventlib.runtime.worker import Worker
 from eventlib.service import Service
 from eventlib.simulate.agenda import Agenda, Move
@@ -107,8 +108,7 @@ class World:
         claim = claim or self.port.take_over(service.name, partition)
         self._started += 1
         owner = Owner(service, claim, self._started)
-        self.disks.insert(owner.task, finds)
-        task = driven(restored(service, claim, self.stage.host(self.log, self.disks)))
+        task = self._restored(owner, finds)
         begin_effect = partial(self.start_effect, owner)
         owner.worker = Worker(task, claim, self.log, begin_effect, skipped_inputs=CONFIG.skipped_inputs)
         while driven(owner.worker.begin(self.now_ms)):
@@ -122,6 +122,21 @@ class World:
         owner.worker.start_pending()
         self.look(owner)
         return owner
+
+    def _restored(self, owner: Owner, finds: Snapshot) -> Task:
+        """Restore a task; who has to write damaged states anew waits for the log, and who cannot, for a repair."""
+        refuses, self.port.refuses = self.port.refuses, False
+        host = self.stage.host(self.log, self.disks, self.story.note)
+        self.disks.insert(owner.task, finds)
+        try:
+            return driven(restored(owner.service, owner.claim, host))
+        except DamagedRecord as error:
+            self.story.note(f"{owner} waits for a repair: {error.reason}")
+            self.port.lies.clear()
+            self.disks.insert(owner.task, finds)
+            return driven(restored(owner.service, owner.claim, host))
+        finally:
+            self.port.refuses = refuses
 
     def end(self, owner: Owner) -> None:
         """Let an owner's process die where it stands; its disk keeps what was written to it."""

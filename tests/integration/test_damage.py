@@ -123,6 +123,28 @@ async def test_a_damaged_input_that_was_repaired_is_handled_as_it_was_written_by
         assert await charged(log) == {*KEYS}
 
 
+async def test_what_a_repaired_input_causes_is_no_younger_than_it(tmp_path: Path) -> None:
+    """Its service's clock is an hour ahead, and nobody could read that when it was parked."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    async with open_log(url, make_shop(set())) as log:
+        await order(log, "3")
+        (first,) = await everything(log, "orders.requests")
+        ahead = first._replace(timestamp_ms=first.timestamp_ms + 3_600_000, id="ahead", headers=())
+        await log.port.append([ahead._replace(value=log.codec.encode(Ordered(order_id="3", cents=7)))])
+    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
+        written = connection.execute("SELECT * FROM records WHERE id = 'ahead'").fetchone()
+    change(tmp_path / "log.db", SAME_KEY, "ahead")
+    async with open_log(url, make_shop(set())) as log:
+        await run(log)
+        change(tmp_path / "log.db", INSERT, *written)
+        (parking,) = await parkings(log)
+        await request_retry(log, parking, "ada")
+        await run(log)
+        caused = [each for each in await everything(log, "charges") if each.causation_id == "ahead"]
+        assert caused
+        assert all(each.timestamp_ms >= ahead.timestamp_ms for each in caused)
+
+
 async def test_an_input_that_is_damaged_after_it_was_handled_is_named_by_a_replay_and_nothing_else_differs(
     tmp_path: Path,
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 from eventlib import Event, Meta
 from eventlib.errors import DamagedRecord
 from eventlib.log.memory_owners import MemoryOwners
-from eventlib.log.port import Claim, Record
+from eventlib.log.port import Claim, Log, Record, TopicPartition, key_text
+from eventlib.replay import rebuilding
 from eventlib.runtime.course import Course
 from eventlib.runtime.entry import Memory
 from eventlib.runtime.handling import Handling
@@ -21,6 +22,7 @@ from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
 from eventlib.runtime.waiting import WaitingInputs
 from eventlib.runtime.worker import Worker
+from eventlib.simulate import stage
 from eventlib.simulate.log import SimulatedLog
 from tests.saga.mutant import Mutant
 
@@ -192,7 +194,30 @@ def damaged_inputs_are_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedLog, "_as_the_disk_says", believe)
 
 
+def damaged_states_are_taken_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object) -> Sequence[Record]:
+        return ()
+
+    patch.setattr(stage, "rebuilt", nothing)
+
+
+def damaged_states_go_by_the_key_that_stands_there(patch: pytest.MonkeyPatch) -> None:
+    around = rebuilding._around  # noqa: SLF001  no other way to plant it
+
+    async def believe(port: Log, place: TopicPartition, damaged: DamagedRecord) -> object:
+        found = await around(port, place, damaged)
+        return found if not isinstance(damaged.record, Record) else found._replace(key=key_text(damaged.record))
+
+    patch.setattr(rebuilding, "_around", believe)
+
+
 RUNTIME: dict[str, Mutant] = {
+    "a damaged state is taken for nothing": Mutant(
+        damaged_states_are_taken_for_nothing, "orders_come_to_an_end", seed=48
+    ),
+    "a damaged state goes by the key that stands there": Mutant(
+        damaged_states_go_by_the_key_that_stands_there, "shelves_hold_what_the_log_says", seed=865
+    ),
     "a damaged input is passed over": Mutant(damaged_inputs_are_passed_over, "orders_come_to_an_end", seed=4),
     "what a disk says is believed": Mutant(damaged_inputs_are_believed, "orders_come_to_an_end", seed=4),
     "requests are not remembered": Mutant(requests_are_not_remembered, "ids_are_unique", seed=153),
