@@ -14,6 +14,7 @@ from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.archive_files import SCHEME, directory_of, read_manifest
 from eventlib.log.open import open_port
 from eventlib.log.port import Log, TopicPartition
+from eventlib.urls import log_file
 from eventlib.variables import read_settings
 
 T = TypeVar("T")
@@ -39,8 +40,8 @@ def ask(url: str, question: Callable[[Log], Awaitable[T]]) -> T:
 
 def refuse_missing(url: str) -> None:
     """Refuse an SQLite log that is not there, before it is made. Raises: LogUnavailable."""
-    scheme, _, path = url.partition(":///")
-    if scheme == "sqlite" and not Path(path).is_file():
+    path = log_file(url)
+    if path is not None and not path.is_file():
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
 
 

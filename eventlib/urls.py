@@ -1,6 +1,7 @@
-"""URLs without secrets: they stand in messages, settings, records and spans."""
+"""URLs: which one is a log in a file, and none with secrets, since they stand in messages, settings, records and spans."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -9,7 +10,14 @@ from eventlib.errors import WiringError
 if TYPE_CHECKING:
     from pydantic import AfterValidator
 
+_FILE = "sqlite:///"
 _USERINFO = re.compile(r"(:/{1,2})[^\s/?#]*@")
+
+
+def log_file(url: str) -> Path | None:
+    """Return the file of a log's URL, `sqlite:///relative.db` or `sqlite:////absolute.db`; None for a log elsewhere."""
+    path = url.removeprefix(_FILE)
+    return Path(path) if path and path != url else None
 
 
 def has_userinfo(url: str) -> bool:

@@ -1,7 +1,8 @@
 """Whether what stands on a log is what was written: the one rule that looks at bytes, and needs no application."""
 
 from analytics.audit.finding import Finding, Rule
-from eventlib.doctor.deep import changed_archive, file_of, finding, prove_file
+from eventlib.doctor.deep import changed_archive, finding, prove_file
+from eventlib.urls import log_file
 
 DAMAGED = Rule("damaged", "error", "What stands on the log is what was written: no bit changed, no record gone.")
 
@@ -11,10 +12,11 @@ def damage_findings(url: str) -> list[Finding]:
 
     Raises: LogCorrupt, LogVersionMismatch, LogUnavailable.
     """
+    file = log_file(url)
     if url.startswith("archive:"):
         found = changed_archive(url)
-    elif url.startswith("sqlite:"):
-        found = [finding(each) for each in prove_file(file_of(url)).damages]
+    elif file is not None:
+        found = [finding(each) for each in prove_file(file).damages]
     else:
         return []
     return [

@@ -16,6 +16,7 @@ from eventlib.backup.writing import back_up
 from eventlib.cli import output
 from eventlib.cli.output import counted
 from eventlib.errors import WiringError
+from eventlib.urls import log_file
 
 _MOST_SHOWN = 20
 
@@ -57,15 +58,15 @@ def print_restored(source: str, target: str, live: str | None, reason: str | Non
 
 def path_of(url: str, what: str) -> Path:
     """Return the file of an SQLite log's URL. Raises: WiringError for any other log, with what to use instead."""
-    scheme, _, rest = url.partition(":///")
     if url.startswith("kafka:"):
         raise WiringError(
             f"{url}: {what} here is a file, and a cluster's copies are its replicas. Keep its records with `python -m "
             "analytics archive`, mirror the cluster with MirrorMaker, or take an SQLite log to Kafka with `eventlib copy`"
         )
-    if scheme != "sqlite" or not rest:
+    file = log_file(url)
+    if file is None:
         raise WiringError(f"{url}: {what} here is a file, sqlite:///path/to.db")
-    return Path(rest).absolute()
+    return file.absolute()
 
 
 def _print_backup(backup: Backup) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 from eventlib.cli.options import LOG_VARIABLE, Place
@@ -10,6 +9,7 @@ from eventlib.cli.project import load_choreography
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
+from eventlib.urls import log_file
 
 T = TypeVar("T")
 
@@ -34,10 +34,8 @@ def refuse_missing(url: str) -> None:
     """Refuse a log that is not there, for commands that only read. Raises: WiringError."""
     if url.startswith("memory:"):
         raise WiringError(f"{url} lives and ends with one process, so there is nothing to look at: name a log file")
-    scheme, found, path = url.partition(":///")
-    if not found or scheme != "sqlite":
-        return  # whether another kind of log is there shows when it is opened
-    if not Path(path).is_file():
+    path = log_file(url)
+    if path is not None and not path.is_file():  # whether another kind of log is there shows when it is opened
         raise WiringError(
             f"there is no log at {path}: `eventlib run` makes one, or name another with --log or {LOG_VARIABLE}"
         )

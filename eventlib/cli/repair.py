@@ -6,19 +6,20 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.options import Place
-from eventlib.doctor.deep import file_of, finding
+from eventlib.doctor.deep import finding
 from eventlib.doctor.repair import Repaired, repair_file
 from eventlib.errors import WiringError
+from eventlib.urls import log_file
 
 
 def repair_log(place: Place, *, dry_run: bool, seals: bool, as_json: bool) -> int:
     """Repair a log, print what was done and what is left, and return the exit code: 1 when something is left."""
-    if not place.url.startswith("sqlite:///"):
+    path = log_file(place.url)
+    if path is None:
         raise WiringError(
             f"{place.url} is not in a file of this machine: Kafka repairs itself from its replicas; an archive is made anew "
             "from its log (`python -m analytics archive`)"
         )
-    path = file_of(place.url)
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name one with --log")
     with output.records_bar("verifying", quiet=as_json) as bar:

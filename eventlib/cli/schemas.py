@@ -4,7 +4,6 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from eventlib.cli import output
@@ -20,6 +19,7 @@ from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.opening import open_log
 from eventlib.registry.compatibility import Level
+from eventlib.urls import log_file
 from eventlib.variables import read_settings
 
 T = TypeVar("T")
@@ -161,8 +161,8 @@ def _look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
 def _place(place: Place) -> Place:
     """Return where to look: with a registry elsewhere there need not be a log, as in a pipeline."""
     options = read_settings(RegistryOptions, {}, also=None)
-    scheme, _, path = place.url.partition(":///")
-    is_missing = scheme == "sqlite" and not Path(path).is_file()
+    file = log_file(place.url)
+    is_missing = file is not None and not file.is_file()
     return Place(place.app, "memory://") if is_missing and options.registry is not None else place
 
 

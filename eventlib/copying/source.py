@@ -9,6 +9,7 @@ from eventlib.errors import WiringError
 from eventlib.log.port import Claim, Membership
 from eventlib.log.sqlite import SqliteLog
 from eventlib.topic import Topic
+from eventlib.urls import log_file
 
 _CHANGELOG = ".changelog"
 _PATIENCE_S = 6.0  # an owner on another machine is given up after half of that
@@ -56,9 +57,8 @@ async def _own_all(member: Membership, service: str, partitions: int, url: str) 
 
 
 def _path_of(url: str) -> Path:
-    scheme, _, rest = url.partition(":///")
-    path = Path(rest)
-    if scheme != "sqlite" or not rest:
+    path = log_file(url)
+    if path is None:
         raise WiringError(f"--from {url}: a copy is made of a log in a file, sqlite:///path/to.db")
     if not path.is_file():
         raise WiringError(f"--from {url}: there is no log at {path}")

@@ -19,6 +19,7 @@ from eventlib.log.sqlite_damage import Damage
 from eventlib.log.sqlite_errors import explained
 from eventlib.log.sqlite_proof import Proof, prove
 from eventlib.log.sqlite_schema import check_version, connect
+from eventlib.urls import log_file
 
 Progress = Callable[[int, int | None], None]
 """Told how many more records were verified, and how many there are (None: as before)."""
@@ -49,13 +50,14 @@ async def examine_deep(url: str, choreography: Choreography, progress: Progress)
     """
     found = list[Diagnosis]()
     try:
-        if not url.startswith("sqlite:"):
+        file = log_file(url)
+        if file is None:
             if url.startswith("archive:"):
                 found += await asyncio.to_thread(changed_archive, url)
             if not found:
                 found += await _read_all(url, progress)
-        elif await asyncio.to_thread(file_of(url).exists):  # else that is said already
-            proof = await asyncio.to_thread(prove_file, file_of(url), progress)
+        elif await asyncio.to_thread(file.exists):  # else that is said already
+            proof = await asyncio.to_thread(prove_file, file, progress)
             found += [*map(finding, proof.damages), _summary(proof)]
         else:
             return []
@@ -74,11 +76,6 @@ def changed_archive(url: str) -> list[Diagnosis]:
         Diagnosis("files", "error", f"{file.path}: {why}", _ANOTHER_COPY)
         for file, why in changed_files(place, read_manifest(place))
     ]
-
-
-def file_of(url: str) -> Path:
-    """Return the file of an SQLite log's URL."""
-    return Path(url.partition("://")[2].removeprefix("/"))
 
 
 def prove_file(path: Path, progress: Progress = lambda *_: None) -> Proof:

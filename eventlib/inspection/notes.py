@@ -19,6 +19,7 @@ from eventlib.sagastates import SagaState, SagaStates
 from eventlib.service import Service
 from eventlib.store.sqlite_reading import kept_in
 from eventlib.times import now_ms
+from eventlib.urls import log_file
 
 T = TypeVar("T")
 
@@ -130,8 +131,8 @@ _NOTES_BYTES = tuple(prefix.encode() for prefix in _NOTES)
 
 def store_of(log: EventLog, service: Service) -> Path | None:
     """Return the file with a service's local stores where a look at it is cheap: beside an SQLite log."""
-    scheme, found, path = log.port.url.partition(":///")
-    return Path(f"{path}.state", f"{service.name}.db") if found and scheme == "sqlite" else None
+    file = log_file(log.port.url)
+    return None if file is None else file.with_name(f"{file.name}.state") / f"{service.name}.db"
 
 
 async def decoded(log: EventLog, kind: type[T], record: Record) -> T:

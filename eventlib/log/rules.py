@@ -6,6 +6,7 @@ from pathlib import Path
 from eventlib.errors import ContractError, OwnershipLost, TailLost, TopicMismatch
 from eventlib.log.port import Claim, Log, Record, TopicPartition
 from eventlib.topic import Topic
+from eventlib.urls import log_file
 
 NO_RECORD = "the log gave out this offset, and has no record there"
 """Why a record is damaged of which nothing is left."""
@@ -74,8 +75,9 @@ def witnessed_loss(log: Log, place: TopicPartition, end: int, witness: str, seen
         f"{place[0]}/{place[1]} of {log.url} ends at {end}, but {witness} has seen it up to {seen}: records that were "
         "acknowledged are gone from the log's end"
     )
-    if log.url.startswith("sqlite:"):
-        return TailLost(f"{what}. {without_tail(Path(log.url.removeprefix('sqlite:///')))}")
+    file = log_file(log.url)
+    if file is not None:
+        return TailLost(f"{what}. {without_tail(file)}")
     return TailLost(f"{what}. Bring them back; if the topic was made anew on purpose, delete {witness}")
 
 

@@ -21,6 +21,7 @@ from eventlib.projection.file import WHAT, ViewFile
 from eventlib.projection.view import View
 from eventlib.projection.waiters import Waiters
 from eventlib.times import now_ms
+from eventlib.urls import log_file
 
 _log = logging.getLogger(__name__)
 _BATCH = 500
@@ -342,12 +343,10 @@ def _newest(records: list[Record], compacted: set[str]) -> list[Record]:
 
 def _beside(log_url: str, name: str) -> Path | None:
     """Return where a log's projections lie: beside an SQLite log's file, in `var` for a log elsewhere."""
-    scheme, _, place = log_url.partition("://")
-    match scheme:
-        case "sqlite":
-            return Path(f"{place.removeprefix('/')}.{name}.db")
-        case "memory":
-            return None
-        case _:
-            safe = "".join(letter if letter.isalnum() else "-" for letter in place)
-            return Path("var") / f"{safe}.{name}.db"
+    file = log_file(log_url)
+    if file is not None:
+        return file.with_name(f"{file.name}.{name}.db")
+    if log_url.startswith("memory:"):
+        return None
+    safe = "".join(letter if letter.isalnum() else "-" for letter in log_url.partition("://")[2])
+    return Path("var") / f"{safe}.{name}.db"

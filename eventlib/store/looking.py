@@ -12,6 +12,7 @@ from urllib.parse import quote
 from eventlib.errors import LogUnavailable
 from eventlib.log.sqlite_errors import explained
 from eventlib.store.open import store_directory
+from eventlib.urls import log_file
 
 _TRIES = 5
 _PAUSE_S = 0.1
@@ -39,7 +40,7 @@ def looks(log_url: str, state_dir: str, position_key: str) -> Iterator[Look]:
     directory = store_directory(log_url, state_dir)
     if directory is None or not directory.is_dir():
         return
-    if log_url.startswith("sqlite:"):
+    if log_file(log_url) is not None:
         for path in sorted(directory.glob("*.db")):
             yield from _in_file(path, position_key)
     else:

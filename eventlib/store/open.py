@@ -5,6 +5,7 @@ from pathlib import Path
 
 from eventlib.errors import WiringError
 from eventlib.store.port import Stores
+from eventlib.urls import log_file
 
 
 def open_stores(log_url: str, state_dir: str) -> Stores:
@@ -12,30 +13,30 @@ def open_stores(log_url: str, state_dir: str) -> Stores:
 
     Raises: WiringError when RocksDB is needed and not installed.
     """
-    scheme = log_url.partition("://")[0]
     directory = store_directory(log_url, state_dir)
     if directory is None:
         from eventlib.store.memory import MemoryStores
 
         return MemoryStores()
-    if scheme == "sqlite":
+    if log_file(log_url) is not None:
         from eventlib.store.sqlite import SqliteStores
 
         return SqliteStores(directory)
     try:
         from eventlib.store.rocksdb import RocksStores
     except ModuleNotFoundError as error:
-        raise WiringError(f"a {scheme} log needs the package {error.name}: install eventlib-sagas[kafka]") from error
+        raise WiringError(
+            f"a {log_url.partition(':')[0]} log needs the package {error.name}: install eventlib-sagas[kafka]"
+        ) from error
     return RocksStores(directory)
 
 
 def store_directory(log_url: str, state_dir: str) -> Path | None:
     """Return where the stores for a log are; None for those in memory."""
-    scheme, _, path = log_url.partition("://")
-    match scheme:
-        case "sqlite":
-            return Path(f"{path.removeprefix('/')}.state")
-        case "memory":
-            return None
-        case _:  # one directory for each log, since a store that meets another log's is emptied
-            return Path(state_dir) / re.sub(r"[^\w.-]+", "-", path).strip("-")
+    file = log_file(log_url)
+    if file is not None:
+        return file.with_name(f"{file.name}.state")
+    if log_url.startswith("memory:"):
+        return None
+    # One directory for each log, since a store that meets another log's is emptied.
+    return Path(state_dir) / re.sub(r"[^\w.-]+", "-", log_url.partition("://")[2]).strip("-")

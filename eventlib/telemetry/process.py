@@ -22,6 +22,7 @@ from eventlib.telemetry.options import Exporter, TelemetryOptions
 from eventlib.telemetry.recorder import Recorder
 from eventlib.telemetry.spans import SpanMaker
 from eventlib.telemetry.tracer import Tracer
+from eventlib.urls import log_file
 
 _ANSWER_BYTES = 65_536
 
@@ -171,8 +172,7 @@ def _session() -> Any:
 
 def places_of(log_url: str, state_dir: str) -> Mapping[str, Path]:
     """Return what a process keeps on its disk, by the metric that tells its size."""
-    scheme, _, path = log_url.partition("://")
-    if scheme == "sqlite":
-        file = Path(path.removeprefix("/"))
+    file = log_file(log_url)
+    if file is not None:
         return {"eventlib.log.size": file, "eventlib.store.size": file.with_name(f"{file.name}.state")}
-    return {} if scheme == "memory" else {"eventlib.store.size": Path(state_dir)}
+    return {} if log_url.startswith("memory:") else {"eventlib.store.size": Path(state_dir)}

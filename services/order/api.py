@@ -30,7 +30,8 @@ wait for its end with `Prefer: wait=5`, watch it with `/orders/{order_id}/events
   order and the same answer; another body under the key is refused (422).
 * **Read what was written**: an answer carries a `position`. On the same instance a later read shows at least that
   by itself; on another one, give it as `min_position`, and the read waits for it.
-* **Any instance answers for any order**, also while its owner is away: `Staleness-Ms` says how old the answer is at most.
+* **Any instance answers for any order**, also while its owner is away: `Staleness-Ms` says how old the answer is at most,
+  and `Damaged-Records` that something on the log cannot be read, and may be missing from it.
 * **Errors** are problems (RFC 9457, `application/problem+json`), with the names of the fields in `errors`.
 * **503** with `Retry-After`: too much waits already, or the log is out of reach. What was answered with 202 is durable.
 """

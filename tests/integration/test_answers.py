@@ -250,6 +250,8 @@ async def test_an_order_whose_record_is_damaged_is_not_told_as_none(tmp_path: Pa
                 assert answer.status_code == code, (order_id, answer.text)
         assert (await client.post(f"/orders/{lost}/cancel")).status_code == 503
         assert (await client.post("/orders", json=wanted())).status_code == 202
+        listed = await client.get("/orders")  # what is not listed may be there: the answer says so
+        assert (listed.status_code, listed.headers["Damaged-Records"]) == (200, "1")
         assert "shop_index_damaged 1" in (await client.get("/metrics")).text
 
 

@@ -74,6 +74,11 @@ class Reading:
         """Return how old answers are at most: all that was on the log then is in them."""
         return int(await self._index.projection.age_s() * 1000)
 
+    @property
+    def damaged(self) -> int:
+        """How many records are damaged on the log, so that what they said is in no answer."""
+        return len(self._index.projection.damaged)
+
     async def order(self, order_id: str) -> OrderDetail:
         """Return an order with its lines; its position is how far this instance is.
 

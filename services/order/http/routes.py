@@ -53,7 +53,11 @@ _STALENESS = {
     "Staleness-Ms": {
         "description": "All that was on the log so many milliseconds ago is in this answer.",
         "schema": {"type": "integer"},
-    }
+    },
+    "Damaged-Records": {
+        "description": "So many records are damaged on the log, and what they said may be missing from this answer.",
+        "schema": {"type": "integer"},
+    },
 }
 _LOCATION = {"Location": {"description": "Where the order is read.", "schema": {"type": "string"}}}
 
@@ -137,8 +141,9 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
     reading = api.reading
 
     async def age() -> dict[str, str]:
-        """Return the header that says how old an answer is at most; to be asked for before it is made."""
-        return {"Staleness-Ms": str(await reading.age_ms())}
+        """Return the headers that say how old an answer is at most, and what it may lack; to be asked for before it is made."""
+        damaged = {"Damaged-Records": str(reading.damaged)} if reading.damaged else {}
+        return {"Staleness-Ms": str(await reading.age_ms()), **damaged}
 
     @routes.get("/orders/{order_id}", responses=_found(OrderDetail, 404, 422, 503), summary="Read an order")
     async def order(order_id: OrderId, min_position: MinPosition = None) -> Response:
