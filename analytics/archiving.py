@@ -1,17 +1,15 @@
 """Moves a log into an archive: what is new in every partition, exactly once, by pyarrow alone."""
 
 import asyncio
-import fcntl
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
 from analytics.archive_writing import Writer, settle_directories
 from analytics.compacting import compact
-from eventlib.errors import LogReadOnly, LogUnavailable, WiringError
+from eventlib.durable import alone
+from eventlib.errors import LogReadOnly, WiringError
 from eventlib.log.archive_files import (
     ArchivedTopic,
     DataFile,
@@ -194,18 +192,3 @@ def _sweep(place: Path, manifest: Manifest) -> None:
     for path in (place / "data").rglob("*"):
         if path.is_file() and str(path.relative_to(place)) not in kept:
             path.unlink()
-
-
-@contextmanager
-def alone(place: Path, does: str) -> Iterator[None]:
-    """Be the only one who `does` something there. Raises: LogUnavailable."""
-    place.mkdir(parents=True, exist_ok=True)
-    handle = os.open(place / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise LogUnavailable(f"somebody else {does} {place} just now: wait until that has ended") from error
-        yield
-    finally:
-        os.close(handle)

@@ -1,8 +1,28 @@
-"""Files that have to be on the disk before something counts, and the sums that tell whether they are what was written."""
+"""Files that count once they are on the disk: who may write them, and the sums that tell whether they are what was written."""
 
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from eventlib.errors import LogUnavailable
+
+
+@contextmanager
+def alone(place: Path, does: str) -> Iterator[None]:
+    """Be the only process on this machine that `does` something in a directory. Raises: LogUnavailable; OSError."""
+    place.mkdir(parents=True, exist_ok=True)
+    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LogUnavailable(f"somebody else {does} {place} just now: wait until that has ended") from error
+        yield
+    finally:
+        os.close(handle)
 
 
 def settle(path: Path) -> None:

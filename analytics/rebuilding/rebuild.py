@@ -10,7 +10,6 @@ from time import perf_counter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from analytics.archiving import alone
 from analytics.asking import ask, spans_of
 from analytics.log import log
 from analytics.rebuilding import kept
@@ -29,6 +28,7 @@ from analytics.rebuilding.tables import (
 )
 from analytics.rebuilding.versions import KEPT, Manifest, Version, current, read_manifest
 from analytics.selection import Only
+from eventlib.durable import alone
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.event import contract_of
 from eventlib.log.archive_files import SCHEME

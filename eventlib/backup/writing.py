@@ -1,18 +1,16 @@
 """Makes a backup of a log in a file while services write to it."""
 
-import fcntl
-import os
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from eventlib.backup.increments import increment_fits, write_increment
 from eventlib.backup.manifest import Backup, Manifest, cannot_write, commit, manifest_of, newest, numbered
 from eventlib.backup.verifying import Content, content_of
-from eventlib.durable import sha256_of
-from eventlib.errors import LogUnavailable, WiringError
+from eventlib.durable import alone, sha256_of
+from eventlib.errors import WiringError
 from eventlib.log.sqlite_errors import explained
 from eventlib.log.sqlite_schema import check_version, connect, refuse_cut_off
 from eventlib.times import from_ms, now_ms
@@ -36,12 +34,12 @@ def back_up(log: Path, url: str, to: Path, *, full: bool, progress: Progress) ->
     refuse_cut_off(log)
     try:
         if to.is_dir():
-            with _alone(to):
+            with alone(to, "makes backups in"):
                 return _next(log, url, to, full=full, progress=progress)
         to.parent.mkdir(parents=True, exist_ok=True)
         if to.exists() or manifest_of(to).exists():
             raise WiringError(f"there is something at {to}: give this backup another name, or a directory")
-        with _alone(to.parent):
+        with alone(to.parent, "makes backups in"):
             return _write(log, url, manifest_of(to), to.name, None, progress)
     except sqlite3.Error as error:
         raise explained(error, to, "backup") from error
@@ -115,19 +113,6 @@ def _copy(log: Path, to: Path, progress: Progress) -> None:
         source.execute("SELECT count(*) FROM meta").fetchone()
         source.backup(target, pages=_PAGES_AT_ONCE, progress=lambda _, left, total: progress(total - left, total))
         source.execute("COMMIT")
-
-
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Be the only one who makes backups in a directory. Raises: LogUnavailable; OSError."""
-    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise LogUnavailable(f"another backup is being made in {place}: wait until that has ended") from error
-    finally:
-        os.close(handle)
 
 
 def _release() -> str:

@@ -28,12 +28,12 @@ from tests.saga.shop_runs import ShopLog, order_file
 
 @contextmanager
 def kept_current(
-    spark: SparkSession, url: str, out: Path, told: list[Increment]
+    spark: SparkSession, url: str, out: Path, told: list[Increment], every_s: float = 0.2
 ) -> Iterator["tuple[Future[None], Callable[[], object]]"]:
     """Follow a log; yields what the follower comes to, and tells whether it is up to the log's end."""
     ended = Event()
     with ThreadPoolExecutor(1) as pool:
-        following = Following(0.2, told.append, print, ended)
+        following = Following(every_s, told.append, print, ended)
         follower = pool.submit(follow, spark, url, out, following)
 
         def is_current() -> bool:
@@ -99,7 +99,7 @@ async def test_a_batch_that_comes_again_from_kafka_changes_nothing(
 ) -> None:
     url, told = f"{broker.url}/?prefix=followed.", list[Increment]()
     traded(url, seed=1)
-    with kept_current(spark, url, tmp_path, told) as (ending, is_current):
+    with kept_current(spark, url, tmp_path, told, every_s=4.0) as (ending, is_current):
         wait_until(lambda: told or ending.done())
         traded(url, seed=2)
         wait_until(is_current)
