@@ -12,10 +12,11 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
+from eventlib.errors import WiringError
 from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal
 from eventlib.log.port import Claim
 from eventlib.log.sqlite_damage import as_it_stands
-from eventlib.log.sqlite_state import OwnerRow, PartitionState
+from eventlib.log.sqlite_state import OwnerRow, PartitionState, topic_of
 
 _log = logging.getLogger("eventlib.log")
 
@@ -111,12 +112,20 @@ def _as_they_stand(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, 
 
 
 def topic_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Return the topics' rows. A setting of one that cannot be put right keeps everything. Raises: sqlite3.Error."""
+    """Return the topics' rows. A setting of one that cannot be put right keeps everything. Raises: sqlite3.Error.
+
+    A row that is no topic's any more is left out: who declares the topic writes it again, and its partitions are there.
+    """
     found = list[tuple[Any, ...]]()
     for *values, checksum in _as_they_stand(connection, "SELECT * FROM topics"):
         row, why = _checked(tuple(values), checksum, lambda each: seal(*each), "topics")
         if why:  # what drops records waits until the topic is declared anew
             row = (*row[:3], None, None, 0, *row[6:])
+            try:
+                topic_of(row)
+            except (WiringError, TypeError, ValueError):
+                _log.error("%s, and is left out", why)
+                continue
         found.append(row)
     return found
 

@@ -179,6 +179,21 @@ async def test_a_partition_whose_row_has_another_name_is_not_begun_again(tmp_pat
     await log.close()
 
 
+@pytest.mark.parametrize("change_of_row", ["name = CAST(x'6fff64' AS TEXT)", "name = 'or ders'", "partitions = 'many'"])
+async def test_a_topic_whose_row_is_none_any_more_is_there_again_once_it_is_declared(
+    tmp_path: Path, change_of_row: str
+) -> None:
+    await made(path := tmp_path / "log.db", "orders", "payments")
+    change(path, f"UPDATE topics SET {change_of_row}, checksum = 5 WHERE name = 'orders'")  # noqa: S608
+    log = await SqliteLog.open(path)
+    assert [*await log.topics()] == ["payments"]
+    assert await log.end("payments", 0) == COUNT
+    await log.create_topics([Topic("orders", partitions=1)])
+    assert await log.append([written(COUNT)]) == [COUNT]
+    await log.close()
+    assert (await read_all(path)) == ([written(offset) for offset in range(COUNT + 1)], [])
+
+
 async def test_the_digest_is_the_sum_of_what_is_there_after_compaction_too(tmp_path: Path) -> None:
     await made(path := tmp_path / "log.db", compacted=True)
     log = await SqliteLog.open(path)
