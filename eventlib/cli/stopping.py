@@ -40,7 +40,7 @@ async def unless_stopped(stop: "asyncio.Future[None]") -> AsyncIterator[None]:
     inside = True
 
     def interrupt(_: "asyncio.Future[None]") -> None:
-        if inside:  # a future that is done has handed its callbacks to the loop: removing this comes too late then
+        if inside:  # a flag, since a future that is done has handed its callbacks on, and takes none of them back
             task.cancel()
 
     stop.add_done_callback(interrupt)
@@ -52,7 +52,6 @@ async def unless_stopped(stop: "asyncio.Future[None]") -> AsyncIterator[None]:
         raise
     finally:
         inside = False
-        stop.remove_done_callback(interrupt)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from eventlib.log.port import TOMBSTONES_KEPT, Record, key_text
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, ParkedKey, Positions, state_key, unpack
 from eventlib.sagastates import SagaState, SagaStates
 from eventlib.service import Service
+from eventlib.store.open import stores_beside
 from eventlib.store.sqlite_reading import kept_in
 from eventlib.times import now_ms
 from eventlib.urls import log_file
@@ -132,7 +133,7 @@ _NOTES_BYTES = tuple(prefix.encode() for prefix in _NOTES)
 def store_of(log: EventLog, service: Service) -> Path | None:
     """Return the file with a service's local stores where a look at it is cheap: beside an SQLite log."""
     file = log_file(log.port.url)
-    return None if file is None else file.with_name(f"{file.name}.state") / f"{service.name}.db"
+    return None if file is None else stores_beside(file) / f"{service.name}.db"
 
 
 async def decoded(log: EventLog, kind: type[T], record: Record) -> T:

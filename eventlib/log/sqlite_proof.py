@@ -3,9 +3,8 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from eventlib.log.checksum import corrected, seal
+from eventlib.log.checksum import corrected, seal_of
 from eventlib.log.sqlite_damage import Damage, as_it_stands
 from eventlib.log.sqlite_scan import Progress, Scan
 from eventlib.log.sqlite_schema import FORMAT_VERSION, foreign_texts, version_of
@@ -79,18 +78,14 @@ def _prove_table(connection: sqlite3.Connection, table: str) -> Iterator[Damage]
     update = f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in (*columns, 'checksum'))} WHERE {where}"  # noqa: S608  as above
     for *values, checksum in rows:
         row = tuple(values)
-        if checksum in {UNSEALED, _seal(row)}:
+        if checksum in {UNSEALED, seal_of(row)}:
             continue
         named = f"the row {', '.join(map(repr, row[: len(key)]))} of table {table}"
-        before = corrected(row, checksum, lambda each: seal(*each))
+        before = corrected(row, checksum, seal_of)
         if before is None:
             yield Damage("tables", f"{named} does not match its checksum", likely=_AFTER.get(table, ""))
         else:
-            repair = (update, (*before, seal(*before), *row[: len(key)]))
+            repair = (update, (*before, seal_of(before), *row[: len(key)]))
             yield Damage(
                 "tables", f"one bit of {named} had flipped", likely=f"it was {before!r:.200}", repair=(repair,)
             )
-
-
-def _seal(row: tuple[Any, ...]) -> int:
-    return seal(*row)

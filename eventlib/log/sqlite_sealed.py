@@ -13,7 +13,7 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from eventlib.errors import WiringError
-from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal
+from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal, seal_of
 from eventlib.log.port import Claim
 from eventlib.log.sqlite_damage import as_it_stands
 from eventlib.log.sqlite_state import OwnerRow, PartitionState, topic_of
@@ -118,7 +118,7 @@ def topic_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     """
     found = list[tuple[Any, ...]]()
     for *values, checksum in _as_they_stand(connection, "SELECT * FROM topics"):
-        row, why = _checked(tuple(values), checksum, lambda each: seal(*each), "topics")
+        row, why = _checked(tuple(values), checksum, seal_of, "topics")
         if why:  # what drops records waits until the topic is declared anew
             row = (*row[:3], None, None, 0, *row[6:])
             try:
@@ -143,7 +143,7 @@ def owner_rows(connection: sqlite3.Connection) -> Mapping[tuple[str, int], Owner
     """
     owners = dict[tuple[str, int], OwnerRow]()
     for *values, checksum, seen_at in _as_they_stand(connection, _OWNERS):
-        row, why = _checked(tuple(values), checksum, lambda each: seal(*each), "owners")
+        row, why = _checked(tuple(values), checksum, seal_of, "owners")
         service, partition, epoch, owner = row
         known = owners.get((service, partition))
         if not why and (known is None or known.epoch < epoch):
@@ -191,7 +191,7 @@ def meta_value(connection: sqlite3.Connection, name: str) -> str | None:
     row = connection.execute("SELECT value, checksum FROM meta WHERE name = ?", (name,)).fetchone()
     if row is None:
         return None
-    (_, value), why = _checked((name, row[0]), row[1], lambda values: seal(*values), "meta")
+    (_, value), why = _checked((name, row[0]), row[1], seal_of, "meta")
     return f"{value} (damaged: {why})" if why else str(value)
 
 

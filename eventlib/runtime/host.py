@@ -73,7 +73,6 @@ class Damage:
     """
 
     tell: Callable[[str], object] = _log.error
-
     met: dict[tuple[str, int, int], str] = field(default_factory=dict)
     stopped: dict[tuple[str, int], str] = field(default_factory=dict)
 

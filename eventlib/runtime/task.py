@@ -76,10 +76,8 @@ class Task:
         records = timed = inputs.records
         if inputs.release is not None:
             records = () if inputs.release.control is None else (inputs.release.control,)
-            timed = (
-                *records,
-                *inputs.release.repaired.values(),
-            )  # when these were parked, nobody could read their times
+            # When the repaired ones were parked, nobody could read their times.
+            timed = (*records, *inputs.release.repaired.values())
         foreign = self._inputs.foreign
         timed = [record for record in timed if record.topic not in foreign] if foreign else timed  # others' clocks!
         newest = max((record.timestamp_ms for record in timed), default=0)

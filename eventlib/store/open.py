@@ -31,11 +31,16 @@ def open_stores(log_url: str, state_dir: str) -> Stores:
     return RocksStores(directory)
 
 
+def stores_beside(log: Path) -> Path:
+    """Return the directory of the stores for a log in a file."""
+    return log.with_name(f"{log.name}.state")
+
+
 def store_directory(log_url: str, state_dir: str) -> Path | None:
     """Return where the stores for a log are; None for those in memory."""
     file = log_file(log_url)
     if file is not None:
-        return file.with_name(f"{file.name}.state")
+        return stores_beside(file)
     if log_url.startswith("memory:"):
         return None
     # One directory for each log, since a store that meets another log's is emptied.

@@ -13,6 +13,7 @@ from eventlib.choreography import Choreography
 from eventlib.eventlog import EventLog
 from eventlib.runtime import Runtime, RuntimeConfig
 from eventlib.sampling import traced_share
+from eventlib.store.open import stores_beside
 from eventlib.telemetry.distribution import Reader
 from eventlib.telemetry.figures import Figures
 from eventlib.telemetry.http import App, Measured, Traced
@@ -174,5 +175,5 @@ def places_of(log_url: str, state_dir: str) -> Mapping[str, Path]:
     """Return what a process keeps on its disk, by the metric that tells its size."""
     file = log_file(log_url)
     if file is not None:
-        return {"eventlib.log.size": file, "eventlib.store.size": file.with_name(f"{file.name}.state")}
+        return {"eventlib.log.size": file, "eventlib.store.size": stores_beside(file)}
     return {} if log_url.startswith("memory:") else {"eventlib.store.size": Path(state_dir)}

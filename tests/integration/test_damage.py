@@ -2,7 +2,8 @@
 
 import asyncio
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,21 @@ async def test_a_damaged_input_is_parked_with_its_place_and_all_others_are_handl
         assert await charged(log) == {*KEYS, "33"} - {"3"}
 
 
+@asynccontextmanager
+async def retried_once_repaired(path: Path, sql: str, record_id: str | None) -> AsyncIterator[EventLog]:
+    """Give a log on which an input was damaged and parked, repaired, and handled by a retry."""
+    with closing(sqlite3.connect(path)) as connection:
+        written = connection.execute("SELECT * FROM records WHERE id = ?", (record_id,)).fetchone()
+    change(path, sql, record_id)
+    async with open_log(f"sqlite:///{path}", make_shop(set())) as log:
+        await run(log)
+        change(path, INSERT, *written)
+        (parking,) = await parkings(log)
+        await request_retry(log, parking, "ada")
+        await run(log)
+        yield log
+
+
 @pytest.mark.parametrize("sql", [NOWHERE, SAME_KEY, GONE])
 async def test_a_damaged_input_that_was_repaired_is_handled_as_it_was_written_by_a_retry(
     tmp_path: Path, sql: str
@@ -110,15 +126,7 @@ async def test_a_damaged_input_that_was_repaired_is_handled_as_it_was_written_by
     async with open_log(url, make_shop(set())) as log:
         await order(log, *KEYS)
         hurt = next(each for each in await everything(log, "orders.requests") if each.key == b"3")
-    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
-        written = connection.execute("SELECT * FROM records WHERE id = ?", (hurt.id,)).fetchone()
-    change(tmp_path / "log.db", sql, hurt.id)
-    async with open_log(url, make_shop(set())) as log:
-        await run(log)
-        change(tmp_path / "log.db", INSERT, *written)
-        (parking,) = await parkings(log)
-        await request_retry(log, parking, "ada")
-        await run(log)
+    async with retried_once_repaired(tmp_path / "log.db", sql, hurt.id) as log:
         assert await parkings(log) == []
         assert await charged(log) == {*KEYS}
 
@@ -131,15 +139,7 @@ async def test_what_a_repaired_input_causes_is_no_younger_than_it(tmp_path: Path
         (first,) = await everything(log, "orders.requests")
         ahead = first._replace(timestamp_ms=first.timestamp_ms + 3_600_000, id="ahead", headers=())
         await log.port.append([ahead._replace(value=log.codec.encode(Ordered(order_id="3", cents=7)))])
-    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
-        written = connection.execute("SELECT * FROM records WHERE id = 'ahead'").fetchone()
-    change(tmp_path / "log.db", SAME_KEY, "ahead")
-    async with open_log(url, make_shop(set())) as log:
-        await run(log)
-        change(tmp_path / "log.db", INSERT, *written)
-        (parking,) = await parkings(log)
-        await request_retry(log, parking, "ada")
-        await run(log)
+    async with retried_once_repaired(tmp_path / "log.db", SAME_KEY, "ahead") as log:
         caused = [each for each in await everything(log, "charges") if each.causation_id == "ahead"]
         assert caused
         assert all(each.timestamp_ms >= ahead.timestamp_ms for each in caused)

@@ -15,7 +15,6 @@ from eventlib import EventLog, Runtime, open_log
 from eventlib.cli import run
 from eventlib.doctor.repair import repair_file
 from eventlib.errors import EventlibError, WiringError
-from eventlib.log.past_damage import PastDamage
 from eventlib.log.sqlite import SqliteLog
 from eventlib.log.sqlite_proof import prove
 from eventlib.log.sqlite_scan import written
@@ -23,6 +22,7 @@ from eventlib.log.sqlite_schema import connect
 from eventlib.store.memory import MemoryStores
 from services import shop
 from tests.integration.shop_log import Carrier, Gateway, order, served, supplied
+from tests.integration.test_damage import everything
 
 ORDERS = 40
 PATIENCE_S = 20.0
@@ -154,14 +154,7 @@ async def new_orders_of(url: str) -> set[str]:
 
 
 async def completed(log: EventLog) -> set[str]:
-    found = set[str]()
-    port = PastDamage(log.port)
-    for partition in range(8):
-        offset = 0
-        while records := await port.read("orders", partition, offset, 1_000):
-            found |= {(each.key or b"").decode() for each in records if each.type == "OrderCompleted"}
-            offset = records[-1].offset + 1
-    return found
+    return {(each.key or b"").decode() for each in await everything(log, "orders") if each.type == "OrderCompleted"}
 
 
 def changed(path: Path, sql: str, *values: object) -> None:

@@ -49,7 +49,7 @@ Prefer = Annotated[
 _PREFERENCE_APPLIED = {
     "Preference-Applied": {"description": "`wait=…`, when it was asked for.", "schema": {"type": "string"}}
 }
-_STALENESS = {
+_HOW_CURRENT = {
     "Staleness-Ms": {
         "description": "All that was on the log so many milliseconds ago is in this answer.",
         "schema": {"type": "integer"},
@@ -140,7 +140,7 @@ def _add_writes(routes: APIRouter, api: Api) -> None:
 def _add_reads(routes: APIRouter, api: Api) -> None:
     reading = api.reading
 
-    async def age() -> dict[str, str]:
+    async def how_current() -> dict[str, str]:
         """Return the headers that say how old an answer is at most, and what it may lack; to be asked for before it is made."""
         damaged = {"Damaged-Records": str(reading.damaged)} if reading.damaged else {}
         return {"Staleness-Ms": str(await reading.age_ms()), **damaged}
@@ -149,8 +149,8 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
     async def order(order_id: OrderId, min_position: MinPosition = None) -> Response:
         """Return an order as its owner has it."""
         await reading.wait_for(min_position)
-        how_old = await age()
-        return _answer(200, await reading.order(order_id), how_old)
+        current = await how_current()
+        return _answer(200, await reading.order(order_id), current)
 
     @routes.get("/orders", responses=_found(OrderPage, 422, 503), summary="List orders")
     async def orders(
@@ -163,15 +163,15 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
         """Return orders, the newest first. Orders that are placed meanwhile do not shift the pages."""
         await reading.wait_for(min_position)
         await reading.refuse_if_old()
-        how_old = await age()
-        return _answer(200, reading.orders(customer_id, status, cursor, limit), how_old)
+        current = await how_current()
+        return _answer(200, reading.orders(customer_id, status, cursor, limit), current)
 
     @routes.get("/orders/{order_id}/timeline", responses=_found(Timeline, 404, 422, 503), summary="An order's history")
     async def timeline(order_id: OrderId, min_position: MinPosition = None) -> Response:
         """Return every event of an order's saga, with its cause and time."""
         await reading.wait_for(min_position)
-        how_old = await age()
-        return _answer(200, await reading.timeline(order_id), how_old)
+        current = await how_current()
+        return _answer(200, await reading.timeline(order_id), current)
 
     @routes.get(
         "/orders/{order_id}/events",
@@ -199,8 +199,8 @@ def _add_reads(routes: APIRouter, api: Api) -> None:
     async def products(cursor: Annotated[str | None, _CURSOR] = None, limit: Annotated[int, _LIMIT] = 50) -> Response:
         """Return what is for sale, by SKU."""
         await reading.refuse_if_old()
-        how_old = await age()
-        return _answer(200, reading.products(cursor, limit), how_old)
+        current = await how_current()
+        return _answer(200, reading.products(cursor, limit), current)
 
 
 async def _json_only(request: Request) -> None:
@@ -214,4 +214,4 @@ def _answer(status: int, model: BaseModel, headers: dict[str, str] | None = None
 
 
 def _found(model: type[BaseModel], *problems: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model, "headers": _STALENESS, "description": "What was found."}, **documented(*problems)}
+    return {200: {"model": model, "headers": _HOW_CURRENT, "description": "What was found."}, **documented(*problems)}
