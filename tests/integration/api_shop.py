@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -195,3 +196,16 @@ def refused(answer: httpx.Response, status: int, kind: str | None = None) -> Jso
     assert problem["detail"]
     assert problem["type"] == ("about:blank" if kind is None else f"urn:shop:problem:{kind}")
     return problem
+
+
+@asynccontextmanager
+async def client_of(process: "subprocess.Popen[Any]", port: int) -> AsyncIterator[httpx.AsyncClient]:
+    """Give a client of the API of a process, once that is ready; the process is killed at the end."""
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            await reachable(client)
+            await ready(client)
+            yield client
+    finally:
+        process.kill()
+        process.communicate()

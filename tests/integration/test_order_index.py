@@ -17,7 +17,7 @@ from eventlib import Event, EventLog
 from eventlib.inspection.sagas import find_saga
 from services.order.index import OrderIndex
 from services.order.state import Status
-from tests.integration.api_shop import Shop, api, free_port, open_shop, place, reachable, ready, wanted
+from tests.integration.api_shop import Shop, api, client_of, free_port, open_shop, place, wanted
 
 ROOT = Path(__file__).parents[2]
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
@@ -97,14 +97,8 @@ async def api_process(shop: Shop, port: int) -> AsyncIterator[tuple["subprocess.
     """Start `eventlib run --http` without services, in a process of its own; kill it at the end."""
     command = [EVENTLIB, "run", "--no-services", "--http", str(port), "--log", f"sqlite:///{shop.directory}/shop.db"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)  # noqa: ASYNC220  a start takes a moment
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-            await reachable(client)
-            await ready(client)
-            yield process, client
-    finally:
-        process.kill()
-        process.wait()
+    async with client_of(process, port) as client:
+        yield process, client
 
 
 async def test_an_api_process_that_is_killed_loses_nothing_that_it_has_accepted(tmp_path: Path) -> None:

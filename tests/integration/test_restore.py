@@ -14,7 +14,7 @@ import pytest
 from analytics.archiving import archive
 from eventlib.cli import run
 from eventlib.log.sqlite import SqliteLog
-from tests.integration.api_shop import free_port, place, reachable, ready, wanted
+from tests.integration.api_shop import client_of, free_port, place, wanted
 from tests.integration.test_api_process import run as started
 from tests.integration.test_api_process import stock_up
 
@@ -23,14 +23,8 @@ from tests.integration.test_api_process import stock_up
 async def shop_on(disk: Path) -> AsyncIterator[tuple[httpx.AsyncClient, "subprocess.Popen[str]"]]:
     port = free_port()
     process = started(disk, "--http", str(port))
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-            await reachable(client)
-            await ready(client)
-            yield client, process
-    finally:
-        process.kill()
-        process.communicate()
+    async with client_of(process, port) as client:
+        yield client, process
 
 
 async def ended(client: httpx.AsyncClient, order_id: str) -> None:
