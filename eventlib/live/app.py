@@ -22,6 +22,7 @@ from eventlib.globaltable import GlobalTable
 from eventlib.live.carrying import Carry
 from eventlib.live.connection import connection_to
 from eventlib.live.events import CarriedSchema, EventSchema, Recorded
+from eventlib.live.fetched import bound_fetches
 from eventlib.live.figures import Figures
 from eventlib.live.publishing import Publisher
 from eventlib.live.queries import Queries
@@ -236,6 +237,7 @@ class LiveApp(faust.App):
         return decorate
 
     def _new_transport(self) -> Transport:
+        bound_fetches(self.connection.options.inflated_bytes)
         return Transport(self.conf.broker_consumer, self)
 
     def _new_producer_transport(self) -> Transport:

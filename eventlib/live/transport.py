@@ -49,6 +49,10 @@ class _Thread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = "read_committed"  # noqa: SLF001  Faust passes no such setting on
         return consumer
 
+    def _stopped_set(self) -> None:
+        if not self.thread_loop.is_closed():  # it is when the thread has failed, and Faust says that as a fault of its own
+            super()._stopped_set()
+
     async def places(self, partitions: Iterable[TP]) -> dict[TP, tuple[int, int]]:
         """Return where each partition will be read next, and where it ends: brokers are asked. Raises: KafkaError."""
         return cast("dict[TP, tuple[int, int]]", await self.call_thread(self._places, [*partitions]))

@@ -8,8 +8,9 @@ import logging
 import os
 import sys
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
+from eventlib.errors import EventlibError
 from eventlib.eventlog import CALLER, SAGA
 
 LogFormat = Literal["text", "json"]
@@ -42,10 +43,18 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(found, ensure_ascii=False)
 
 
+class TextFormatter(logging.Formatter):
+    """A line for each record; a traceback below it, but for errors of ours: their sentence is what helps."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  logging's name
+        """Return what stands below a record's line."""
+        return "" if isinstance(ei[1], EventlibError) else super().formatException(ei)
+
+
 def set_up_logging(form: LogFormat, level: LogLevel) -> None:
     """Let this process log to stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(_TEXT))
     logging.basicConfig(level=level, handlers=[handler])
     if form == "json":
         _TOLD.setLevel(logging.INFO)

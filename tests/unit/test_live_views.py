@@ -2,12 +2,22 @@
 
 import importlib
 import logging
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from aiokafka.consumer import fetcher
+from aiokafka.structs import TopicPartition
 
 from eventlib import cli
+from eventlib.errors import ContractError
 from eventlib.live.app import LiveApp
+from eventlib.live.fetched import bound_fetches
+from eventlib.log.kafka.batches import batches
+from eventlib.log.port import Record
 from services.order import views
+from tests.unit.test_kafka_batches import NOBODY, placed
 
 
 def test_a_log_that_is_not_on_kafka_is_refused_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,3 +64,61 @@ def test_a_time_is_in_as_many_hopping_windows_as_there_are_steps() -> None:
     minute = 60_000
     assert [*failures.starts(10 * minute)] == [n * minute for n in (6, 7, 8, 9, 10)]
     assert [*failures.starts(10 * minute + 59_999)] == [n * minute for n in (6, 7, 8, 9, 10)]
+
+
+@pytest.fixture
+def bounded(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    for name in ("MemoryRecords", "PartitionRecords"):
+        monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
+    bound_fetches(2_500_000)
+    yield 2_500_000
+
+
+def test_what_views_read_with_is_bounded_as_the_log_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = list[int]()
+    monkeypatch.setattr("eventlib.live.app.bound_fetches", bounds.append)
+    views.app._new_transport()  # noqa: SLF001  Faust calls it
+    assert bounds == [views.app.connection.options.inflated_bytes]
+
+
+def fetched(data: bytes, offset: int = 0) -> Any:
+    batches, place = fetcher.MemoryRecords(data), TopicPartition("t", 0)
+    assert batches.has_next()
+    return fetcher.PartitionRecords(place, batches, [], offset, None, None, True, fetcher.READ_COMMITTED)
+
+
+@pytest.mark.parametrize("compression", [0, 1], ids=["plain", "gzip"])
+def test_what_is_fetched_for_views_is_inflated_within_a_bound_and_nothing_is_passed_over(
+    compression: int, bounded: int
+) -> None:
+    records = [Record("t", 0, -1, 1, b"%d" % n, bytes(300_000)) for n in range(20)]
+    data = placed([*batches(records, NOBODY._replace(compression=compression), {}, lambda _: 700_000)])
+    seen, fetches = list[tuple[int, bytes]](), 0
+    while len(seen) < len(records):
+        partition = fetched(data, len(seen))
+        taken = [(record.offset, record.key) for record in partition]
+        assert partition.next_fetch_offset == len(seen) + len(taken)
+        data = data[_first_batch_from(data, partition.next_fetch_offset) :]
+        seen, fetches = seen + taken, fetches + 1
+    assert seen == [(n, b"%d" % n) for n in range(20)]
+    assert fetches == (3 if compression else 1)
+
+
+@pytest.mark.usefixtures("bounded")
+def test_a_batch_that_no_view_can_take_is_named_with_the_remedy() -> None:
+    records = [Record("t", 0, -1, 1, None, bytes(1_000_000)) for _ in range(300)]
+    data = placed([*batches(records, NOBODY._replace(compression=1), {}, lambda _: 1_000_000_000)])
+    tracemalloc.start()
+    try:
+        with pytest.raises(ContractError, match=r"t/0 .* at 0: .* more than 2,500,000 .*EVENTLIB_KAFKA_INFLATED_BYTES"):
+            next(fetched(data))
+        assert tracemalloc.get_traced_memory()[1] < 15_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def _first_batch_from(data: bytes, offset: int) -> int:
+    at = 0
+    while at < len(data) and int.from_bytes(data[at : at + 8]) < offset:
+        at += 12 + int.from_bytes(data[at + 8 : at + 12])
+    return at

@@ -13,11 +13,12 @@ from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 from opentelemetry.trace import SpanKind
 from prometheus_client.parser import text_string_to_metric_families
 
+from eventlib.errors import WiringError
 from eventlib.eventlog import CALLER, SAGA
 from eventlib.identity import child_traceparent, derived_id, is_sampled, root_traceparent, sampling_bound
 from eventlib.sampling import traced_share
 from eventlib.telemetry.jobs import job_span
-from eventlib.telemetry.logs import JsonFormatter
+from eventlib.telemetry.logs import JsonFormatter, TextFormatter
 from eventlib.telemetry.options import telemetry_options
 from eventlib.telemetry.spans import Said, Times, context_of, made
 from eventlib.telemetry.textfile import write_textfile
@@ -101,6 +102,17 @@ def test_an_error_is_in_the_same_line() -> None:
     text = JsonFormatter().format(logging.LogRecord("x", logging.ERROR, "f.py", 1, "failed", (), found))
     assert "\n" not in text
     assert "ValueError: two\nlines" in json.loads(text)["exception"]
+
+
+def test_our_errors_have_no_traceback_and_others_do() -> None:
+    def said(error: Exception) -> str:
+        found = (type(error), error, None)
+        return TextFormatter("%(message)s").format(
+            logging.LogRecord("x", logging.ERROR, "f.py", 1, "failed", (), found)
+        )
+
+    assert said(WiringError("give a log")) == "failed"
+    assert said(ValueError("two")) == "failed\nValueError: two"
 
 
 def raise_two_lines() -> None:

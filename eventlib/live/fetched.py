@@ -1,0 +1,75 @@
+"""What aiokafka's consumers fetch for Faust, inflated within bounds: they inflate whatever a batch makes themselves.
+
+Read in aiokafka 0.14: a fetch becomes `MemoryRecords`, which `PartitionRecords` goes through, a batch at a time. Both
+are looked up in its module.
+"""
+
+from typing import Any
+
+from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.memory_records import MemoryRecords
+
+from eventlib.errors import ContractError, LogCorrupt
+from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
+from eventlib.log.port import TopicPartition
+
+
+class _Batches:
+    """The batches of one fetch, in the place of aiokafka's `MemoryRecords`.
+
+    Guarantee: compressed batches are inflated to `most_bytes` in all; those beyond are left for another fetch.
+    """
+
+    place: TopicPartition
+    most_bytes: int
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._batches = MemoryRecords(data)
+        self._at = 0
+        self._left = self.most_bytes
+        self._next: Any = None
+
+    def size_in_bytes(self) -> int:
+        """Return how many bytes the brokers have sent."""
+        return len(self._data)
+
+    def has_next(self) -> bool:
+        """Tell whether there is another batch: the first of a fetch, or one that there is still room for."""
+        if self._at and self._next is None and self._batches.has_next():
+            self._next = self._take()
+        return self._next is not None or (not self._at and self._batches.has_next())
+
+    def next_batch(self) -> Any:
+        """Return it. Raises: ContractError for a first one that is too large once inflated; LogCorrupt."""
+        batch, self._next = self._next, None
+        return batch or self._take()
+
+    def _take(self) -> Any:
+        """Return the next batch; None for one that has to wait for a fetch of its own, and so have those behind it."""
+        batch = self._batches.next_batch()
+        start, self._at = self._at, end_of(self._data, self._at)
+        if not compression_of(self._data, start) or not batch.validate_crc():
+            return batch
+        try:
+            plain = uncompressed(self.place, self._data[start : self._at], self._left)
+        except (ContractError, LogCorrupt):
+            if start == 0:
+                raise
+            self._batches = MemoryRecords(b"")
+            return None
+        self._left -= len(plain)
+        return DefaultRecordBatch(plain)
+
+
+class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka is not typed
+    def __init__(self, tp: Any, records: _Batches, *others: Any) -> None:
+        records.place = tuple(tp)
+        super().__init__(tp, records, *others)
+
+
+def bound_fetches(most_bytes: int) -> None:
+    """Have what consumers of this process fetch inflated to that many bytes at most, a partition at a time."""
+    fetcher.MemoryRecords = type("Batches", (_Batches,), {"most_bytes": most_bytes})
+    fetcher.PartitionRecords = _Partition
