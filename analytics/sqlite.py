@@ -16,10 +16,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
 from analytics.verifying import Verifier, states_of
-from eventlib.errors import LogCorrupt, LogUnavailable
+from eventlib.errors import LogUnavailable
 from eventlib.log.port import Record, text_of
 from eventlib.log.record_headers import decode_headers
-from eventlib.log.sqlite_errors import REPAIR
 from eventlib.log.sqlite_schema import file_uri, version_of
 from eventlib.log.sqlite_state import OFFSET_BITS, PartitionState
 from eventlib.times import to_ms
@@ -183,13 +182,10 @@ def _partitions(path: Path) -> tuple[dict[int, PartitionState], str]:
     try:
         with closing(sqlite3.connect(file_uri(path, reads=True), uri=True)) as connection:
             select = _SELECT + (_UNCHECKED if version_of(connection) == 1 else _CHECKED)
-            found = [*states_of(connection)]
+            found = {state.number: state for state in states_of(connection, path)}
     except sqlite3.Error as error:
         raise LogUnavailable(f"the log {path} cannot be read: {error}") from error
-    for state, why in found:
-        if why:
-            raise LogCorrupt(f"{state.topic.name}/{state.partition} of the log {path} is damaged: {why}; {REPAIR}")
-    return {state.number: state for state, _ in found}, select
+    return found, select
 
 
 def _ranges(states: Iterable[PartitionState], selection: Selection) -> list[Range]:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.schema import UNREADABLE
-from eventlib.errors import DamagedRecord
+from eventlib.errors import DamagedRecord, LogCorrupt
 from eventlib.log.checksum import row_checksum
 from eventlib.log.port import Record, text_of
+from eventlib.log.sqlite_errors import REPAIR
 from eventlib.log.sqlite_reading import read_one
 from eventlib.log.sqlite_schema import file_uri, version_of
 from eventlib.log.sqlite_sealed import partition_rows
@@ -76,7 +77,7 @@ class Verifier:
     def read(self, offsets: Sequence[int]) -> Iterator[Record]:
         """Yield what stands at offsets that are suspect: as written where that is proved, else as damaged."""
         with closing(sqlite3.connect(file_uri(self._path, reads=True), uri=True)) as connection:
-            state = next(now for now, _ in states_of(connection) if now.number == self._state.number)
+            state = next(now for now in states_of(connection, self._path) if now.number == self._state.number)
             for offset in offsets:
                 if offset < state.dense_from and offset >= self._state.dense_from:
                     continue  # compaction or retention has been there since
@@ -130,11 +131,13 @@ def _texts(column: pa.Array) -> list[object]:
     return found
 
 
-def states_of(connection: sqlite3.Connection) -> Iterator[tuple[PartitionState, str]]:
-    """Yield what a log's file says of its partitions, and what is wrong with each ("": nothing). Raises: sqlite3.Error."""
+def states_of(connection: sqlite3.Connection, path: Path) -> Iterator[PartitionState]:
+    """Yield what a log's file says of its partitions. Raises: LogCorrupt for one that is damaged; sqlite3.Error."""
     if version_of(connection) == 1:
         show_as_newest(connection)
     for (number, topic, partition, *row), why in partition_rows(connection):
+        if why:
+            raise LogCorrupt(f"{topic}/{partition} of the log {path} is damaged: {why}; {REPAIR}")
         state = PartitionState(Topic(topic), partition, number)
         state.learn(row)
-        yield state, why
+        yield state

@@ -7,9 +7,10 @@ from eventlib.errors import ContractError, EventlibError
 from eventlib.event import Contract, Event, Foreign, contract_of, key_of
 from eventlib.identity import derived_id, root_traceparent
 from eventlib.log.port import Record, key_text, undecodable
+from eventlib.times import LATEST, to_ms
 
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last one that a datetime has
+_LATEST_MS = to_ms(LATEST) - 1
 
 
 class Foreigners:
@@ -35,7 +36,7 @@ class Foreigners:
         if record.value is None:
             raise undecodable(record, f"the record has no value, so it is no {event_type.__name__}")
         if not -1 <= record.timestamp_ms <= _LATEST_MS:
-            raise undecodable(record, f"its timestamp {record.timestamp_ms} is not in milliseconds since 1970")
+            raise undecodable(record, f"its timestamp {record.timestamp_ms} is not in milliseconds since 1970, before {LATEST:%Y}")
         try:
             key = None if record.key is None else key_text(record)
             return foreign.decode(event_type, record.value, key)

@@ -6,6 +6,7 @@ where it was.
 """
 
 import socket
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -37,7 +38,7 @@ Key = Annotated[GatewayKey, Header(alias="Idempotency-Key")]
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     422: {"model": Problem, "description": "Malformed, or the key was used for something else"},
     429: {"description": "A fault: not now, nothing was done"},
-    503: {"description": "A fault: nothing was done"},
+    503: {"description": "A fault, or a ledger that cannot be written: nothing was done"},
 }
 
 
@@ -73,6 +74,8 @@ class Simulators:
             return await self._sent(await act(), line, call)
         except LedgerConflict as conflict:
             return JSONResponse({"detail": str(conflict)}, status_code=422)
+        except sqlite3.Error:  # the ledger's disk is full, or broken: what was not written was not done
+            return Response(status_code=503, headers={"Retry-After": "1"})
         except AnswerLost:
             return _cut(line)
         except NeverArrived:

@@ -91,6 +91,15 @@ def test_a_partition_whose_row_is_damaged_is_named(log: Path) -> None:
         rows_of(log)
 
 
+@pytest.mark.parametrize("name", ["'ord ers'", "CAST(x'6FFF' AS TEXT)"], ids=["no topic's", "no text"])
+def test_a_partition_whose_row_has_no_name_of_a_topic_is_named(log: Path, name: str) -> None:
+    with closing(sqlite3.connect(log)) as connection:
+        connection.execute(f"UPDATE partitions SET topic = {name} WHERE topic = 'orders' AND partition = 2")  # noqa: S608
+        connection.commit()
+    with pytest.raises(LogCorrupt, match=r"o.*/2 of the log .* is damaged: .*doctor --deep"):
+        rows_of(log)
+
+
 def test_the_audit_names_it_and_a_rebuild_leaves_it_out(
     spark: SparkSession, log: Path, orders: list[tuple[int, Place]], tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from eventlib.errors import OutcomeUnknown, Terminal
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.payment.ports import Charged, Declined, Refunded, Voided
+from tests.connections import opened_from_here
 from tests.contract.outsides import Opening, Outside, over_http, simulated
 
 
@@ -180,3 +181,29 @@ async def test_a_silent_carrier_is_final_when_it_is_asked_to_cancel(opened: Open
         first = [await outside.carrier.recall(key) for key in keys]
         assert {type(answer) for answer in first} == {Booked, Recalled}
         assert [await outside.carrier.recall(key) for key in keys] == first
+
+
+async def test_a_ledger_that_cannot_be_written_is_no_answer_and_nothing_was_done(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened_from_here(monkeypatch)
+    async with over_http(path) as outside:
+        gateway, carrier = outside.gateway, outside.carrier
+        await gateway.charge("old", "0", 100, "GBP")
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: gateway.charge("c", "1", 750, "GBP"),
+            lambda: gateway.refund("r", "old", 30, "GBP"),
+            lambda: gateway.void("v"),
+            lambda: carrier.book("d", "1", "France"),
+            lambda: carrier.recall("e"),
+        ]
+        (ledger,) = files[path.name]
+        ledger.execute("PRAGMA query_only=1")
+        for call in calls:
+            with pytest.raises(OutcomeUnknown, match="status 503"):
+                await call()
+        ledger.execute("PRAGMA query_only=0")
+        for table, count in (("charges", 1), ("refunds", 0), ("voids", 0), ("parcels", 0)):
+            assert rows(outside, f"SELECT count(*) FROM {table}") == [(count,)]  # noqa: S608  names from above
+        answers = [await call() for call in calls]
+        assert answers == [Charged(), Refunded(), Voided(0), Booked("P-d"), Recalled()]

@@ -1,5 +1,6 @@
 """What nobody should send: each answer is one of the registry's own, and none says that the server is at fault."""
 
+import gzip
 import json
 from typing import Any
 
@@ -72,6 +73,10 @@ async def test_the_kind_of_a_body_is_checked() -> None:
         headers = {"content-type": "text/plain"}
         answer = await client.post("/subjects/x/versions", content=b'{"schema":"\\"int\\""}', headers=headers)
         assert (answer.status_code, answer.json()["error_code"]) == (415, 415)
+        packed = gzip.compress(b'{"schema":"\\"int\\""}')
+        answer = await client.post("/subjects/x/versions", content=packed, headers={"content-encoding": "gzip"})
+        assert (answer.status_code, answer.json()["error_code"]) == (415, 415)
+        assert "Content-Encoding: gzip" in answer.json()["message"]
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)

@@ -74,6 +74,9 @@ async def read(request: Request, body: type[Body]) -> Body:
     kind = request.headers.get("content-type", MEDIA_TYPES[0]).partition(";")[0].strip().lower()
     if kind not in {*MEDIA_TYPES, _OCTETS}:
         raise Refused(415, 415, f"HTTP 415 Unsupported Media Type: send {', '.join(MEDIA_TYPES)}")
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise Refused(415, 415, f"HTTP 415 Unsupported Media Type: send the body without Content-Encoding: {encoding}")
     try:
         text = await request.body()
         document = decode_json(text.decode(json.detect_encoding(text)))
