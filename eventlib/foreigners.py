@@ -36,7 +36,9 @@ class Foreigners:
         if record.value is None:
             raise undecodable(record, f"the record has no value, so it is no {event_type.__name__}")
         if not -1 <= record.timestamp_ms <= _LATEST_MS:
-            raise undecodable(record, f"its timestamp {record.timestamp_ms} is not in milliseconds since 1970, before {LATEST:%Y}")
+            raise undecodable(
+                record, f"its timestamp {record.timestamp_ms} is not in milliseconds since 1970, before {LATEST:%Y}"
+            )
         try:
             key = None if record.key is None else key_text(record)
             return foreign.decode(event_type, record.value, key)

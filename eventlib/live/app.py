@@ -22,7 +22,6 @@ from eventlib.globaltable import GlobalTable
 from eventlib.live.carrying import Carry
 from eventlib.live.connection import connection_to
 from eventlib.live.events import CarriedSchema, EventSchema, Recorded
-from eventlib.live.fetched import bound_fetches
 from eventlib.live.figures import Figures
 from eventlib.live.publishing import Publisher
 from eventlib.live.queries import Queries
@@ -30,6 +29,7 @@ from eventlib.live.rows import Row, Rows
 from eventlib.live.store import LiveTable
 from eventlib.live.timed import Joined, Keeping, Sessions, Sums, Windows
 from eventlib.live.transport import Consumer, Sent, Transport
+from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.opening import open_log
 from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.startup import Startup

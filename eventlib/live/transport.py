@@ -50,7 +50,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
         return consumer
 
     def _stopped_set(self) -> None:
-        if not self.thread_loop.is_closed():  # it is when the thread has failed, and Faust says that as a fault of its own
+        if not self.thread_loop.is_closed():  # as it is when the thread has failed: Faust logs that as a second fault
             super()._stopped_set()
 
     async def places(self, partitions: Iterable[TP]) -> dict[TP, tuple[int, int]]:

@@ -174,7 +174,9 @@ async def test_what_cannot_be_read_is_parked_and_others_go_on(log: EventLog) -> 
     ]
     visits = await everything(log, "visits")
     assert len(visits) == 2
-    assert max(visited.timestamp_ms for visited in visits) < now_ms() + 10_000, "somebody else's clock does not become ours"
+    assert max(visited.timestamp_ms for visited in visits) < now_ms() + 10_000, (
+        "somebody else's clock does not become ours"
+    )
 
 
 async def test_a_parked_record_keeps_its_place_behind_its_key(log: EventLog) -> None:

@@ -2,11 +2,12 @@
 
 import gzip
 import json
-import os
-import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 REAL_ORDERS = ROOT.parent / "shared" / "data" / "orders-open.ndjson.gz"
 EVENTLIB = str(Path(sys.executable).with_name("eventlib"))
 LONGEST_S = 120
+_LOOK_S = 0.005
 FIELDS = {"order_id", "placed_at", "customer_id", "country", "cancels", "lines"}
 
 
@@ -61,17 +63,24 @@ class ShopLog:
         summary: dict[str, Any] = json.loads(out)
         return summary
 
-    def killed_import(self, file: Path, after_s: float, *options: str) -> bool:
-        """Import a file, but kill it after so many seconds; False when it was over before."""
+    def killed_import(self, file: Path, records: int, *options: str) -> None:
+        """Import a file, but kill the import once so many records have come to the log, which is one file."""
+        before = self._records()
         process = self.start_import(file, *options)
+        while self._records() - before < records:
+            assert process.poll() is None, "it was over before"
+            time.sleep(_LOOK_S)
+        process.kill()
+        process.communicate()
+
+    def _records(self) -> int:
+        """Return how many records the log has had; none before it is made."""
+        path = Path(self.url.removeprefix("sqlite:///"))
         try:
-            process.communicate(timeout=after_s)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
-            return True
-        assert process.returncode == 0
-        return False
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+                return int(connection.execute("SELECT ifnull(sum(next_offset), 0) FROM partitions").fetchone()[0])
+        except sqlite3.OperationalError:
+            return 0
 
     def tail(self) -> Iterator[str]:
         """Yield what `eventlib tail --json` prints."""

@@ -3,7 +3,6 @@
 import importlib
 import logging
 import tracemalloc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from aiokafka.structs import TopicPartition
 from eventlib import cli
 from eventlib.errors import ContractError
 from eventlib.live.app import LiveApp
-from eventlib.live.fetched import bound_fetches
 from eventlib.log.kafka.batches import batches
+from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.log.port import Record
 from services.order import views
 from tests.unit.test_kafka_batches import NOBODY, placed
@@ -67,11 +66,10 @@ def test_a_time_is_in_as_many_hopping_windows_as_there_are_steps() -> None:
 
 
 @pytest.fixture
-def bounded(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MemoryRecords", "PartitionRecords"):
         monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
     bound_fetches(2_500_000)
-    yield 2_500_000
 
 
 def test_what_views_read_with_is_bounded_as_the_log_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,9 +85,10 @@ def fetched(data: bytes, offset: int = 0) -> Any:
     return fetcher.PartitionRecords(place, batches, [], offset, None, None, True, fetcher.READ_COMMITTED)
 
 
+@pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize("compression", [0, 1], ids=["plain", "gzip"])
 def test_what_is_fetched_for_views_is_inflated_within_a_bound_and_nothing_is_passed_over(
-    compression: int, bounded: int
+    compression: int,
 ) -> None:
     records = [Record("t", 0, -1, 1, b"%d" % n, bytes(300_000)) for n in range(20)]
     data = placed([*batches(records, NOBODY._replace(compression=compression), {}, lambda _: 700_000)])
