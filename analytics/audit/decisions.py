@@ -23,9 +23,9 @@ from eventlib.replay.judging import Asked, Describer
 from eventlib.replay.kept import KeptEntries, Spill, kept_entries
 from eventlib.replay.report import Difference, Tally
 from eventlib.replay.setting import Setting
+from eventlib.runtime.code_version import code_version
 from eventlib.runtime.entry import due_times
 from eventlib.runtime.records import JournalEntry
-from eventlib.runtime.runtime import code_version
 from eventlib.service import Service
 from eventlib.times import from_ms
 

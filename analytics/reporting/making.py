@@ -20,7 +20,7 @@ from analytics.reporting.page import Made, page
 from analytics.reporting.part import Part
 from analytics.reporting.sales import Tables
 from eventlib.log.port import TopicPartition
-from eventlib.runtime.runtime import code_version
+from eventlib.runtime.code_version import code_version
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -21,7 +21,7 @@ from eventlib.log.port import Record, key_text
 from eventlib.replay.changes import ABSENT, Change
 from eventlib.replay.past import KeyPast, past_of_key
 from eventlib.replay.steps import HistoryStep, Recorded
-from eventlib.runtime.runtime import code_version
+from eventlib.runtime.code_version import code_version
 
 _MOST = 3
 """How many events of one kind, said at once, stand below each other before they become one line."""

@@ -21,8 +21,8 @@ from eventlib.replay.report import Input, Report, Tally
 from eventlib.replay.setting import Setting
 from eventlib.replay.strip import Item
 from eventlib.replay.window import Moment, Window
+from eventlib.runtime.code_version import code_version
 from eventlib.runtime.records import JournalEntry
-from eventlib.runtime.runtime import code_version
 from eventlib.service import Service
 from eventlib.times import to_ms
 

@@ -10,9 +10,10 @@ from eventlib.errors import OwnershipLost
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Claim
 from eventlib.runtime import RuntimeConfig
+from eventlib.runtime.code_version import code_version
 from eventlib.runtime.host import Host
 from eventlib.runtime.restoring import restored
-from eventlib.runtime.runtime import code_version, prepare_own
+from eventlib.runtime.runtime import prepare_own
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
 from eventlib.service import Service

@@ -14,7 +14,8 @@ from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.port import Record
 from eventlib.rerun.positions import positions_of
-from eventlib.runtime.runtime import code_version, prepare_own
+from eventlib.runtime.code_version import code_version
+from eventlib.runtime.runtime import prepare_own
 from eventlib.service import Service
 from eventlib.store.port import Store, Stores
 from eventlib.times import now_ms

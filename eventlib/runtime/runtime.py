@@ -2,17 +2,14 @@
 
 import asyncio
 import gc
-import hashlib
-import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from eventlib.choreography import Choreography
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
+from eventlib.runtime.code_version import code_version
 from eventlib.runtime.control import REQUESTS
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.host import Damage, Host, Restoring, RuntimeConfig
@@ -164,18 +161,6 @@ def collect_garbage_seldom(growth: int = 50_000) -> None:
 
 
 _IDLE_LOOK_S = 0.02
-
-
-def code_version(choreography: Choreography) -> str:
-    """Return a fingerprint of the modules that declare the deciders' states, events and functions (12 hex digits)."""
-    modules = sorted({module for decider in choreography.deciders for module in decider.modules})
-    digest = hashlib.blake2b(digest_size=6)
-    for name in modules:
-        try:
-            digest.update(inspect.getsource(sys.modules[name]).encode())
-        except (OSError, TypeError):  # no source at hand, as in a frozen program: its name has to do
-            digest.update(name.encode())
-    return digest.hexdigest()
 
 
 async def prepare_own(log: EventLog, services: Sequence[Service], *, states: bool = True) -> None:

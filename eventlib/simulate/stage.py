@@ -11,9 +11,10 @@ from eventlib.decider import Decider, SaidMeta
 from eventlib.event import Event, Meta, contract_of, key_of
 from eventlib.eventlog import EventLog
 from eventlib.replay.rebuilding import rebuilt
+from eventlib.runtime.code_version import code_version
 from eventlib.runtime.host import Damage, Host, RuntimeConfig
 from eventlib.runtime.restoring import restored
-from eventlib.runtime.runtime import code_version, prepare_own
+from eventlib.runtime.runtime import prepare_own
 from eventlib.runtime.worker import Worker
 from eventlib.service import Service
 from eventlib.simulate.log import SimulatedLog, driven
