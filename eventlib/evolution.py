@@ -6,6 +6,7 @@
 | a field has another name | `units: Annotated[int, Aliases("quantity")]` |
 | a type is wider | int to float, X to X or None, one more branch of a union: nothing to say |
 | an enum has one more symbol | `@unknown_is("OTHER")` on the enum, one version before: then older code can read it |
+| the class has another name | `@wire_name("Shelf")` on a state, a part of one, or an enum |
 | anything else | an upcaster, and a new version of the contract: `@upcasts(OrderPlaced, version=1)` |
 """
 
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from eventlib.errors import WiringError
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+C = TypeVar("C", bound=type[Any])
 N = TypeVar("N", bound=type[Enum])
 U = TypeVar("U", bound=Upcaster)
 
@@ -29,6 +31,29 @@ class Aliases:
 
     def __init__(self, *names: str) -> None:
         object.__setattr__(self, "names", names)
+
+
+def wire_name(name: str) -> Callable[[C], C]:
+    """Declare what a state's, record's or enum's class is called on the log, whatever the class is called.
+
+    It names the class's records and schemas, so that a class can be renamed while logs keep the name that they have.
+    Raises: WiringError for an event, whose type is its class's name.
+    """
+
+    def declare(cls: C) -> C:
+        if hasattr(cls, "__contract__"):
+            raise WiringError(
+                f"wire_name on event {cls.__name__}: an event's type is its class's name; drop the decorator"
+            )
+        _WIRE_NAMES[cls] = name
+        return cls
+
+    return declare
+
+
+def wire_name_of(cls: type[Any]) -> str:
+    """Return what a class is called on the log: what `wire_name` declares, else the class's own name."""
+    return _WIRE_NAMES.get(cls, cls.__name__)
 
 
 def unknown_is(symbol: str) -> Callable[[N], N]:
@@ -93,5 +118,6 @@ def version_of(cls: type[Any]) -> int:
     return newest + 1
 
 
+_WIRE_NAMES: dict[type[Any], str] = {}
 _UNKNOWN: dict[type[Enum], str] = {}
 _UPCASTERS: dict[type[Any], dict[int, Upcaster]] = {}

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from eventlib.errors import ContractError
 from eventlib.event import Event, Position, contract_of, key_of
 from eventlib.eventlog import EventLog
+from eventlib.evolution import wire_name_of
 from eventlib.identity import root_traceparent
 from eventlib.inspection.parked import Parking, WaitingInput, waiting_inputs
 from eventlib.log.port import Record, key_text
@@ -159,7 +160,7 @@ def _record(log: EventLog, asked: tuple[Parking, Request, Record | None], now: i
         key=parking.key.encode(),
         value=log.codec.encode(request),
         id=event_id,
-        type=type(request).__name__,
+        type=wire_name_of(type(request)),
         source="outside",
         subject=parking.key,
         correlation_id=event_id if about is None else about.correlation_id or about.event_id,

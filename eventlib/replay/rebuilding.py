@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from eventlib.decider import Decider
 from eventlib.errors import ContractError, DamagedRecord, UnknownKey
 from eventlib.eventlog import EventLog
+from eventlib.evolution import wire_name_of
 from eventlib.log.chunks import chunks
 from eventlib.log.past_damage import PastDamage
 from eventlib.log.port import Log, Record, TopicPartition, key_text
@@ -180,7 +181,7 @@ class _Rebuilding:
     def _record(self, key: str, content: Positions) -> Record:
         value, at_ms = self._log.codec.encode(content), self._positions.at_ms
         topic = self._service.changelog.name
-        return Record(topic, self._partition, -1, at_ms, key.encode(), value, type=type(content).__name__)
+        return Record(topic, self._partition, -1, at_ms, key.encode(), value, type=wire_name_of(type(content)))
 
 
 def _effects(decider: Decider[Any], steps: Sequence[HistoryStep[Any]]) -> dict[str, Record | None]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
+from eventlib.evolution import wire_name, wire_name_of
 from eventlib.log.port import Record
 from eventlib.rerun.positions import positions_of
 from eventlib.runtime.code_version import code_version
@@ -38,6 +39,7 @@ class Wanted:
     follow: bool = False
 
 
+@wire_name("Note")
 @dataclass(frozen=True)
 class Note:
     """What a rerun says of itself: the service that it runs again, by which code, and who wants that and why.
@@ -55,6 +57,7 @@ class Note:
     why: str = ""
 
 
+@wire_name("SwitchNote")
 @dataclass(frozen=True)
 class SwitchNote:
     """A task of the service has taken over the rerun's states: when, who wanted that, and why."""
@@ -231,7 +234,7 @@ async def _begun(log: EventLog, service: Service, run: Service, wanted: Wanted) 
 
 def note_record(log: EventLog, run: Service, partition: int, note: Note | SwitchNote, at_ms: int) -> Record:
     """Return a note as it is written."""
-    return Record(run.control.name, partition, -1, at_ms, None, log.codec.encode(note), type=type(note).__name__)
+    return Record(run.control.name, partition, -1, at_ms, None, log.codec.encode(note), type=wire_name_of(type(note)))
 
 
 async def _newest(log: EventLog, control: str, partition: int, kind: type[Note | SwitchNote]) -> Record | None:
@@ -239,7 +242,7 @@ async def _newest(log: EventLog, control: str, partition: int, kind: type[Note |
     offset = 0
     while records := await log.port.read(control, partition, offset, _CHUNK):
         offset = records[-1].offset + 1
-        found = next((each for each in reversed(records) if each.type == kind.__name__), found)
+        found = next((each for each in reversed(records) if each.type == wire_name_of(kind)), found)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from eventlib.errors import ContractError
 from eventlib.event import contract_of
 from eventlib.eventlog import latest_copy
+from eventlib.evolution import wire_name_of
 from eventlib.log.port import Log, Record
 from eventlib.rerun.difference import side_by_side
 from eventlib.rerun.follower import Follower
@@ -191,7 +192,7 @@ class Takeover:
 
     def _own(self, topic: str, key: bytes | None, content: object) -> Record:
         value = self._codec.encode(content)
-        return Record(topic, self._task, -1, self.at_ms, key, value, type=type(content).__name__)
+        return Record(topic, self._task, -1, self.at_ms, key, value, type=wire_name_of(type(content)))
 
 
 def _name(record: Record) -> tuple[str, str]:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from eventlib.codec.port import Codec, UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.evolution import wire_name, wire_name_of
 from eventlib.log.port import Record, TopicPartition, undecodable
 from eventlib.runtime.transaction import Discard, Edit
 
 
+@wire_name("ParkedRetryRequested")
 @dataclass(frozen=True, slots=True)
 class ParkedRetryRequested:
     """Somebody asks a service to handle a parked key's inputs again, in order, or a parked effect."""
@@ -18,6 +20,7 @@ class ParkedRetryRequested:
     by: str = ""
 
 
+@wire_name("ParkedInputEdited")
 @dataclass(frozen=True, slots=True)
 class ParkedInputEdited:
     """Somebody has a parked input handled with other data, and then those that wait behind it.
@@ -35,6 +38,7 @@ class ParkedInputEdited:
     reason: str = ""
 
 
+@wire_name("ParkedInputDiscarded")
 @dataclass(frozen=True, slots=True)
 class ParkedInputDiscarded:
     """Somebody gives up a parked input for good, and has those handled that wait behind it; or a parked effect.
@@ -52,12 +56,12 @@ class ParkedInputDiscarded:
 Request = ParkedRetryRequested | ParkedInputEdited | ParkedInputDiscarded
 REQUESTS: tuple[type[Request], ...] = (ParkedRetryRequested, ParkedInputEdited, ParkedInputDiscarded)
 """All that may stand on a control topic, but for what a rerun notes about itself."""
-_BY_TYPE = {each.__name__: each for each in REQUESTS}
+_BY_TYPE = {wire_name_of(each): each for each in REQUESTS}
 
 
 def read_request(record: Record, codec: Codec) -> Request:
     """Return what somebody asks for. Raises: UnknownSchema; UndecodableRecord when it is no request."""
-    kind = _BY_TYPE.get(record.type or ParkedRetryRequested.__name__)
+    kind = _BY_TYPE.get(record.type or wire_name_of(ParkedRetryRequested))
     if kind is None:
         raise undecodable(record, f"{record.type} is no request that this version of eventlib knows")
     try:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
+from eventlib.evolution import wire_name_of
 from eventlib.log.port import Record
 from eventlib.runtime.records import state_key
 from eventlib.times import to_ms
@@ -80,7 +81,7 @@ class Entry(NamedTuple):
             state_key(*name).encode(),
             None if self.is_gone else value,
             None,
-            None if self.state is None else type(self.state).__name__,
+            None if self.state is None else wire_name_of(type(self.state)),
             source,
             name[1],
             self.sequence,

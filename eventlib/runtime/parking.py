@@ -6,6 +6,7 @@ from traceback import TracebackException
 from typing import NamedTuple
 
 from eventlib.codec.port import Codec
+from eventlib.evolution import wire_name_of
 from eventlib.log.port import Log, Record, TopicPartition, key_text
 from eventlib.runtime.records import PARKED, ParkedKey, parked_key
 from eventlib.runtime.state import TaskState
@@ -111,7 +112,7 @@ class ParkedKeys:
         before = self.get(parked.decider, parked.key)
         now = parked if before is None else replace(before, count=before.count + parked.count)
         self._known.add((parked.decider, parked.key))
-        record = Record("", 0, -1, 0, b"", self._codec.encode(now), type=type(now).__name__, subject=now.key)
+        record = Record("", 0, -1, 0, b"", self._codec.encode(now), type=wire_name_of(ParkedKey), subject=now.key)
         self._state.put(parked_key(parked.decider, parked.key), record)
 
     def remove(self, decider: str, key: str) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from pydantic_core import from_json, to_json
 
+from eventlib.evolution import wire_name
 from eventlib.log.port import Record
 
 POSITION_KEY = "position"
@@ -14,6 +15,7 @@ SKIP = "skip/"
 DUE = "due/"
 
 
+@wire_name("Positions")
 @dataclass(frozen=True)
 class Positions:
     """Where a task goes on: the next offset of each input topic, and the time of its last transaction (ms).
@@ -28,6 +30,7 @@ class Positions:
     past: dict[str, int] = field(default_factory=dict)
 
 
+@wire_name("ParkedKey")
 @dataclass(frozen=True)
 class ParkedKey:
     """A key of a decider whose inputs wait in the parked topic, and why.
@@ -48,6 +51,7 @@ class ParkedKey:
     traceback: str = ""
 
 
+@wire_name("Step")
 @dataclass(frozen=True)
 class Step:
     """One thing that a transaction did, in order.
@@ -77,6 +81,7 @@ class Step:
     request: str = ""
 
 
+@wire_name("JournalEntry")
 @dataclass(frozen=True)
 class JournalEntry:
     """One transaction: the code that made it, its time (ms), what it did in order, and how many events it said.

@@ -7,6 +7,7 @@ from eventlib.codec.framed import HEADER_BYTES
 from eventlib.codec.port import Codec
 from eventlib.decider import Decider
 from eventlib.errors import ContractError, DamagedRecord
+from eventlib.evolution import wire_name_of
 from eventlib.log.port import Claim, Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.runtime.host import Host, Restoring
@@ -52,7 +53,7 @@ async def _write_mended(state: TaskState, service: Service, claim: Claim, host: 
         if each
     ]
     value = host.log.codec.encode(JournalEntry(host.code_version, positions.at_ms, tuple(steps)))
-    journal, kind = service.journal.name, JournalEntry.__name__
+    journal, kind = service.journal.name, wire_name_of(JournalEntry)
     entry = Record(journal, claim.partition, -1, positions.at_ms, None, value, type=kind)
     offsets = await host.log.port.append([*records, entry], claim)
     state.restore(records, offsets[-2] + 1)

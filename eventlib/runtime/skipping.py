@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 from eventlib.codec.port import Codec
+from eventlib.evolution import wire_name, wire_name_of
 from eventlib.log.port import Record
 from eventlib.runtime.acts import Skip
 from eventlib.runtime.records import SKIP, skip_key
 from eventlib.runtime.state import TaskState
 
 
+@wire_name("SkippedInput")
 @dataclass(frozen=True)
 class SkippedInput:
     """An input that a task passes over when it comes, and why; with `once` it is forgotten after that."""
@@ -40,7 +42,7 @@ class SkippedInputs:
         """Do not handle an input that comes later, or that waits."""
         self._known.add(skip.event_id)
         content = SkippedInput(*skip[:2], skip.once)
-        record = Record("", 0, -1, 0, b"", self._codec.encode(content), type=SkippedInput.__name__)
+        record = Record("", 0, -1, 0, b"", self._codec.encode(content), type=wire_name_of(SkippedInput))
         self._state.put(skip_key(skip.event_id), record)
 
     def passed(self, event_id: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
+from eventlib.evolution import wire_name_of
 from eventlib.log.port import Record
 from eventlib.runtime.draft import Draft
 from eventlib.runtime.entry import Place
@@ -202,4 +203,4 @@ class Task:
 
     def _own_record(self, topic: str, key: bytes | None, content: object) -> Record:
         value = self._log.codec.encode(content)
-        return Record(topic, self.partition, -1, self._draft.at_ms, key, value, type=type(content).__name__)
+        return Record(topic, self.partition, -1, self._draft.at_ms, key, value, type=wire_name_of(type(content)))

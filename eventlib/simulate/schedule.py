@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from eventlib.event import Event
+from eventlib.evolution import wire_name_of
 from eventlib.laws import Breach
 from eventlib.log.port import Record
 from eventlib.runtime.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested
@@ -89,7 +90,7 @@ class Schedule:
             world.story.note(f"somebody {_DOES[type(wish)]} {move.what}")
             if first is not None and isinstance(wish, ParkedInputDiscarded):
                 self._given_up[first.event_id] = world.log.decode(first)
-            value, kind = codec.encode(wish), type(wish).__name__
+            value, kind = codec.encode(wish), wire_name_of(type(wish))
             world.ask_about(world.desk.request(move.what, service, value, kind, world.now_ms))
 
     def _first(self, parked: Parked, service: Service) -> tuple[Record | None, bool]:

@@ -34,7 +34,7 @@ from eventlib.codec.avro.fields import Declared, doc_of, fields_of, is_record
 from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Field, Node, Plain, Record, StringMap, Symbols, Union
 from eventlib.codec.avro.types import name_of as branch_name
 from eventlib.errors import WiringError
-from eventlib.evolution import Aliases, unknown_symbol, version_of
+from eventlib.evolution import Aliases, unknown_symbol, version_of, wire_name_of
 
 DECIMAL_PRECISION = 38  # the most digits that Spark and SQL databases hold
 DECIMAL_SCALE = 18
@@ -84,7 +84,7 @@ class _Derivation:
         if isinstance(known, Record):
             return known
         record = Record(cls, doc_of(cls))
-        self._named[cls.__name__] = record
+        self._named[record.name] = record
         for each in fields_of(cls):
             place = f"{cls.__name__}.{each.name}"
             _check_name(each.name, place)
@@ -94,9 +94,10 @@ class _Derivation:
         return record
 
     def _known(self, cls: type[Any], where: str) -> "Record | Symbols | None":
-        known = self._named.get(cls.__name__)
+        name = wire_name_of(cls)
+        known = self._named.get(name)
         if known is None:
-            _check_name(cls.__name__, where)
+            _check_name(name, where)
         elif known.cls is not cls:
             raise WiringError(
                 f"{where}: {cls.__module__}.{cls.__qualname__} and {known.cls.__module__}.{known.cls.__qualname__} "
@@ -149,7 +150,7 @@ class _Derivation:
                     f"{where}: {cls.__name__} has the value {symbol!r}, which is no Avro symbol: use ASCII letters, "
                     "digits and '_', not beginning with a digit; or a Literal, which is written as a string"
                 )
-        made = self._named[cls.__name__] = Symbols(cls, members, _unknown(cls, members, where))
+        made = self._named[wire_name_of(cls)] = Symbols(cls, members, _unknown(cls, members, where))
         return made
 
     def _union(self, arguments: Iterable[Any], where: str, metadata: Iterable[Any]) -> Node:

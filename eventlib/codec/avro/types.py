@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from eventlib.evolution import wire_name_of
+
 Json = Any
 """A schema, or a part of one, as JSON has it."""
 
@@ -137,7 +139,7 @@ class Record:
     @property
     def name(self) -> str:
         """The record's full name."""
-        return self.cls.__name__
+        return wire_name_of(self.cls)
 
 
 Node = Plain | Exact | Choice | Symbols | Array | StringMap | Union | Record
@@ -151,7 +153,7 @@ def name_of(node: Node) -> str:
         case Record():
             return node.name
         case Symbols(cls=cls):
-            return cls.__name__
+            return wire_name_of(cls)
         case _:
             return node.avro
 

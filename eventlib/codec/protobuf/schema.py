@@ -140,7 +140,7 @@ class _Messages:
                 raise _refused(where, "list, dict or union inside of another", "make it a model of its own")
 
     def _enum(self, symbols: Symbols) -> str:
-        name = symbols.cls.__name__
+        name = name_of(symbols)
         if name not in self._known:
             self._known.add(name)
             enum = self._file.enum_type.add(name=name)

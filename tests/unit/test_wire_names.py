@@ -1,0 +1,97 @@
+"""What stands on a log keeps its names, whatever its classes are called."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlib import Event
+from eventlib.codec.avro.derive import record_of
+from eventlib.codec.avro.types import schema_json
+from eventlib.errors import WiringError
+from eventlib.evolution import wire_name, wire_name_of
+from eventlib.rerun.known import Note, SwitchNote
+from eventlib.runtime.control import REQUESTS
+from eventlib.runtime.records import JournalEntry, ParkedKey, Positions, Step
+from eventlib.runtime.skipping import SkippedInput
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "shops" / "internal-schemas.json"
+SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+"""The schemas of what the runtime writes for itself, as commit b0c4a11 wrote them: of each record type, without prose."""
+
+INTERNAL: tuple[type[Any], ...] = (Positions, ParkedKey, JournalEntry, SkippedInput, *REQUESTS, Note, SwitchNote)
+
+
+def without_prose(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: without_prose(value) for name, value in schema.items() if name != "doc"}
+    return [*map(without_prose, schema)] if isinstance(schema, list) else schema
+
+
+def written(cls: type[Any]) -> Any:
+    return without_prose(schema_json(record_of(cls)))
+
+
+@pytest.mark.parametrize("cls", INTERNAL)
+def test_what_the_runtime_writes_for_itself_is_as_it_was(cls: type[Any]) -> None:
+    assert written(cls) == SCHEMAS[wire_name_of(cls)]
+
+
+@contextmanager
+def renamed(*classes: type[Any]) -> Iterator[None]:
+    names = [cls.__name__ for cls in classes]
+    for number, cls in enumerate(classes):
+        cls.__name__ = f"Renamed{number}"
+    yield
+    for cls, name in zip(classes, names, strict=True):
+        cls.__name__ = name
+
+
+@pytest.mark.parametrize("cls", INTERNAL)
+def test_a_class_may_get_another_name(cls: type[Any]) -> None:
+    with renamed(cls, Step):
+        name, schema = wire_name_of(cls), written(cls)
+    assert schema == SCHEMAS[name]
+
+
+def test_the_golden_schemas_are_of_all_that_it_writes() -> None:
+    assert {wire_name_of(cls) for cls in INTERNAL} == SCHEMAS.keys()
+
+
+@wire_name("Colour")
+class Paint(Enum):
+    RED = "RED"
+
+
+@wire_name("Wall")
+@dataclass(frozen=True)
+class Surface:
+    paint: Paint = Paint.RED
+
+
+@dataclass(frozen=True)
+class House:
+    front: Surface = Surface()
+
+
+def test_states_and_their_parts_can_be_given_names() -> None:
+    wall = {
+        "type": "record",
+        "name": "Wall",
+        "fields": [{"name": "paint", "type": {"type": "enum", "name": "Colour", "symbols": ["RED"]}, "default": "RED"}],
+    }
+    assert written(Surface) == wall
+    assert written(House)["fields"][0]["type"] == wall
+
+
+def test_an_event_has_the_name_of_its_class() -> None:
+    class Painted(Event, topic="walls", key="wall"):
+        wall: str
+
+    with pytest.raises(WiringError, match="an event's type is its class's name"):
+        wire_name("Coloured")(Painted)
