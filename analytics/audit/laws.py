@@ -37,6 +37,7 @@ _ROW = t.StructType([
     t.StructField("field", t.StringType()),
     t.StructField("about", t.StringType()),
     t.StructField("after", t.StringType()),
+    t.StructField("in_flight", t.BooleanType()),
 ])  # fmt: skip
 _LAST = 5
 _NOT_READ, _MISKEYED = UNREADABLE.name, MISKEYED.name
@@ -80,14 +81,14 @@ class LawCheck:
 def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
     """Yield each event once for each field that some law is about.
 
-    With what tells its place among those of its millisecond: how many causes it has there, and the nearest of them that is
-    about the same key.
+    With what tells its place among those of its millisecond (how many causes it has there, and the nearest of them that is
+    about the same key), and whether something is still to follow in its saga.
     """
-    folds = _folds(check.application.choreography)
+    folds, flight = _folds(check.application.choreography), Flight(check.application, check.standing)
     with check.application.opened(check.url) as log:
         for whole in _whole_sagas(batches):
             records = [record for record, _ in records_of([whole])]
-            yield from _taken(whole, _told(records, folds, log))
+            yield from _taken(whole, _told(records, folds, flight, log))
 
 
 def _folds(choreography: Choreography) -> dict[str, Fold[Any]]:
@@ -117,11 +118,14 @@ def _whole_sagas(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(begun)
 
 
-def _told(records: Sequence[Record], folds: Mapping[str, Fold[Any]], log: EventLog) -> Iterator["_Added"]:
+def _told(
+    records: Sequence[Record], folds: Mapping[str, Fold[Any]], flight: Flight, log: EventLog
+) -> Iterator["_Added"]:
     """Yield what is added to each record for each field that it is about."""
     for _, group in groupby(range(len(records)), key=lambda i: records[i].correlation_id):
         saga = [*group]
         places = {records[i].event_id: i for i in saga}
+        in_flight = any(flight.has(records[i]) for i in saga)
         events = {i: _read(log, records[i]) for i in saga}
         about = {
             field: {i: fold.concerns(event) for i, event in events.items() if isinstance(event, Event)}
@@ -129,20 +133,20 @@ def _told(records: Sequence[Record], folds: Mapping[str, Fold[Any]], log: EventL
         }
         for i in saga:
             if not isinstance(events[i], Event):
-                yield i, 0, _NOT_READ, key_text(records[i]), ""
+                yield i, 0, _NOT_READ, key_text(records[i]), "", in_flight
                 continue
             if key_text(records[i]) != _key_of(events[i]):
-                yield i, 0, _MISKEYED, key_text(records[i]), ""
+                yield i, 0, _MISKEYED, key_text(records[i]), "", in_flight
             causes = [*_causes(i, records, places)]
             depth = _depth(i, causes, records, places)
             for field, known in about.items():
                 key = known[i]
                 if key is not None:
                     same = (records[cause].event_id for cause in causes if known.get(cause) == key)
-                    yield i, depth, field, key, next(same, "")
+                    yield i, depth, field, key, next(same, ""), in_flight
 
 
-_Added = tuple[int, int, str, str, str]
+_Added = tuple[int, int, str, str, str, bool]
 """Which of a batch's records, and the columns of `_ROW` that are behind a record's."""
 
 
@@ -205,7 +209,7 @@ def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.R
             decider, _, key = key_text(record).removeprefix(STATE).partition("/")
             source = judged.get(decider)
             if isinstance(source, Decider) and record.value:
-                yield i, _LATEST, source.key or "", key, ""
+                yield i, _LATEST, source.key or "", key, "", False
 
     for batch in batches:
         yield from _taken(batch, told(batch))
@@ -230,7 +234,6 @@ class _Judge:
         self._log = log
         laws = judged_by_events(choreography.laws)
         self._watches = {name: Watch(each for each in laws if each.key == name) for name in {each.key for each in laws}}
-        self._flight = Flight(check.application, check.standing)
         self._deciders = {decider.name: decider for decider in choreography.deciders}
         self._story = check.application.story_field
 
@@ -244,7 +247,7 @@ class _Judge:
             return
         watch = self._watches[field]
         found, last, is_open = dict[str, Finding](), deque[str](maxlen=_LAST), False
-        for record, depth in _in_order(rows):
+        for record, depth, in_flight in _in_order(rows):
             story = key if field == self._story else ""
             if depth == _LATEST:
                 try:
@@ -262,7 +265,7 @@ class _Judge:
                     continue
                 story = story or str(getattr(event, self._story, None) or "")
                 last.append(record.event_id)
-                is_open = is_open or self._flight.has(record)
+                is_open = is_open or in_flight
                 breaches = watch.said(event, record.meta())
             for breach in breaches:
                 found.setdefault(breach.law.name, _finding(breach, story, [record.event_id] if record.id else last))
@@ -289,17 +292,17 @@ class _Judge:
         return Finding(UNREADABLE.name, UNREADABLE.severity, key, f"key {key}", [record.event_id], sentence)
 
 
-def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Record, int]]:
-    """Yield a key's records with their depths as they came about: within a millisecond, as causes, sequences and offsets tell, before depths."""
+def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Record, int, bool]]:
+    """Yield a key's records, with their depths and whether their sagas go on, as they came about: within a millisecond, as causes, sequences and offsets tell, before depths."""
     for _, group in groupby(rows, key=_AT):
         moment = [*group]
         for i in _order(moment) if len(moment) > 1 else (0,):
-            record, _, depth, *_ = moment[i]
-            yield record, depth
+            record, _, depth, *_, in_flight = moment[i]
+            yield record, depth, in_flight
 
 
 def _order(moment: Sequence[Sequence[Any]]) -> list[int]:
-    return causes_first([record._replace(causation_id=after or None) for record, *_, after in moment])
+    return causes_first([record._replace(causation_id=after or None) for record, *_, after, _ in moment])
 
 
 def _finding(breach: Breach, story: str, evidence: Iterable[str]) -> Finding:

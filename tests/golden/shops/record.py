@@ -105,11 +105,10 @@ class Checkout:
         return self.run("-m", "eventlib", *arguments, codes=codes, given=given)
 
     @contextmanager
-    def running(self, last: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+    def running(self, *options: str, last: signal.Signals = signal.SIGTERM) -> Iterator[None]:
         """Run the services; they end by a signal."""
-        process = subprocess.Popen(
-            [self.place / ".venv/bin/python", "-m", "eventlib", "run"], cwd=self.place, env=self.environment
-        )
+        command = [str(self.place / ".venv/bin/python"), "-m", "eventlib", "run", *options]
+        process = subprocess.Popen(command, cwd=self.place, env=self.environment)
         try:
             yield
         finally:
@@ -130,12 +129,12 @@ class Checkout:
 
 def make(shop: Checkout) -> None:
     """Have everything happen on the log."""
-    shop.place_orders(0, 50)
-    shop.place_orders(50, 60, "--place-only")
-    with shop.running(signal.SIGKILL):
+    shop.place_orders(0, 22)
+    shop.place_orders(22, 28, "--place-only")
+    with shop.running(last=signal.SIGKILL):
         time.sleep(2.5)
     shop.run("-c", PUT_BROKEN, shop.url, "G-edited", "G-discarded", "G-parked")
-    shop.eventlib("publish", "CancelSubmitted", "--data", '{"order_id": "D5-000055"}')
+    shop.eventlib("publish", "CancelSubmitted", "--data", json.dumps({"order_id": submitted(shop)[-1]}))
     shop.eventlib("publish", "CancelSubmitted", "--data", '{"order_id": "never-placed", "reason": "mistake"}')
     skipped = {**GOOD, "order_id": "G-skipped"}
     shop.eventlib("publish", "OrderSubmitted", "--data", json.dumps(skipped), "--idempotency-key", "skip")
@@ -144,36 +143,41 @@ def make(shop: Checkout) -> None:
     shop.eventlib("reset", "order", "--skip", id_, "--reason", "a test order", "--yes")
     with shop.running():
         shop.wait("parked", "list", "--json", has="G-parked")
-        shop.eventlib(
-            "parked", "edit", "order", "G-edited", "--data", json.dumps(GOOD), "--reason", "typed", "--by", "ada"
-        )
+        given = ("--data", json.dumps(GOOD), "--reason", "typed", "--by", "ada")
+        shop.eventlib("parked", "edit", "order", "G-edited", *given)
         shop.eventlib("parked", "discard", "order", "G-discarded", "--reason", "a test order", "--by", "ada")
         shop.eventlib("parked", "retry", "order", "G-parked", "--by", "ada", codes=(0, 1))
         shop.wait("saga", "G-edited", has="ended with")
         shop.wait("saga", "never-placed", has="CancelSubmitted")
     shop.eventlib("rerun", "payment", "--into", "payment-2")
     shop.eventlib("rerun", "payment", "--switch", "payment-2", "--reason", "to be on the safe side", "--yes")
-    shop.eventlib("rerun", "stock", "--into", "stock-2")
-    with shop.running():
-        shop.place_orders(60, 66, "--place-only")
-        time.sleep(3)
-    shop.place_orders(66, 74, "--place-only")
-    with shop.running(signal.SIGKILL):
-        time.sleep(2.2)
+    with shop.running(last=signal.SIGKILL):
+        shop.place_orders(28, 32, "--place-only")
+        time.sleep(1)
+    shop.eventlib("rerun", "dispatch", "--into", "dispatch-2")
+    shop.place_orders(32, 36, "--place-only")
+    with shop.running("--service", "order", "--service", "stock"):
+        time.sleep(4)
+    shop.place_orders(36, 38, "--place-only")
+
+
+def submitted(shop: Checkout) -> list[str]:
+    """Return the orders of the demonstration that are on the log, in their order."""
+    lines = map(json.loads, shop.eventlib("tail", "--json", "order.requests").splitlines())
+    return sorted({each["key"] for each in lines if each["key"].startswith("D") and each["type"] == "OrderSubmitted"})
 
 
 def asked(shop: Checkout) -> Iterator[list[str]]:
     """Yield the commands whose output is kept."""
     names = [each["topic"] for each in map(json.loads, shop.eventlib("topics", "--json").splitlines())]
     yield from (["tail", "--json", name] for name in sorted(names))
-    for key in ("G-edited", "G-parked", "G-skipped", "D5-000007", "D5-000055", "D5-000063", "D5-000070"):
+    orders = submitted(shop)
+    for key in ("G-edited", "G-parked", "G-skipped", orders[0], orders[-8], orders[-4], orders[-1]):
         yield ["saga", "--json", key]
-        yield ["saga", "--tree", key]
         for decider in ("order", "payment"):
             yield ["state", "--json", decider, key]
             yield ["history", "--json", decider, key]
-    yield ["state", "--json", "shelf", "20000"]
-    yield ["history", "--json", "shelf", "20000"]
+    yield from (["state", "--json", "shelf", "20000"], ["history", "--json", "shelf", "20000"])
     yield from (["parked", "list", "--json"], ["parked", "show", "G-parked", "--json"])
     yield from (["replay", "--json"], ["replay", "--in-flight", "--json"], ["rerun", "--list", "--json"])
 

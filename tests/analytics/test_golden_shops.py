@@ -1,0 +1,49 @@
+"""Tables and findings of logs that commit b0c4a11 wrote are those that it made of them."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.cli import run
+from analytics.rebuilding import rebuild
+from tests.commands import ended
+from tests.golden.shops.shops import EMBEDDED, KAFKA, holds, printed, running_broker, unpack_embedded
+
+
+@contextmanager
+def unpacked(directory: Path) -> Iterator[str]:
+    yield unpack_embedded(directory)
+
+
+LOGS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
+    EMBEDDED: unpacked,
+    KAFKA: lambda directory: running_broker(directory / "broker"),
+}
+
+
+WRONG = "nothing_stays_set_aside"
+"""Holds of a product when nothing is in flight; it was judged while orders of the product were."""
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_tables_and_findings_are_what_they_were(spark: SparkSession, name: str, tmp_path: Path) -> None:
+    then = printed(name)
+    with LOGS[name](tmp_path) as url:
+        rebuild(spark, url, tmp_path / "tables")
+        audited = json.loads(ended("audit", "--json", "--log", url, by=run).stdout)
+    for command in then:
+        if command.startswith("table "):
+            files = sorted((tmp_path / "tables").glob(f"versions/*/{command.removeprefix('table ')}/*.parquet"))
+            rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+            assert sorted(map(repr, rows)) == then[command].splitlines(), command
+    before = json.loads(then["audit --json"])
+    assert holds(before["read"], audited["read"])
+    rules = {rule["rule"]: rule for rule in audited["rules"]}
+    for rule in before["rules"]:
+        assert holds(rule, rules[rule["rule"]]) or rule["rule"] == WRONG
+    assert audited["findings"] == [each for each in before["findings"] if each["rule"] != WRONG]
