@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from eventlib import signatures
 from eventlib.effect import Effect, Retry, effect_of
@@ -13,11 +13,6 @@ from eventlib.event import Event, Meta, contract_of
 
 S = TypeVar("S")
 E = TypeVar("E", bound=Event)
-E2 = TypeVar("E2", bound=Event)
-E3 = TypeVar("E3", bound=Event)
-E4 = TypeVar("E4", bound=Event)
-E5 = TypeVar("E5", bound=Event)
-E6 = TypeVar("E6", bound=Event)
 R = TypeVar("R", bound=Event)
 F = TypeVar("F", bound=Callable[..., Any])
 SaidMeta = Callable[[Sequence[Event], int], Meta]
@@ -27,7 +22,7 @@ SaidMeta = Callable[[Sequence[Event], int], Meta]
 class Handler:
     """What a decider does with one event, and which events it may say."""
 
-    call: Callable[..., Sequence[Event]]
+    call: Callable[..., Sequence[Event]]  # which may return None for nothing
     says: tuple[type[Event], ...]
     wants_meta: bool
 
@@ -55,14 +50,14 @@ class Deadline(Generic[S]):
         where = f"{self._decider.name}.{signatures.name_of(handler)}"
         if self.handler is not None:
             raise WiringError(f"{where}: deadline {self.name} has a handler already, {self.handler.name}")
-        says = signatures.publish_list(handler, where)
+        says = signatures.emitted(signatures.hints_of(handler, where, 2), where)
         self._decider.check_said(says, where)
         self.handler = Handler(handler, says, signatures.takes_meta(handler, 1, where))
         return handler
 
 
 class _On(Generic[S, E]):
-    """Registers a handler for events; its two shapes are (state, event) and (state, event, meta)."""
+    """Registers a handler for events that were named; its shapes are (state, event) and (state, event, meta)."""
 
     def __init__(self, decider: "Decider[S]", event_types: Sequence[type[Event]]) -> None:
         self._decider = decider
@@ -72,14 +67,12 @@ class _On(Generic[S, E]):
     def __call__(self, handler: Callable[[S, E], list[R]]) -> Callable[[S, E], list[R]]: ...
     @overload
     def __call__(self, handler: Callable[[S, E, Meta], list[R]]) -> Callable[[S, E, Meta], list[R]]: ...
+    @overload
+    def __call__(self, handler: Callable[[S, E], None]) -> Callable[[S, E], None]: ...
+    @overload
+    def __call__(self, handler: Callable[[S, E, Meta], None]) -> Callable[[S, E, Meta], None]: ...
     def __call__(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        where = f"{self._decider.name}.{signatures.name_of(handler)}"
-        says = signatures.publish_list(handler, where)
-        self._decider.check_said(says, where)
-        wants_meta = signatures.takes_meta(handler, 2, where)
-        for event_type in self._event_types:
-            self._decider.add_handler(event_type, Handler(handler, says, wants_meta), where)
-        return handler
+        return self._decider._register(handler, self._event_types)  # noqa: SLF001  it is half of `Decider.on`
 
 
 class Decider(Generic[S]):
@@ -118,28 +111,60 @@ class Decider(Generic[S]):
         return f"Decider({self.name!r})"
 
     @overload
-    def on(self, a: type[E], /) -> _On[S, E]: ...
+    def on(self, event_type: type[E], /) -> _On[S, E]: ...
     @overload
-    def on(self, a: type[E], b: type[E2], /) -> _On[S, E | E2]: ...
+    def on(self, handler: Callable[[S, E], list[R]], /) -> Callable[[S, E], list[R]]: ...
     @overload
-    def on(self, a: type[E], b: type[E2], c: type[E3], /) -> _On[S, E | E2 | E3]: ...
+    def on(self, handler: Callable[[S, E, Meta], list[R]], /) -> Callable[[S, E, Meta], list[R]]: ...
     @overload
-    def on(self, a: type[E], b: type[E2], c: type[E3], d: type[E4], /) -> _On[S, E | E2 | E3 | E4]: ...
+    def on(self, handler: Callable[[S, E], None], /) -> Callable[[S, E], None]: ...
     @overload
-    def on(
-        self, a: type[E], b: type[E2], c: type[E3], d: type[E4], e: type[E5], /
-    ) -> _On[S, E | E2 | E3 | E4 | E5]: ...
+    def on(self, handler: Callable[[S, E, Meta], None], /) -> Callable[[S, E, Meta], None]: ...
     @overload
-    def on(
-        self, a: type[E], b: type[E2], c: type[E3], d: type[E4], e: type[E5], f: type[E6], /
-    ) -> _On[S, E | E2 | E3 | E4 | E5 | E6]: ...
-    def on(self, *event_types: type[Event]) -> _On[S, Any]:
-        """Register the decorated pure function as the handler of these events (at most six a call).
+    def on(self, a: type[Event], b: type[Event], /, *more: type[Event]) -> _On[S, Any]: ...
+    def on(self, *handler_or_events: Any) -> Any:
+        """Register the decorated pure function as the handler of the events in its second parameter's type.
 
-        Its return annotation is the publish list. Raises: WiringError for a second handler of an event, an event
-        with another key than the decider's, or a missing return annotation.
+        `@orders.on` above `def place(order: Order, asked: OrderSubmitted) -> list[OrderPlaced]`; a third parameter gets
+        the event's Meta. The return type names what it may emit, `None` nothing. `@orders.on(OrderSubmitted)`, which
+        names the events a second time, is an older way to write the same.
+        Raises: WiringError for a second handler of an event, an event with another key than the decider's, an event
+        that the function does not take, or a missing annotation.
         """
-        return _On(self, event_types)
+        first = handler_or_events[0] if len(handler_or_events) == 1 else None
+        if callable(first) and not isinstance(first, type):
+            return self._register(first, None)
+        for each in handler_or_events:
+            if not (isinstance(each, type) and issubclass(each, Event)):
+                raise WiringError(
+                    f"{self.name}.on: {each!r} is not an event; write `@{self.name}.on` above the handler"
+                )
+        if not handler_or_events:
+            raise WiringError(f"{self.name}.on() names no event: write `.on` without parentheses above the handler")
+        return _On(self, handler_or_events)
+
+    def follows(self, *event_types: type[Event]) -> None:
+        """Declare events that only change the state: `evolve` sees them, and nothing is emitted in answer.
+
+        Raises: WiringError as `on` does.
+        """
+        for event_type in event_types:
+            self.add_handler(event_type, _FOLLOWS, f"{self.name}.follows")
+
+    def _register(self, function: Callable[..., Any], named: Sequence[type[Event]] | None) -> Callable[..., Any]:
+        """Take a handler in, for the events that are named, or else for those that it takes."""
+        where = f"{self.name}.{signatures.name_of(function)}"
+        wants_meta = signatures.takes_meta(function, 2, where)
+        hints = signatures.hints_of(function, where, 3)
+        says = signatures.emitted(hints, where)
+        self.check_said(says, where)
+        if named is None:
+            named = signatures.handled(function, hints, where)
+        else:
+            signatures.refuse_others(function, hints, named, where)
+        for event_type in named:
+            self.add_handler(event_type, Handler(function, says, wants_meta), where)
+        return function
 
     def evolve(self, function: F) -> F:
         """Register the pure function that says what an event does to the state; None forgets the key.
@@ -231,11 +256,16 @@ class Decider(Generic[S]):
     @property
     def modules(self) -> set[str]:
         """The names of the modules that its state, its events and its functions are declared in."""
-        functions: list[Callable[..., Any]] = [handler.call for handler in self.handlers.values()]
+        functions: list[Callable[..., Any]] = [each.call for each in self.handlers.values() if each is not _FOLLOWS]
         functions += [deadline.due_at for deadline in self.deadlines.values()]
         functions += [d.handler.call for d in self.deadlines.values() if d.handler is not None]
         functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
         return {declared.__module__ for declared in (self.state, *self.handlers, *self.says, *functions)}
+
+    def called_for(self, event_type: type[Event]) -> Handler | None:
+        """Return which function of this decider handles an event: `evolve` has those that are only followed."""
+        handler, evolve = self.handlers.get(event_type), cast("Callable[..., Any]", self._apply)
+        return Handler(evolve, (), self.evolve_wants_meta) if handler is _FOLLOWS else handler
 
     @property
     def has_deadlines(self) -> bool:
@@ -296,7 +326,9 @@ class Decider(Generic[S]):
             )
         return state
 
-    def _listed(self, handler: Handler, said: Sequence[Event]) -> list[Event]:
+    def _listed(self, handler: Handler, said: Sequence[Event] | None) -> list[Event]:
+        if not said:
+            return []
         for event in said:
             if type(event) not in handler.says:
                 raise ContractError(
@@ -308,6 +340,14 @@ class Decider(Generic[S]):
 
 def _unchanged(state: S, _event: Event) -> S:
     return state
+
+
+def follows(_state: object, _event: Event) -> Sequence[Event]:
+    """Emit nothing: the handler of events that only change a state."""
+    return ()
+
+
+_FOLLOWS = Handler(follows, (), wants_meta=False)
 
 
 FORGET = "forget"

@@ -4,28 +4,68 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Never, Union
 
 from eventlib.errors import WiringError
 from eventlib.event import Event
 
+Hints = Mapping[str, Any]
+"""A function's annotations by name, `return` among them."""
 
-def publish_list(function: Callable[..., Any], where: str, depth: int = 2) -> tuple[type[Event], ...]:
-    """Return the event types of a handler's `-> list[A | B]`; `list[Never]` says nothing."""
-    annotation = _return_annotation(function, where, depth + 1)
+
+def hints_of(function: Callable[..., Any], where: str, depth: int) -> Hints:
+    """Return a function's annotations; `depth` counts the calls from the scope that declares it. Raises: WiringError."""
+    try:
+        # The names of the scope that declares the function: a handler in a test may speak of events defined beside it.
+        return typing.get_type_hints(function, localns=sys._getframe(depth).f_locals)  # noqa: SLF001  no public way to that scope
+    except NameError as error:
+        raise WiringError(f"{where}: its annotations name something that does not exist: {error}") from error
+
+
+def emitted(hints: Hints, where: str) -> tuple[type[Event], ...]:
+    """Return the event types of a handler's `-> list[A | B]`; `-> None` and `-> list[Never]` emit nothing."""
+    annotation = _returned(hints, where)
+    if annotation is types.NoneType:
+        return ()
     if typing.get_origin(annotation) is not list:
         raise WiringError(
-            f"{where}: write what it says as its return type, `-> list[EventA | EventB]` "
-            "(`-> list[Never]` when it says nothing)"
+            f"{where}: write what it emits as its return type, `-> list[EventA | EventB]` (`-> None` when it emits nothing)"
         )
     (said,) = typing.get_args(annotation)
-    return () if said is Never else _event_types(said, where)
+    return () if said is Never else _event_types(said, where, "return type")
 
 
-def answers(function: Callable[..., Any], where: str, depth: int = 2) -> tuple[type[Event], ...]:
-    """Return the event types of an effect's `-> A | B`."""
-    return _event_types(_return_annotation(function, where, depth + 1), where)
+def handled(function: Callable[..., Any], hints: Hints, where: str) -> tuple[type[Event], ...]:
+    """Return the event types of a handler's second parameter, `event: A | B`."""
+    parameters = positional(function)
+    annotation = hints.get(parameters[1].name) if len(parameters) > 1 else None
+    if annotation is None:
+        raise WiringError(
+            f"{where}: the events that it handles are read from its second parameter: "
+            f"write `def {name_of(function)}(state: State, event: EventA | EventB) -> list[EventC]`"
+        )
+    return _event_types(annotation, where, "second parameter's type")
+
+
+def refuse_others(function: Callable[..., Any], hints: Hints, named: Sequence[type[Event]], where: str) -> None:
+    """Refuse a handler that does not take an event that it is registered for. Raises: WiringError."""
+    parameters = positional(function)
+    annotation = hints.get(parameters[1].name) if len(parameters) > 1 else None
+    taken = _members(annotation)
+    if not all(isinstance(each, type) and issubclass(each, Event) for each in taken):
+        return  # no event is named there: a type checker's Any, perhaps
+    for event_type in named:
+        if not issubclass(event_type, taken):
+            raise WiringError(
+                f"{where} is registered for {event_type.__name__}, and its second parameter does not take that: write "
+                "`.on` without arguments, and all events that it handles in that parameter's type"
+            )
+
+
+def answers(function: Callable[..., Any], where: str, depth: int) -> tuple[type[Event], ...]:
+    """Return the event types of an effect's `-> A | B`; `depth` is as in `hints_of`."""
+    return _event_types(_returned(hints_of(function, where, depth + 1), where), where, "return type")
 
 
 def positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -49,21 +89,21 @@ def name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-def _return_annotation(function: Callable[..., Any], where: str, depth: int) -> Any:
-    try:
-        # The names of the scope that declares the function: a handler in a test may speak of events defined beside it.
-        hints = typing.get_type_hints(function, localns=sys._getframe(depth).f_locals)  # noqa: SLF001  no public way to that scope
-    except NameError as error:
-        raise WiringError(f"{where}: its annotations name something that does not exist: {error}") from error
+def _returned(hints: Hints, where: str) -> Any:
     if "return" not in hints:
-        raise WiringError(f"{where} has no return type: the events that it says are read from there")
+        raise WiringError(f"{where} has no return type: the events that it emits are read from there")
     return hints["return"]
 
 
-def _event_types(annotation: Any, where: str) -> tuple[type[Event], ...]:
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the one that is none."""
     union = typing.get_origin(annotation) in {Union, types.UnionType}
-    found = typing.get_args(annotation) if union else (annotation,)
+    return typing.get_args(annotation) if union else (annotation,)
+
+
+def _event_types(annotation: Any, where: str, place: str) -> tuple[type[Event], ...]:
+    found = _members(annotation)
     for each in found:
         if not (isinstance(each, type) and issubclass(each, Event) and each.__contract__ is not None):
-            raise WiringError(f"{where}: {each!r} in its return type is not an event with a topic")
-    return tuple(found)
+            raise WiringError(f"{where}: {each!r} in its {place} is not an event with a topic")
+    return found

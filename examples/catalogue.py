@@ -1,7 +1,6 @@
 """A catalogue that others keep: rows that Kafka Connect brings from a table, as products of the shop."""
 
 from dataclasses import dataclass
-from typing import Never
 
 from eventlib import Decider, Event, Service, Topic
 from eventlib.foreign import Json
@@ -36,7 +35,7 @@ def evolve(nothing: Nothing, _event: Event) -> Nothing:
     return nothing
 
 
-@rows.on(ProductRow)
+@rows.on
 def list_product(_nothing: Nothing, row: ProductRow) -> list[ProductListed]:
     return [
         ProductListed(
@@ -56,9 +55,7 @@ def price(listing: Listing, event: Event) -> Listing:
     return Listing(event.unit_price_cents) if isinstance(event, ProductListed) else listing
 
 
-@listings.on(ProductListed)
-def note(_listing: Listing, _product: ProductListed) -> list[Never]:
-    return []
+listings.follows(ProductListed)
 
 
 app = shop.extended("shop-with-catalogue", Service("catalogue", deciders=[rows, listings]))

@@ -1,7 +1,6 @@
 """Loyalty: a point for each whole unit of money of every order that was completed."""
 
 from dataclasses import dataclass
-from typing import Never
 
 from eventlib import Decider, Event, Service
 from services import shop
@@ -39,12 +38,10 @@ def remember(purchase: Purchase, event: Event) -> Purchase | None:
             return purchase
 
 
-@purchases.on(OrderPlaced, OrderCancelled)
-def wait(_purchase: Purchase, _order: OrderPlaced | OrderCancelled) -> list[Never]:
-    return []
+purchases.follows(OrderPlaced, OrderCancelled)
 
 
-@purchases.on(OrderCompleted)
+@purchases.on
 def earn(purchase: Purchase, order: OrderCompleted) -> list[PointsEarned]:
     customer_id, points = purchase.customer_id, order.amount_cents // 100
     return [PointsEarned(customer_id=customer_id, order_id=order.order_id, points=points)] if customer_id else []
@@ -55,9 +52,7 @@ def add(account: Account, event: Event) -> Account:
     return Account(account.points + event.points) if isinstance(event, PointsEarned) else account
 
 
-@accounts.on(PointsEarned)
-def keep(_account: Account, _earned: PointsEarned) -> list[Never]:
-    return []
+accounts.follows(PointsEarned)
 
 
 app = shop.extended("shop-with-loyalty", Service("loyalty", deciders=[purchases, accounts]))

@@ -20,7 +20,7 @@ Stop = Callable[[Decision], Sequence[Event] | None]
 def stop_in_pdb(decision: Decision) -> Sequence[Event] | None:
     """Call the handler in pdb, which reads its commands from stdin. Raises: what the handler raises."""
     try:
-        return pdb.Pdb(nosigint=True).runcall(decision.handler.call, *decision.arguments)
+        return decision.emitted(pdb.Pdb(nosigint=True).runcall(decision.handler.call, *decision.arguments))
     except bdb.BdbQuit:
         return None
 
@@ -59,7 +59,7 @@ def _stop_in_debugpy(decision: Decision) -> Sequence[Event]:
 
     sys.setprofile(entered)
     try:
-        said: Sequence[Event] = call(*decision.arguments)
+        returned = call(*decision.arguments)
     finally:
         sys.setprofile(None)
-    return said
+    return decision.emitted(returned)

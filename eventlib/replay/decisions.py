@@ -14,12 +14,16 @@ from eventlib.runtime.parking import WAITS_BEHIND
 
 
 class Decision(NamedTuple):
-    """One call of a handler, in a step of a key's history, with what it was called with."""
+    """One call of a handler, or of `evolve` for an event that is only followed, with what it was called with."""
 
     past: KeyPast
     step: HistoryStep[Any]
     handler: Handler
     arguments: tuple[Any, ...]
+
+    def emitted(self, returned: Any) -> Sequence[Event]:
+        """Return the events in what the call has returned."""
+        return returned if self.handler.says else []
 
     @property
     def said(self) -> list[Event | None]:
@@ -79,11 +83,13 @@ def _decision(past: KeyPast, step: HistoryStep[Any]) -> Decision | None:
         arguments: Sequence[Any] = (before,)
     else:
         event = None if step.input is None or not _was_called(step) else step.input.event
-        handler = None if event is None else decider.handlers.get(type(event))
+        handler = None if event is None else decider.called_for(type(event))
         if event is None or handler is None:
             return None
-        evolved = decider.evolved(before, event, step.meta)
-        arguments = (decider.initial if evolved is None else evolved, event)
+        if handler == decider.handlers[type(event)]:
+            evolved = decider.evolved(before, event, step.meta)
+            before = decider.initial if evolved is None else evolved
+        arguments = (before, event)
     if handler is None:
         return None
     return Decision(past, step, handler, (*arguments, step.meta) if handler.wants_meta else (*arguments,))

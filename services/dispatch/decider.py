@@ -1,7 +1,6 @@
 """The shipment decider: it asks the carrier, and it alone decides whether an order can still be cancelled."""
 
 from datetime import datetime, timedelta
-from typing import Never
 
 from eventlib.decider import Decider
 from eventlib.event import Event, Meta
@@ -56,7 +55,7 @@ def follow(shipment: Shipment, event: Event, meta: Meta) -> Shipment:  # noqa: P
             return shipment
 
 
-@shipments.on(PaymentTaken)
+@shipments.on
 def book(shipment: Shipment, payment: PaymentTaken) -> list[DispatchRequested]:
     """Ask the carrier, unless the order was cancelled: this is the point of no return."""
     if shipment.stage is not Stage.NEW:
@@ -64,13 +63,13 @@ def book(shipment: Shipment, payment: PaymentTaken) -> list[DispatchRequested]:
     return [DispatchRequested(order_id=payment.order_id, country=payment.country)]
 
 
-@shipments.on(DispatchUncertain)
+@shipments.on
 def recall(shipment: Shipment, booking: DispatchUncertain) -> list[RecallRequested]:
     """Ask the carrier to cancel: a parcel may be on its way, so time alone tells nothing."""
     return [RecallRequested(order_id=booking.order_id, booking_key=shipment.booking_key, reason=booking.reason)]
 
 
-@shipments.on(OrderCancelRequested)
+@shipments.on
 def cancel(shipment: Shipment, wish: OrderCancelRequested) -> list[DispatchCancelled | CancelRefused]:
     """Grant the wish before the carrier was asked, refuse it once the order is on its way; in between it waits."""
     match shipment.stage:
@@ -82,22 +81,16 @@ def cancel(shipment: Shipment, wish: OrderCancelRequested) -> list[DispatchCance
             return []
 
 
-@shipments.on(OrderDispatched)
+@shipments.on
 def dispatched(shipment: Shipment, order: OrderDispatched) -> list[CancelRefused]:
     """Refuse the wish to cancel that waited for the carrier."""
     return [_too_late(order.order_id)] if shipment.cancel_waits else []
 
 
-@shipments.on(DispatchFailed)
-def failed(_shipment: Shipment, _failure: DispatchFailed) -> list[Never]:
-    """Take note: the failure itself calls the order off, whether or not somebody wished it."""
-    return []
+shipments.follows(DispatchFailed)  # which calls the order off by itself
 
 
-@shipments.on(OrderCompleted, OrderCancelled)
-def ended(_shipment: Shipment, _order: OrderCompleted | OrderCancelled) -> list[Never]:
-    """Take note: the shipment can be forgotten after a while."""
-    return []
+shipments.follows(OrderCompleted, OrderCancelled)  # it can be forgotten after a while
 
 
 @shipments.forget

@@ -1,7 +1,6 @@
 """The order decider: it opens an order, passes on a wish to cancel, and tells how the order ended."""
 
 from datetime import datetime, timedelta
-from typing import Never
 
 from eventlib.decider import Decider
 from eventlib.event import Meta
@@ -36,7 +35,7 @@ orders = Decider("order", state=Order, key="order_id")
 orders.evolve(follow)
 
 
-@orders.on(OrderSubmitted)
+@orders.on
 def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced | OrderCancelRequested]:
     """Open the order; a wish to cancel that came first follows at once."""
     if order.opened_at is not None:
@@ -55,7 +54,7 @@ def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced |
     return [placed, OrderCancelRequested(order_id=asked.order_id, reason=order.cancel_reason)]
 
 
-@orders.on(CancelSubmitted)
+@orders.on
 def cancel(order: Order, wish: CancelSubmitted) -> list[OrderCancelRequested | CancelRefused]:
     """Ask dispatch to decide; what is decided already is answered here, since it cannot change any more."""
     if order.ended_at is not None:
@@ -89,7 +88,7 @@ def give_up(_: Order, meta: Meta) -> list[OrderCancelRequested]:
     return [OrderCancelRequested(order_id=meta.subject, reason=OVERDUE)]
 
 
-@orders.on(StockShipped, PaymentTaken)
+@orders.on
 def complete(order: Order, part: StockShipped | PaymentTaken) -> list[OrderCompleted]:
     """End the order if the goods are on their way and the money is ours, whichever was known first."""
     if order.ended_at is not None or not order.is_fulfilled:
@@ -97,7 +96,7 @@ def complete(order: Order, part: StockShipped | PaymentTaken) -> list[OrderCompl
     return [OrderCompleted(order_id=part.order_id, amount_cents=order.amount_cents, currency=order.currency)]
 
 
-@orders.on(StockRejected, StockReleased, PaymentFailed, PaymentVoided, PaymentRefunded, PaymentWaived)
+@orders.on
 def close(
     order: Order,
     part: StockRejected | StockReleased | PaymentFailed | PaymentVoided | PaymentRefunded | PaymentWaived,
@@ -106,16 +105,15 @@ def close(
     return _end(order, part.order_id)
 
 
-@orders.on(DispatchFailed, DispatchCancelled)
+@orders.on
 def answered(order: Order, part: DispatchFailed | DispatchCancelled) -> list[OrderCancelled]:
     """End the order if all else has closed, and only dispatch had not yet answered a wish to cancel."""
     return _end(order, part.order_id)
 
 
-@orders.on(StockReserved, ChargeUncertain, OrderDispatched, CancelRefused)
-def note(_order: Order, _part: StockReserved | ChargeUncertain | OrderDispatched | CancelRefused) -> list[Never]:
-    """Take note: this closes neither the stock nor the payment."""
-    return []
+orders.follows(
+    StockReserved, ChargeUncertain, OrderDispatched, CancelRefused
+)  # they close neither the stock nor the payment
 
 
 def _end(order: Order, order_id: str) -> list[OrderCancelled]:

@@ -1,7 +1,6 @@
 """The payment decider: an order's money is taken once, and given back if the order cannot be completed."""
 
 from datetime import datetime, timedelta
-from typing import Never
 
 from eventlib.decider import Decider
 from eventlib.event import Event, Meta
@@ -60,7 +59,7 @@ def follow(payment: Payment, event: Event, meta: Meta) -> Payment:
             return payment if stage is None else replace(payment, stage=stage)
 
 
-@payments.on(StockReserved)
+@payments.on
 def charge(payment: Payment, stock: StockReserved) -> list[ChargeRequested]:
     """Ask for the money, unless the order was called off before its stock was known to be there."""
     if payment.stage is not Stage.NEW:
@@ -75,13 +74,13 @@ def charge(payment: Payment, stock: StockReserved) -> list[ChargeRequested]:
     ]
 
 
-@payments.on(PaymentTaken)
+@payments.on
 def taken(payment: Payment, money: PaymentTaken) -> list[RefundRequested]:
     """Keep the money, unless the order was called off while the gateway was asked."""
     return [_refund(payment, money.order_id)] if payment.called_off else []
 
 
-@payments.on(ChargeUncertain)
+@payments.on
 def void(payment: Payment, charge: ChargeUncertain) -> list[VoidRequested]:
     """Undo what may have happened: an unknown outcome is resolved, never guessed."""
     return [
@@ -94,13 +93,13 @@ def void(payment: Payment, charge: ChargeUncertain) -> list[VoidRequested]:
     ]
 
 
-@payments.on(DispatchFailed)
+@payments.on
 def undo(payment: Payment, failure: DispatchFailed) -> list[RefundRequested]:
     """Return what was taken; if that is not known here yet, it is returned when it is."""
     return [_refund(payment, failure.order_id)] if payment.stage is Stage.TAKEN else []
 
 
-@payments.on(DispatchCancelled)
+@payments.on
 def call_off(payment: Payment, cancelled: DispatchCancelled) -> list[RefundRequested | PaymentWaived]:
     """Return what was taken, or promise not to charge; a charge in between is dealt with when it is answered."""
     match payment.stage:
@@ -112,16 +111,10 @@ def call_off(payment: Payment, cancelled: DispatchCancelled) -> list[RefundReque
             return []
 
 
-@payments.on(PaymentFailed, PaymentVoided, PaymentRefunded)
-def closed(_payment: Payment, _answer: PaymentFailed | PaymentVoided | PaymentRefunded) -> list[Never]:
-    """Take note: no money is kept."""
-    return []
+payments.follows(PaymentFailed, PaymentVoided, PaymentRefunded)  # no money is kept
 
 
-@payments.on(OrderCompleted, OrderCancelled)
-def ended(_payment: Payment, _order: OrderCompleted | OrderCancelled) -> list[Never]:
-    """Take note: the payment can be forgotten after a while."""
-    return []
+payments.follows(OrderCompleted, OrderCancelled)  # it can be forgotten after a while
 
 
 @payments.forget

@@ -15,7 +15,7 @@ def remember(delivery: Delivery, event: Event) -> Delivery:
     return replace(delivery, received=True) if isinstance(event, StockReceived) else delivery
 
 
-@deliveries.on(DeliverySubmitted)
+@deliveries.on
 def receive(delivery: Delivery, arrived: DeliverySubmitted) -> list[StockReceived]:
     """Tell each line's shelf."""
     if delivery.received:

@@ -60,7 +60,7 @@ def follow(reservation: Reservation, event: Event, meta: Meta) -> Reservation:  
             return reservation
 
 
-@reservations.on(OrderPlaced)
+@reservations.on
 def ask(reservation: Reservation, order: OrderPlaced) -> list[LineRequested | StockReleased]:
     """Ask every line's shelf, unless the order was called off before it was seen here."""
     if reservation.called_off:
@@ -71,7 +71,7 @@ def ask(reservation: Reservation, order: OrderPlaced) -> list[LineRequested | St
     ]
 
 
-@reservations.on(LineReserved)
+@reservations.on
 def join(reservation: Reservation, line: LineReserved) -> list[StockReserved | LineReleaseRequested]:
     """Join the shelves' answers; after a refusal, what comes late goes back at once."""
     if reservation.refused or reservation.called_off:
@@ -88,7 +88,7 @@ def join(reservation: Reservation, line: LineReserved) -> list[StockReserved | L
     ]
 
 
-@reservations.on(LineRefused)
+@reservations.on
 def refuse(reservation: Reservation, line: LineRefused) -> list[LineReleaseRequested | StockRejected]:
     """Give back what is held; if that is nothing, and every shelf has answered, it is over."""
     if reservation.held:
@@ -96,7 +96,7 @@ def refuse(reservation: Reservation, line: LineRefused) -> list[LineReleaseReque
     return [StockRejected(order_id=line.order_id, reason=OUT_OF_STOCK)] if reservation.is_back else []
 
 
-@reservations.on(LineReleased)
+@reservations.on
 def returned(reservation: Reservation, line: LineReleased) -> list[StockRejected | StockReleased]:
     """Close when the last line is back."""
     if not reservation.is_back:
@@ -106,7 +106,7 @@ def returned(reservation: Reservation, line: LineReleased) -> list[StockRejected
     return [StockReleased(order_id=line.order_id, reason=reservation.called_off)]
 
 
-@reservations.on(PaymentFailed, ChargeUncertain, DispatchFailed, DispatchCancelled)
+@reservations.on
 def call_off(
     reservation: Reservation, failure: PaymentFailed | ChargeUncertain | DispatchFailed | DispatchCancelled
 ) -> list[LineReleaseRequested]:
@@ -114,7 +114,7 @@ def call_off(
     return _let_go(reservation, failure.order_id)
 
 
-@reservations.on(OrderDispatched)
+@reservations.on
 def ship(reservation: Reservation, dispatched: OrderDispatched) -> list[LineShipped | StockShipped]:
     """Let the lines leave their shelves."""
     order_id = dispatched.order_id

@@ -1,7 +1,5 @@
 """The shelf decider: one product's units, set aside for order lines as long as there are enough."""
 
-from typing import Never
-
 from eventlib.decider import Decider
 from eventlib.event import Event
 from eventlib.states import replace
@@ -37,7 +35,7 @@ def count(shelf: Shelf, event: Event) -> Shelf:
             return shelf
 
 
-@shelves.on(LineRequested)
+@shelves.on
 def reserve(shelf: Shelf, line: LineRequested) -> list[LineReserved | LineRefused]:
     """Set a line's units aside, all or none of them."""
     if line.quantity <= shelf.on_hand:
@@ -54,13 +52,10 @@ def reserve(shelf: Shelf, line: LineRequested) -> list[LineReserved | LineRefuse
     ]
 
 
-@shelves.on(LineReleaseRequested)
+@shelves.on
 def release(_: Shelf, line: LineReleaseRequested) -> list[LineReleased]:
     """Put a line's units back."""
     return [LineReleased(order_id=line.order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)]
 
 
-@shelves.on(StockReceived, LineShipped)
-def moved(_shelf: Shelf, _units: StockReceived | LineShipped) -> list[Never]:
-    """Take note of units that have come or gone."""
-    return []
+shelves.follows(StockReceived, LineShipped)

@@ -13,7 +13,7 @@ from eventlib import Runtime, open_log
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.replay import debugging
 from eventlib.replay.decisions import decisions_about
-from services.payment.decider import charge, closed
+from services.payment.decider import charge, follow
 from services.payment.events import PaymentFailed
 from services.payment.state import Stage
 from tests.integration.debug_adapter import Ide
@@ -60,11 +60,11 @@ def first_line(function: Callable[..., Any]) -> int:
 
 def test_pdb_stops_at_the_handlers_first_line_with_its_own_arguments(replayed: Replayed, ids: dict[str, str]) -> None:
     arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"], "--decider", "payment")
-    printed = replayed(*arguments, commands="p _payment\np _answer\nc\n")
-    assert f"payment.closed on PaymentFailed {ids['PaymentFailed'][:8]} of key declined, as at 20" in printed
+    printed = replayed(*arguments, commands="p payment\np event\nc\n")
+    assert f"payment.follow on PaymentFailed {ids['PaymentFailed'][:8]} of key declined, as at 20" in printed
     assert "\nsaid then: nothing\n" in printed
-    assert f"services/payment/decider.py({first_line(closed)})closed()" in printed
-    assert f"(Pdb) Payment(stage={Stage.FAILED!r}, charge_key='{ids['ChargeRequested']}'" in printed
+    assert f"services/payment/decider.py({first_line(follow)})follow()" in printed
+    assert f"(Pdb) Payment(stage={Stage.CHARGING!r}, charge_key='{ids['ChargeRequested']}'" in printed
     assert f"(Pdb) {PaymentFailed(order_id='declined', reason='declined')!r}" in printed
     assert printed.endswith("says the same now\n")
 
@@ -85,7 +85,7 @@ def test_it_stops_in_each_handler_until_the_person_leaves(replayed: Replayed, id
     printed = replayed(*arguments, commands="c\nc\nc\n")
     assert all(f"{n} of 3: " in printed for n in (1, 2, 3))
     assert all(
-        f"{name} on PaymentFailed" in printed for name in ("payment.closed", "order.close", "reservation.call_off")
+        f"{name} on PaymentFailed" in printed for name in ("payment.follow", "order.close", "reservation.call_off")
     )
     assert "2 of 3: " not in replayed(*arguments, commands="q\n")
 
@@ -163,15 +163,15 @@ def test_an_ide_attaches_and_stands_in_the_handler(filled: str, ids: dict[str, s
             with Ide(port) as ide:
                 ide.attach()
                 name, line, variables = ide.stopped()
-                assert "payment.closed on PaymentFailed" in process.stdout.readline()
+                assert "payment.follow on PaymentFailed" in process.stdout.readline()
                 assert process.stdout.readline() == "said then: nothing\n"
                 assert process.stdout.readline() == "says the same now\n"
             assert process.wait(120) == 0
         finally:
             process.kill()
-    assert (name, line) == ("closed", first_line(closed))
-    assert variables["_answer"] == repr(PaymentFailed(order_id="declined", reason="declined"))
-    assert variables["_payment"].startswith("Payment(stage=")
+    assert (name, line) == ("follow", first_line(follow))
+    assert variables["event"] == repr(PaymentFailed(order_id="declined", reason="declined"))
+    assert variables["payment"].startswith("Payment(stage=")
 
 
 def test_debugpy_that_is_missing_or_cannot_have_its_port_is_explained(

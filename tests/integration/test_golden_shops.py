@@ -48,7 +48,11 @@ def test_all_that_was_printed_of_a_log_is_printed_still(golden: tuple[str, str])
         what, *arguments = command.split()
         if what in {"saga", "state", "history", "parked", "replay", "rerun"}:
             done = ended(what, *arguments, "--log", url)
-            assert holds(lines(text), lines(done.stdout)), command
+            before = lines(text)
+            if what == "replay":  # a handler is called what its function is called, and that is code
+                for each in before:
+                    del each["handlers"]
+            assert holds(before, lines(done.stdout)), command
 
 
 async def test_services_go_on_with_what_was_under_way(golden: tuple[str, str], tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""What README shows is true: its Python runs, and its service is the example that is tested."""
+"""What README and the docs show is true: their Python runs, and README's service is the example that is tested."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+BLOCKS = PYTHON.findall((ROOT / "README.md").read_text())
 
 
 LOYALTY = next(block for block in BLOCKS if block.startswith('"""Loyalty'))
@@ -19,3 +20,11 @@ def test_the_code_runs() -> None:
         if block == LOYALTY:
             continue
         exec(compile(block, "README.md", "exec"), {})  # noqa: S102  our own text, as a reader would run it
+
+
+def test_the_code_of_the_docs_runs() -> None:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert pages
+    for page in pages:
+        for block in PYTHON.findall(page.read_text(encoding="utf-8")):
+            exec(compile(block, page.name, "exec"), {"__name__": "docs"})  # noqa: S102  as above

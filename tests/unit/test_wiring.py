@@ -1,12 +1,13 @@
 """Wiring mistakes fail at import, with a sentence that says what to do."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Never
 
 import pytest
 
-from eventlib import Choreography, Decider, Event, Service, Topic, WiringError
+from eventlib import Choreography, Decider, Event, Meta, Service, Topic, WiringError
+from eventlib.decider import Handler
 
 
 class Asked(Event, topic="asked", key="order_id"):
@@ -32,6 +33,9 @@ class Narrow(Event, topic=Topic("narrow", partitions=2), key="order_id"):
 @dataclass(frozen=True)
 class State:
     count: int = 0
+
+
+META = Meta(id="1", recorded_at=datetime(2026, 1, 31, tzinfo=UTC))
 
 
 def orders() -> "Decider[State]":
@@ -109,11 +113,87 @@ def test_a_handler_has_its_deciders_key() -> None:
 
 
 def test_a_handler_says_what_it_says() -> None:
-    with pytest.raises(WiringError, match=r"order.silent: write what it says as its return type"):
+    with pytest.raises(WiringError, match=r"order.single: write what it emits as its return type"):
 
-        @orders().on(Asked)  # type: ignore[arg-type]  # the mistake under test
-        def silent(_state: State, _event: Asked) -> None:
-            return None
+        @orders().on  # type: ignore[arg-type]  # the mistake under test
+        def single(_state: State, event: Asked) -> Granted:
+            return Granted(order_id=event.order_id)
+
+    with pytest.raises(WiringError, match=r"order.untold has no return type"):
+
+        @orders().on
+        def untold(_state: State, _event: Asked):  # type: ignore[no-untyped-def]  # the mistake under test
+            return []
+
+
+def test_a_handlers_events_are_those_of_its_second_parameter() -> None:
+    decider = orders()
+
+    @decider.on
+    def grant(_state: State, event: Asked | Granted, _meta: Meta) -> list[Granted]:
+        return [Granted(order_id=event.order_id)] if isinstance(event, Asked) else []
+
+    assert decider.handlers.keys() == {Asked, Granted}
+    assert decider.handlers[Asked] == Handler(grant, (Granted,), wants_meta=True)
+
+
+def test_a_handler_that_emits_nothing_says_none() -> None:
+    decider, seen = orders(), list[Event]()
+
+    @decider.on
+    def look(_state: State, event: Asked) -> None:
+        seen.append(event)
+
+    asked = Asked(order_id="1")
+    assert decider.decide(State(), asked, META, lambda _said, _ordinal: META) == (State(), [])
+    assert (decider.handlers[Asked].says, seen) == ((), [asked])
+
+
+def test_what_only_changes_the_state_is_followed() -> None:
+    decider = orders()
+    decider.follows(Asked, Granted)
+    assert [handler.says for handler in decider.handlers.values()] == [(), ()]
+    assert decider.decide(State(), Asked(order_id="1"), META, lambda _said, _ordinal: META) == (State(), [])
+    with pytest.raises(WiringError, match=r"order\.late: Asked is handled already, by follows"):
+
+        @decider.on
+        def late(_state: State, _event: Asked) -> None: ...
+
+    with pytest.raises(WiringError, match=r"order\.follows: BySku has key 'sku'"):
+        orders().follows(BySku)
+
+
+def test_a_second_parameter_is_an_event() -> None:
+    with pytest.raises(WiringError, match=r"order.bare: the events that it handles are read from .*event: EventA"):
+
+        @orders().on
+        def bare(_state: State, _event) -> list[Granted]:  # type: ignore[no-untyped-def]  # the mistake under test
+            return []
+
+    with pytest.raises(WiringError, match="<class 'str'> in its second parameter's type is not an event with a topic"):
+
+        @orders().on  # type: ignore[type-var]  # the mistake under test
+        def text(_state: State, _event: str) -> list[Granted]:
+            return []
+
+
+def test_a_handler_takes_what_it_is_registered_for() -> None:
+    with pytest.raises(
+        WiringError, match=r"order.half is registered for Granted, and .* does not take that: write `.on`"
+    ):
+
+        @orders().on(Asked, Granted)
+        def half(_state: State, _event: Asked) -> list[Granted]:
+            return []
+
+
+def test_on_is_given_a_handler_or_events() -> None:
+    with pytest.raises(WiringError, match=r"order.on\(\) names no event: write `.on` without parentheses"):
+        orders().on()  # type: ignore[call-overload]  # the mistake under test
+    with pytest.raises(WiringError, match=r"<class 'str'> is not an event; write `@order.on` above the handler"):
+        orders().on(str)  # type: ignore[type-var]  # the mistake under test
+    with pytest.raises(WiringError, match=r"'Asked' is not an event"):
+        orders().on("Asked")  # type: ignore[call-overload]  # the mistake under test
 
 
 def test_a_handler_says_events() -> None:

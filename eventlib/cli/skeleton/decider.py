@@ -26,7 +26,7 @@ def evolve(balance: Balance, event: Event) -> Balance:
             return balance
 
 
-@balances.on(ThingRequested)
+@balances.on
 def grant(
     balance: Balance,
     asked: ThingRequested,

@@ -28,13 +28,27 @@ class Other:
 shelves = Decider("shelf", state=Shelf, key="sku")
 
 
-@shelves.on(LineRequested)
+@shelves.on
 def right(shelf: Shelf, line: LineRequested) -> list[LineReserved | LineRefused]:
     return [LineReserved(order_id=line.order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)]
 
 
-@shelves.on(LineRequested, StockReceived)
+@shelves.on
 def right_for_two(shelf: Shelf, event: LineRequested | StockReceived, meta: Meta) -> list[LineReserved]:
+    return []
+
+
+@shelves.on
+def right_for_nothing_in_answer(shelf: Shelf, event: LineRequested | StockReceived) -> None: ...
+
+
+@shelves.on(LineRequested)
+def right_and_named(shelf: Shelf, line: LineRequested) -> list[LineReserved | LineRefused]:
+    return []
+
+
+@shelves.on(LineRequested, StockReceived)
+def right_and_two_are_named(shelf: Shelf, event: LineRequested | StockReceived, meta: Meta) -> list[LineReserved]:
     return []
 
 
@@ -43,14 +57,27 @@ def for_another_event(shelf: Shelf, line: LineRequested) -> list[LineReserved]:
     return []
 
 
-@shelves.on(LineRequested, StockReceived)  # refused: arg-type
-def for_one_of_two(shelf: Shelf, line: LineRequested) -> list[LineReserved]:
+@shelves.on  # refused: type-var
+def for_no_event(shelf: Shelf, line: str) -> list[LineReserved]:
+    return []
+
+
+@shelves.on  # refused: arg-type
+def for_another_state(shelf: Other, line: LineRequested) -> list[LineReserved]:
     return []
 
 
 @shelves.on(LineRequested)  # refused: arg-type
-def for_another_state(shelf: Other, line: LineRequested) -> list[LineReserved]:
+def named_for_another_state(shelf: Other, line: LineRequested) -> list[LineReserved]:
     return []
+
+
+@shelves.on  # refused: type-var
+def says_no_events(shelf: Shelf, line: LineRequested) -> list[str]:
+    return []
+
+
+shelves.follows(Shelf)  # refused: arg-type
 
 
 def misspelt(shelf: Shelf) -> Shelf:
