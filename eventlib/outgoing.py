@@ -14,7 +14,7 @@ MOST_BYTES = 8_000_000
 _INFLATED = frozenset({"gzip", "x-gzip", "deflate"})
 
 
-def client(most_bytes: int = MOST_BYTES, **options: Any) -> httpx.AsyncClient:
+def http_client(most_bytes: int = MOST_BYTES, **options: Any) -> httpx.AsyncClient:
     """Return a client; `options` are httpx's.
 
     Guarantee: a body has at most `most_bytes`, also while it is inflated; for a larger one a call raises httpx.ReadError.
@@ -27,7 +27,7 @@ def client(most_bytes: int = MOST_BYTES, **options: Any) -> httpx.AsyncClient:
 
 
 def sync_client(most_bytes: int = MOST_BYTES, **options: Any) -> httpx.Client:
-    """Return what `client` does, for code that is not async."""
+    """Return what `http_client` does, for code that is not async."""
     return httpx.Client(
         headers=_asked(options), event_hooks={"response": [lambda answer: _bound(answer, most_bytes)]}, **options
     )

@@ -2,9 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from eventlib.choreography import Choreography
-from eventlib.eventlog import EventLog
-from eventlib.sagastates import SagaStates
+from eventlib import Choreography, EventLog, SagaStates
 from services import dispatch, order, payment, stock
 from services.laws import LAWS
 from services.order.decider import orders, standing

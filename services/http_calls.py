@@ -17,8 +17,8 @@ from typing import TypeVar
 import httpx
 from pydantic import AnyHttpUrl, BaseModel, TypeAdapter, ValidationError
 
-from eventlib.errors import OutcomeUnknown, Terminal
-from eventlib.outgoing import client
+from eventlib import OutcomeUnknown, Terminal
+from eventlib.http import http_client
 from services.settings import ShopSettings
 
 User = tuple[str, str]
@@ -75,7 +75,7 @@ async def open_calls(url: AnyHttpUrl, settings: ShopSettings, user: User | None 
     # A call that waits for a free connection was not sent: that is not the other side's silence.
     timeout = httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s, pool=None)
     limits = httpx.Limits(max_connections=settings.connections, max_keepalive_connections=settings.connections)
-    async with client(
+    async with http_client(
         _MOST_BYTES, base_url=str(url), timeout=timeout, limits=limits, auth=user, trust_env=False
     ) as opened:
         yield Calls(opened, user)

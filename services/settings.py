@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import AnyHttpUrl, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eventlib import RuntimeConfig
 from eventlib.meaning import Means
-from eventlib.runtime import RuntimeConfig
 from eventlib.urls import no_userinfo
 from eventlib.variables import SettingsError, read_settings
 from services.order.http.config import ApiConfig

@@ -12,7 +12,7 @@ from eventlib.codec.registry import AVRO, Registry, Schema, Version, Wanted
 from eventlib.codec.schemas import same_text
 from eventlib.errors import RegistryRefused, RegistryUnavailable, WiringError
 from eventlib.hosts import is_host
-from eventlib.outgoing import client
+from eventlib.outgoing import http_client
 from eventlib.urls import refuse_userinfo
 
 _TIMEOUT_S = 10.0
@@ -39,7 +39,7 @@ class RemoteRegistry(Registry):
             raise WiringError(f"EVENTLIB_REGISTRY is no URL of a registry: give {_FORM}")
         self._place = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
         transport = httpx.AsyncHTTPTransport(verify=_trust(ca), retries=_CONNECT_ATTEMPTS)
-        self._client = client(transport=transport, auth=auth, timeout=_TIMEOUT_S, headers={"Accept": _TYPE})
+        self._client = http_client(transport=transport, auth=auth, timeout=_TIMEOUT_S, headers={"Accept": _TYPE})
         self._known: dict[int, Schema] = {}
         self._ids: dict[Wanted, int] = {}
         self._versions: dict[tuple[str, int], Version] = {}

@@ -2,3 +2,22 @@
 
 Only this package imports Faust. A view decides nothing: whatever it shows can be computed anew from the log.
 """
+
+from eventlib.live.app import LiveApp
+from eventlib.live.events import Carried, CarriedStream, Origin, Recorded, RecordedStream
+from eventlib.live.rows import SEPARATOR, Row, with_known
+from eventlib.live.timed import Keeping, added
+
+__all__ = [
+    "SEPARATOR",
+    "Carried",
+    "CarriedStream",
+    "Keeping",
+    "LiveApp",
+    "Origin",
+    "Recorded",
+    "RecordedStream",
+    "Row",
+    "added",
+    "with_known",
+]

@@ -1,6 +1,6 @@
 """Dispatch: asks the carrier, and decides whether an order can still be cancelled."""
 
-from eventlib.service import Service
+from eventlib import Service
 from services.dispatch import effects as effects
 from services.dispatch.decider import shipments
 

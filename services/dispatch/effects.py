@@ -1,7 +1,6 @@
 """What dispatch asks of the carrier, and what its answers mean."""
 
-from eventlib.effect import FOREVER, Retry
-from eventlib.event import Meta
+from eventlib import FOREVER, Meta, Retry
 from services.dispatch.decider import shipments
 from services.dispatch.events import (
     DispatchFailed,

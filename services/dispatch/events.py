@@ -1,6 +1,6 @@
 """What dispatch tells: what the carrier is asked, what it answers, and what became of a wish to cancel."""
 
-from eventlib.event import Event
+from eventlib import Event
 from services.fields import Country, GatewayKey, OrderId, Reason
 
 

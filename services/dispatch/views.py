@@ -6,10 +6,7 @@
 from datetime import timedelta
 from functools import partial
 
-from eventlib.live.app import LiveApp
-from eventlib.live.events import RecordedStream
-from eventlib.live.rows import Row, with_known
-from eventlib.live.timed import Keeping
+from eventlib.live import Keeping, LiveApp, RecordedStream, Row, with_known
 from services import shop
 from services.dispatch.events import OrderDispatched
 from services.order.events import OrderPlaced

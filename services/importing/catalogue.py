@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from eventlib.eventlog import EventLog, Publication
-from eventlib.log.port import Reader, Record
+from eventlib import EventLog, Publication
+from eventlib.spi import Reader, Record
 from eventlib.times import now_ms
 from services.importing.onlog import find_deliveries, find_products, positions
 from services.importing.requests import delivery_id_of, delivery_request, delivery_request_id

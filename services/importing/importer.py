@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from eventlib.errors import WiringError
-from eventlib.eventlog import EventLog, Publication
-from eventlib.inspection.decoding import event_topics
-from eventlib.opening import open_log
-from eventlib.runtime import Runtime, RuntimeConfig
+from eventlib import EventLog, Publication, Runtime, RuntimeConfig, WiringError, open_log
+from eventlib.queries import event_topics
 from eventlib.settings import runtime_config
 from services import shop
 from services.importing.catalogue import arrival, prepare

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from eventlib.strictjson import JsonRefused, decode_json
+from eventlib.http import JsonRefused, decode_json
 from services.importing.orders import Order, order_id_of, order_of
 from services.importing.refusals import Malformed, Reason, Refusal
 from services.importing.source import MAX_LINE_BYTES, FileLine, Source

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterable
 
+from eventlib import EventLog
 from eventlib.errors import UndecodableRecord
-from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, TopicPartition
+from eventlib.spi import Record, TopicPartition
 from services.importing.known import Known, KnownOrders
 from services.importing.requests import CONTENT_HEADER, DELIVERIES, ORDER_REQUESTS, content_of
 from services.order.events import PRODUCTS, OrderSubmitted

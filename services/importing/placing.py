@@ -9,9 +9,9 @@ from typing import IO, Self
 
 from pydantic import ValidationError
 
-from eventlib.codec.port import Codec
+from eventlib import Publication
 from eventlib.event import contract_of
-from eventlib.eventlog import Publication
+from eventlib.spi import Codec
 from services.importing.known import Known, KnownOrders
 from services.importing.orders import Order
 from services.importing.reading import read_orders

@@ -2,7 +2,7 @@
 
 from hashlib import blake2b
 
-from eventlib.eventlog import Publication
+from eventlib import Publication
 from eventlib.identity import request_id
 from services.importing.orders import Order, content_digest
 from services.order.events import OrderLine, OrderSubmitted

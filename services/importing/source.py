@@ -7,7 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from eventlib.errors import Terminal
+from eventlib import Terminal
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """A longer line is no order that the log could take; it is passed over without being held."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eventlib.eventlog import EventLog
-from eventlib.inspection.parked import Parking, parkings, waiting_inputs
+from eventlib import EventLog
+from eventlib.operations import Parking, parkings, waiting_inputs
 
 
 @dataclass(frozen=True, slots=True)

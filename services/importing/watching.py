@@ -2,9 +2,9 @@
 
 import asyncio
 
+from eventlib import EventLog
 from eventlib.errors import UndecodableRecord
-from eventlib.eventlog import EventLog
-from eventlib.log.port import Reader, Record, TopicPartition
+from eventlib.spi import Reader, Record, TopicPartition
 from eventlib.times import now_ms
 from services.importing.known import Known, KnownOrders
 from services.importing.onlog import positions, text_key

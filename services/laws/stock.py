@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from eventlib.event import Event
+from eventlib import Event, replace
 from eventlib.laws import Fold, law
-from eventlib.states import replace
 from services.stock.events import LineReleased, LineReserved, LineShipped, StockReceived
 from services.stock.shelf import shelves
 from services.stock.state import Shelf

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eventlib.event import Event
+from eventlib import Event, replace
 from eventlib.laws import Fold
-from eventlib.states import replace
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchRequested, OrderDispatched
 from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderPlaced
 from services.payment.events import (

@@ -1,6 +1,6 @@
 """Order: takes requests from outside, and tells how each order ended."""
 
-from eventlib.service import Service
+from eventlib import Service
 from services.order.decider import orders
 
 service = Service("order", deciders=[orders], effects="all")

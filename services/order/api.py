@@ -9,8 +9,8 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from eventlib.api_docs import serve_docs
-from eventlib.eventlog import EventLog
+from eventlib import EventLog
+from eventlib.http import serve_docs
 from services.order.http.config import ApiConfig
 from services.order.http.desk import Desk
 from services.order.http.health import Health, health_routes

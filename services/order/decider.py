@@ -2,9 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from eventlib.decider import Decider
-from eventlib.event import Meta
-from eventlib.sagastates import SagaState
+from eventlib import Decider, Meta, SagaState
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import (
     CancelSubmitted,

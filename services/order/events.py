@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from eventlib.event import Event
-from eventlib.topic import Topic
+from eventlib import Event, Topic
 from services.fields import (
     MOST_LINES,
     AmountCents,

@@ -1,7 +1,6 @@
 """What each event means for the order that it is about; the first reason against an order stays."""
 
-from eventlib.event import Event, Meta
-from eventlib.states import replace
+from eventlib import Event, Meta, replace
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import CancelSubmitted, OrderCancelled, OrderCancelRequested, OrderCompleted, OrderPlaced
 from services.order.state import Cancel, Money, Order, Parcel, Stock

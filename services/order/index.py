@@ -9,13 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from eventlib.codec.port import UnknownSchema
-from eventlib.errors import EventlibError
+from eventlib import EventlibError, EventLog
 from eventlib.event import contract_of
-from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
-from eventlib.projection import Projection, View, Waiters
+from eventlib.queries import Projection, View, Waiters
 from eventlib.runtime.records import POSITION_KEY, STATE, Positions, state_name
+from eventlib.spi import Record, UnknownSchema
 from services.order.events import PRODUCTS, OrderSubmitted, ProductListed
 from services.order.state import Order, Status
 

@@ -8,11 +8,8 @@ from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 
-from eventlib.errors import ContractError
-from eventlib.live.app import LiveApp
-from eventlib.live.events import CarriedStream, Recorded, RecordedStream
-from eventlib.live.rows import SEPARATOR
-from eventlib.live.timed import Keeping, added
+from eventlib import ContractError
+from eventlib.live import SEPARATOR, CarriedStream, Keeping, LiveApp, Recorded, RecordedStream, added
 from services import shop
 from services.order.events import LargeOrderSeen, OrderCancelled, OrderCompleted, OrderPlaced, ProductListed
 

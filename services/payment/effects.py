@@ -1,7 +1,6 @@
 """What payment asks of the gateway, and what its answers mean."""
 
-from eventlib.effect import FOREVER, Retry
-from eventlib.event import Meta
+from eventlib import FOREVER, Meta, Retry
 from services.payment.decider import payments
 from services.payment.events import (
     ChargeRequested,

@@ -1,6 +1,6 @@
 """What payment tells: what the gateway is asked, what it answers, and how each order's money stands."""
 
-from eventlib.event import Event
+from eventlib import Event
 from services.fields import AmountCents, Country, Currency, GatewayKey, OrderId, Reason, UtcTime
 
 

@@ -6,10 +6,7 @@
 from datetime import timedelta
 from functools import partial
 
-from eventlib.live.app import LiveApp
-from eventlib.live.events import Carried, CarriedStream, RecordedStream
-from eventlib.live.rows import Row, with_known
-from eventlib.live.timed import Keeping, added
+from eventlib.live import Carried, CarriedStream, Keeping, LiveApp, RecordedStream, Row, added, with_known
 from eventlib.times import from_ms
 from services import shop
 from services.payment.events import ChargeRequested, PaymentFailed, PaymentsDegraded, PaymentTaken

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 
 from pydantic import ConfigDict
 
-from eventlib.errors import OutcomeUnknown
+from eventlib import OutcomeUnknown
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from eventlib.errors import Terminal
+from eventlib import Terminal
 from eventlib.log.sqlite_errors import explained
 
 T = TypeVar("T")

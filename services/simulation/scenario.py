@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from eventlib.event import Event
+from eventlib import Event
 from eventlib.laws import Told
-from eventlib.simulate.choices import Choices
-from eventlib.simulate.scenario import Scenario, SmallCase
+from eventlib.simulation import Choices, Scenario, SmallCase
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.laws.outside import Account, Parcels, accounts, parcels
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted

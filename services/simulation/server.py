@@ -17,8 +17,7 @@ from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from eventlib.api_docs import serve_docs
-from eventlib.bodies import StrictRoute
+from eventlib.http import StrictRoute, serve_docs
 from services.dispatch.http_carrier import CalledBack, OnItsWay
 from services.dispatch.http_carrier import Refused as NotBrought
 from services.dispatch.ports import Booked, Recalled, Undeliverable

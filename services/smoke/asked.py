@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from eventlib.errors import Terminal
+from eventlib import Terminal
 
 PATIENCE_S = 120.0
 UNITS_AN_ORDER = 5

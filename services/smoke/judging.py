@@ -5,15 +5,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from eventlib.decider import Decider
+from eventlib import Decider, Event, EventLog
 from eventlib.errors import UndecodableRecord, UnknownKey
-from eventlib.event import Event
-from eventlib.eventlog import EventLog
-from eventlib.inspection.decoding import event_topics
-from eventlib.inspection.ordering import in_order
-from eventlib.inspection.state import state_of
-from eventlib.inspection.tail import tail
 from eventlib.laws import Breach, Watch, judged_by_events
+from eventlib.queries import event_topics, in_order, state_of, tail
 from services import shop
 from services.smoke.asked import SmokeConfig, Smoked
 

@@ -1,6 +1,6 @@
 """Stock: shelves with units on them, reserved for whole orders or not at all."""
 
-from eventlib.service import Service
+from eventlib import Service
 from services.stock.delivery import deliveries
 from services.stock.reservation import reservations
 from services.stock.shelf import shelves

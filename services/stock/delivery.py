@@ -1,8 +1,6 @@
 """The delivery decider: what arrives at the warehouse goes to its shelves, once."""
 
-from eventlib.decider import Decider
-from eventlib.event import Event
-from eventlib.states import replace
+from eventlib import Decider, Event, replace
 from services.stock.events import DeliverySubmitted, StockReceived
 from services.stock.state import Delivery
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from eventlib.event import Event
+from eventlib import Event
 from services.fields import (
     AmountCents,
     Country,

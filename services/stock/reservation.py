@@ -2,9 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from eventlib.decider import Decider
-from eventlib.event import Event, Meta
-from eventlib.states import replace
+from eventlib import Decider, Event, Meta, replace
 from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import OrderPlaced
 from services.payment.events import ChargeUncertain, PaymentFailed

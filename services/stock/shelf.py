@@ -1,8 +1,6 @@
 """The shelf decider: one product's units, set aside for order lines as long as there are enough."""
 
-from eventlib.decider import Decider
-from eventlib.event import Event
-from eventlib.states import replace
+from eventlib import Decider, Event, replace
 from services.stock.events import (
     LineRefused,
     LineReleased,

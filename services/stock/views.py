@@ -6,10 +6,7 @@
 from functools import partial
 from typing import Any
 
-from eventlib.live.app import LiveApp
-from eventlib.live.events import CarriedStream, Origin, RecordedStream
-from eventlib.live.rows import Row
-from eventlib.live.timed import added
+from eventlib.live import CarriedStream, LiveApp, Origin, RecordedStream, Row, added
 from eventlib.times import from_ms
 from services import shop
 from services.order.events import ProductDelisted, ProductListed

@@ -17,7 +17,7 @@ from eventlib.codec.remote import RemoteRegistry
 from eventlib.errors import LogUnavailable, OutcomeUnknown, RegistryUnavailable
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.security import NoToken, connection_arguments
-from eventlib.outgoing import client
+from eventlib.outgoing import http_client
 from eventlib.telemetry.process import exporter_of
 from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway
@@ -104,7 +104,7 @@ async def test_a_collectors_answer_is_not_inflated(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_long_answer_that_is_not_compressed_is_bounded() -> None:
-    async with answering(b"x" * 1_001) as url, client(1_000) as asking:
+    async with answering(b"x" * 1_001) as url, http_client(1_000) as asking:
         with pytest.raises(httpx.ReadError, match="more than 1,000 bytes"):
             await asking.get(url)
 
@@ -113,7 +113,7 @@ async def test_a_long_answer_that_is_not_compressed_is_bounded() -> None:
     ("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)]
 )
 async def test_a_small_answer_is_read_whichever_way_it_comes(encoding: str, pack: type[bytes]) -> None:
-    async with answering(pack(b"well" * 250), f"Content-Encoding: {encoding}") as url, client(1_000) as asking:
+    async with answering(pack(b"well" * 250), f"Content-Encoding: {encoding}") as url, http_client(1_000) as asking:
         assert (await asking.get(url)).content == b"well" * 250
 
 
@@ -122,6 +122,6 @@ async def test_a_small_answer_is_read_whichever_way_it_comes(encoding: str, pack
     [("gzip", BOMB[:-20]), ("gzip", b"not gzip"), ("br", b"x"), ("gzip, gzip", b"x")],
 )
 async def test_an_answer_that_cannot_be_inflated_is_an_error(encoding: str, body: bytes) -> None:
-    async with answering(body, f"Content-Encoding: {encoding}") as url, client(1_000_000_000) as asking:
+    async with answering(body, f"Content-Encoding: {encoding}") as url, http_client(1_000_000_000) as asking:
         with pytest.raises(httpx.DecodingError):
             await asking.get(url)

@@ -9,7 +9,7 @@ from aiokafka.abc import AbstractTokenProvider
 
 from eventlib.errors import WiringError
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.outgoing import client
+from eventlib.outgoing import http_client
 
 _RENEW_AT = 0.8  # of a token's life
 _MOST_BYTES = 1_000_000  # of an answer with a token
@@ -74,7 +74,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings n
             auth = (options.oauth_client_id or "", secret.get_secret_value() if secret else "")
             began = time.monotonic()
             try:
-                async with client(_MOST_BYTES, timeout=options.request_timeout_s) as server:
+                async with http_client(_MOST_BYTES, timeout=options.request_timeout_s) as server:
                     answer = await server.post(options.oauth_token_url or "", data=form, auth=auth)
                     answer.raise_for_status()
                     given = answer.json()

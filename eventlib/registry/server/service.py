@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from eventlib.errors import EventlibError
 from eventlib.log.port import Log
-from eventlib.outgoing import client
+from eventlib.outgoing import http_client
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.following import View
 from eventlib.registry.refusals import LACKING, Refused, store_failed
@@ -91,7 +91,7 @@ async def open_service(
         task.add_done_callback(lambda done: _fail(failed, done))
     try:
         await view.catch_up()
-        async with client(verify=verify, trust_env=False) as others:
+        async with http_client(verify=verify, trust_env=False) as others:
             forwarding = Forwarding(view, writer, url, others)
             registrar = Registrar(view.catalogue, writer)
             yield Service(view.catalogue, view, registrar, forwarding, Access(options), failed)

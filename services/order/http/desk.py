@@ -7,10 +7,9 @@ from secrets import token_hex
 from time import monotonic
 from typing import NamedTuple
 
-from eventlib.errors import ContractError, EventlibError, LogFull, Retryable
-from eventlib.event import Position
-from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
+from eventlib import ContractError, EventlibError, EventLog, Position, Retryable
+from eventlib.errors import LogFull
+from eventlib.spi import Record
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted, ProductListed
 from services.order.http.config import ApiConfig
 from services.order.http.metrics import Metrics

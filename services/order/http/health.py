@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, Response
 
-from eventlib.errors import Retryable
+from eventlib import Retryable
 from services.order.http import models
 from services.order.http.config import ApiConfig
 from services.order.http.desk import Desk

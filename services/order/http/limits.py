@@ -4,7 +4,7 @@ from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eventlib.bodies import bounded
+from eventlib.http import bounded
 from services.order.http.metrics import Metrics
 from services.order.http.problems import Refusal, problem
 

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.routing import compile_path
 
-from eventlib.bodies import RefusedJson
-from eventlib.errors import EventlibError, LogCorrupt, LogDenied, LogReadOnly, Retryable
-from eventlib.projection import ProjectionBehind
+from eventlib import EventlibError, Retryable
+from eventlib.errors import LogCorrupt, LogDenied, LogReadOnly
+from eventlib.http import RefusedJson
+from eventlib.queries import ProjectionBehind
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1

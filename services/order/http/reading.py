@@ -4,10 +4,9 @@ import asyncio
 import re
 from contextlib import suppress
 
-from eventlib.errors import EventlibError
-from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
-from eventlib.saga import SagaEvent, saga_of
+from eventlib import EventlibError, EventLog
+from eventlib.queries import SagaEvent, saga_of
+from eventlib.spi import Record
 from eventlib.times import from_ms
 from services.order.events import OrderSubmitted
 from services.order.http.config import ApiConfig

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
-from eventlib.bodies import StrictRoute
-from eventlib.errors import EventlibError
+from eventlib import EventlibError
+from eventlib.http import StrictRoute
 from services.order.http.config import ApiConfig
 from services.order.http.desk import Desk
 from services.order.http.health import Health

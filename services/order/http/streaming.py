@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from eventlib.errors import Retryable
-from eventlib.inspection.ordering import in_order
-from eventlib.log.port import TopicPartition
+from eventlib import Retryable
+from eventlib.queries import in_order
+from eventlib.spi import TopicPartition
 from services.order.http.config import ApiConfig
 from services.order.http.models import TimelineEvent
 from services.order.http.problems import Refusal, refused_field
