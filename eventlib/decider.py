@@ -134,22 +134,17 @@ class Decider(Generic[S]):
         first = handler_or_events[0] if len(handler_or_events) == 1 else None
         if callable(first) and not isinstance(first, type):
             return self._register(first, None)
-        for each in handler_or_events:
-            if not (isinstance(each, type) and issubclass(each, Event)):
-                raise WiringError(
-                    f"{self.name}.on: {each!r} is not an event; write `@{self.name}.on` above the handler"
-                )
-        if not handler_or_events:
-            raise WiringError(f"{self.name}.on() names no event: write `.on` without parentheses above the handler")
-        return _On(self, handler_or_events)
+        remedy = f"write `@{self.name}.on`, without parentheses, above the handler"
+        return _On(self, signatures.events_in(handler_or_events, f"{self.name}.on", remedy))
 
     def follows(self, *event_types: type[Event]) -> None:
         """Declare events that only change the state: `evolve` sees them, and nothing is emitted in answer.
 
         Raises: WiringError as `on` does.
         """
-        for event_type in event_types:
-            self.add_handler(event_type, _FOLLOWS, f"{self.name}.follows")
+        where = f"{self.name}.follows"
+        for event_type in signatures.events_in(event_types, where, "name the classes of events"):
+            self.add_handler(event_type, _FOLLOWS, where)
 
     def _register(self, function: Callable[..., Any], named: Sequence[type[Event]] | None) -> Callable[..., Any]:
         """Take a handler in, for the events that are named, or else for those that it takes."""

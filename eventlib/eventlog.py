@@ -39,12 +39,24 @@ class Publication:
 
     The same `idempotency_key` gives the same event id; a request is handled once for each id, however often it is
     published. `partition` overrides where the key belongs; `headers` go on the log beside the event's own.
+    Raises: ContractError for anything that is of another type.
     """
 
     event: Event
     idempotency_key: str | None = None
     partition: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no publication, before anything is written."""
+        if not isinstance(self.event, Event):
+            raise ContractError(_no_event(self.event))
+        if self.idempotency_key is not None and not isinstance(self.idempotency_key, str):
+            raise ContractError(f"idempotency_key={self.idempotency_key!r}: a key is text; give str(...) of it")
+        if self.partition is not None and type(self.partition) is not int:
+            raise ContractError(f"partition={self.partition!r}: a partition is a whole number from 0")
+        if self.headers and not (isinstance(self.headers, Mapping) and all(map(_is_header, self.headers.items()))):
+            raise ContractError(f"headers={self.headers!r}: give a dict of names and values, both of them text")
 
 
 class Rebuild(Protocol):
@@ -112,11 +124,15 @@ class EventLog:
         publication = Publication(event, idempotency_key, partition, headers or {})
         return (await self.publish_many([publication]))[0]
 
-    async def publish_many(self, publications: Sequence[Publication]) -> list[Position]:
+    async def publish_many(self, events: Iterable[Publication | Event]) -> list[Position]:
         """Put events on the log in order, all or none of them, and return where they stand.
 
-        Keyless events go to the partitions by turns. Guarantee and Raises: as for `publish`.
+        A Publication is an event with what goes with it. Keyless events go to the partitions by turns.
+        Guarantee and Raises: as for `publish`.
         """
+        if isinstance(events, Publication | Event) or not isinstance(events, Iterable):
+            events = [events]
+        publications = [each if isinstance(each, Publication) else Publication(each) for each in events]
         if not publications:
             return []
         began_ns = time_ns()
@@ -233,11 +249,9 @@ class EventLog:
         )
         return [record] if not topic.latest else [record, latest_copy(record, tombstone=contract.tombstone)]
 
-    def _contract_of(self, event: object) -> Contract:
+    def _contract_of(self, event: Event) -> Contract:
         event_type = type(event)
-        if not isinstance(event, Event):
-            raise ContractError(f"only events are published, and {event_type.__name__} is none: derive it from Event")
-        contract = contract_of(type(event))
+        contract = contract_of(event_type)
         if contract.foreign is not None:
             raise ContractError(
                 f"{contract.type} is foreign: others write topic {contract.topic.name}, in a form of their own"
@@ -259,6 +273,19 @@ a few large orders would otherwise take what thousands of small events do."""
 def latest_copy(record: Record, *, tombstone: bool) -> Record:
     """Return the copy of a record in the compacted `<topic>.latest`."""
     return record._replace(topic=f"{record.topic}.latest", value=None if tombstone else record.value)
+
+
+def _no_event(given: object) -> str:
+    """Return what is said of something that is no event, where one was expected."""
+    if isinstance(given, type):
+        return f"{given.__name__} is a class: publish one of its events, {given.__name__}(...)"
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return "publish takes one event: give several to publish_many"
+    return f"only events are published, and {type(given).__name__} is none: derive it from Event"
+
+
+def _is_header(item: tuple[object, object]) -> bool:
+    return all(isinstance(each, str) for each in item)
 
 
 def _headers(given: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:

@@ -38,8 +38,7 @@ def emitted(hints: Hints, where: str) -> tuple[type[Event], ...]:
 
 def handled(function: Callable[..., Any], hints: Hints, where: str) -> tuple[type[Event], ...]:
     """Return the event types of a handler's second parameter, `event: A | B`."""
-    parameters = positional(function)
-    annotation = hints.get(parameters[1].name) if len(parameters) > 1 else None
+    annotation = hints.get(positional(function)[1].name)
     if annotation is None:
         raise WiringError(
             f"{where}: the events that it handles are read from its second parameter: "
@@ -50,9 +49,7 @@ def handled(function: Callable[..., Any], hints: Hints, where: str) -> tuple[typ
 
 def refuse_others(function: Callable[..., Any], hints: Hints, named: Sequence[type[Event]], where: str) -> None:
     """Refuse a handler that does not take an event that it is registered for. Raises: WiringError."""
-    parameters = positional(function)
-    annotation = hints.get(parameters[1].name) if len(parameters) > 1 else None
-    taken = _members(annotation)
+    taken = _members(hints.get(positional(function)[1].name))
     if not all(isinstance(each, type) and issubclass(each, Event) for each in taken):
         return  # no event is named there: a type checker's Any, perhaps
     for event_type in named:
@@ -61,6 +58,13 @@ def refuse_others(function: Callable[..., Any], hints: Hints, named: Sequence[ty
                 f"{where} is registered for {event_type.__name__}, and its second parameter does not take that: write "
                 "`.on` without arguments, and all events that it handles in that parameter's type"
             )
+
+
+def events_in(given: Sequence[object], where: str, remedy: str) -> Sequence[type[Event]]:
+    """Return the event types that were given. Raises: WiringError for anything else, and for none."""
+    if not given:
+        raise WiringError(f"{where}() names no event: {remedy}")
+    return [event for each in given for event in _event_types(each, where, "arguments")]
 
 
 def answers(function: Callable[..., Any], where: str, depth: int) -> tuple[type[Event], ...]:

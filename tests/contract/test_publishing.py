@@ -1,7 +1,7 @@
 """Putting events on a log from outside, on every log: where they go, under which id, and what is refused."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -132,13 +132,39 @@ async def test_a_topic_held_twice_has_both_or_none(log: EventLog) -> None:
         (Theirs(key="a"), "Theirs is foreign: others write topic theirs"),
         (Noted.model_construct(key="a", text=3), "Noted.text does not fit its schema"),
         ({"key": "a"}, "only events are published, and dict is none"),
+        (Said, r"Said is a class: publish one of its events, Said\(...\)"),
+        (None, "only events are published, and NoneType is none"),
     ],
 )  # fmt: skip
 async def test_what_is_refused_leaves_nothing_behind(log: EventLog, event: Event, sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
-        await log.publish_many([Publication(Said(key="a")), Publication(Listed(sku="A")), Publication(event)])
+        await log.publish_many([Said(key="a"), Listed(sku="A"), event])
     for topic in ("small.said", "goods", "goods.latest", "small"):
         assert await everything(log, topic) == []
+
+
+async def test_many_are_events_or_publications_and_one_alone_is_taken(log: EventLog) -> None:
+    assert len(await log.publish_many([Said(key="a"), Publication(Said(key="b"), "b")])) == 2
+    assert len(await log.publish_many(each for each in [Said(key="c")])) == 1
+    assert len(await log.publish_many(Said(key="d"))) == 1  # type: ignore[arg-type]  # what is meant is plain
+    assert await log.publish_many([]) == []
+
+
+async def test_what_goes_with_an_event_wrongly_is_refused_with_the_remedy(log: EventLog) -> None:
+    said = Said(key="a")
+    mistakes: list[tuple[Callable[[], Awaitable[object]], str]] = [
+        (lambda: log.publish([said]), "publish takes one event: give several to publish_many"),  # type: ignore[arg-type]  # these are the mistakes
+        (lambda: log.publish_many(None), "only events are published, and NoneType is none"),  # type: ignore[arg-type]
+        (lambda: log.publish(said, idempotency_key=5), "idempotency_key=5: a key is text; give str"),  # type: ignore[arg-type]
+        (lambda: log.publish(said, partition="1"), "partition='1': a partition is a whole number from 0"),  # type: ignore[arg-type]
+        (lambda: log.publish(said, partition=True), "partition=True: a partition is a whole number from 0"),
+        (lambda: log.publish(said, headers={"a": 1}), "give a dict of names and values, both of them text"),  # type: ignore[dict-item]
+        (lambda: log.publish(said, headers=["a"]), "give a dict of names and values, both of them text"),  # type: ignore[arg-type]
+    ]
+    for call, sentence in mistakes:
+        with pytest.raises(ContractError, match=sentence):
+            await call()
+    assert await everything(log, "small.said") == []
 
 
 async def test_an_abstract_event_is_refused(log: EventLog) -> None:

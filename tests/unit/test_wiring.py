@@ -161,6 +161,10 @@ def test_what_only_changes_the_state_is_followed() -> None:
 
     with pytest.raises(WiringError, match=r"order\.follows: BySku has key 'sku'"):
         orders().follows(BySku)
+    with pytest.raises(WiringError, match=r"order\.follows: <class 'str'> in its arguments is not an event"):
+        orders().follows(str)  # type: ignore[arg-type]  # the mistake under test
+    with pytest.raises(WiringError, match=r"order\.follows\(\) names no event: name the classes of events"):
+        orders().follows()
 
 
 def test_a_second_parameter_is_an_event() -> None:
@@ -188,11 +192,11 @@ def test_a_handler_takes_what_it_is_registered_for() -> None:
 
 
 def test_on_is_given_a_handler_or_events() -> None:
-    with pytest.raises(WiringError, match=r"order.on\(\) names no event: write `.on` without parentheses"):
+    with pytest.raises(WiringError, match=r"order.on\(\) names no event: write `@order.on`, without parentheses"):
         orders().on()  # type: ignore[call-overload]  # the mistake under test
-    with pytest.raises(WiringError, match=r"<class 'str'> is not an event; write `@order.on` above the handler"):
+    with pytest.raises(WiringError, match=r"order.on: <class 'str'> in its arguments is not an event with a topic"):
         orders().on(str)  # type: ignore[type-var]  # the mistake under test
-    with pytest.raises(WiringError, match=r"'Asked' is not an event"):
+    with pytest.raises(WiringError, match=r"'Asked' in its arguments is not an event"):
         orders().on("Asked")  # type: ignore[call-overload]  # the mistake under test
 
 
