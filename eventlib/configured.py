@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pydantic import SecretStr
-from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from eventlib.log.kafka.options import KafkaOptions, options_in, parse_url
-from eventlib.meaning import Means
 from eventlib.settings import PARTS, EventlibSettings, eventlib_settings, variables_of
 from eventlib.urls import without_userinfo
 from eventlib.variables import read_settings
@@ -71,7 +69,7 @@ def reference(application: Iterable[type[BaseSettings]]) -> str:
         default = _plain(settings.model_construct())
         for field, variable in variables_of(settings).items():
             shown = "" if default[field] is None else f"`{as_text(default[field])}`"
-            meaning = _meaning(settings.model_fields[field])
+            meaning = settings.model_fields[field].description
             lines.append(f"| `{variable}` | {shown} | {meaning} |")
     return "\n".join(lines) + "\n"
 
@@ -99,7 +97,7 @@ def _of(part: str, settings: type[BaseSettings], given: Given) -> list[Setting]:
             values[name],
             sources.get(name, "default"),
             default[name],
-            _meaning(settings.model_fields[name]),
+            settings.model_fields[name].description or "",
             _is_secret(settings.model_fields[name].annotation),
         )
         for name, variable in variables_of(settings).items()
@@ -127,10 +125,6 @@ def _sources(settings: type[BaseSettings], found: BaseSettings, given: Given) ->
 def _plain(found: BaseSettings) -> dict[str, Any]:
     values = found.model_dump(mode="json")
     return {name: without_userinfo(each) if isinstance(each, str) else each for name, each in values.items()}
-
-
-def _meaning(field: FieldInfo) -> str:
-    return next(each.text for each in field.metadata if isinstance(each, Means))
 
 
 def _is_secret(kind: Any) -> bool:

@@ -6,7 +6,6 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib.identity import SAMPLED_SHARE
-from eventlib.meaning import Means
 from eventlib.variables import read_settings
 
 _SHARES = {"parentbased_always_on": 1.0, "parentbased_always_off": 0.0}
@@ -19,10 +18,10 @@ class Sampling(BaseSettings):
 
     traces_sampler: Annotated[
         Literal["parentbased_traceidratio", "parentbased_always_on", "parentbased_always_off"],
-        Means("parentbased_traceidratio, parentbased_always_on or parentbased_always_off"),
+        Field(description="parentbased_traceidratio, parentbased_always_on or parentbased_always_off"),
     ] = "parentbased_traceidratio"
     traces_sampler_arg: Annotated[
-        float, Field(ge=0, le=1), Means("the share of the sagas that are traced, each whole or not at all")
+        float, Field(ge=0, le=1, description="the share of the sagas that are traced, each whole or not at all")
     ] = SAMPLED_SHARE
 
     @property

@@ -1,6 +1,6 @@
 """What is set from outside: variables EVENTLIB_…; the command line wins over them, and they over the defaults.
 
-Each setting stands once, in the class of what it is a setting of, with its type, default and meaning (`Means`);
+Each setting stands once, in the class of what it is a setting of, with its type, default and description;
 `eventlib config` prints them all.
 """
 
@@ -8,13 +8,12 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import SecretStr, create_model
+from pydantic import Field, SecretStr, create_model
 from pydantic_settings import BaseSettings
 
 from eventlib.codec.options import RegistryOptions
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.meaning import Means
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.runtime import RuntimeConfig
 from eventlib.sampling import Sampling
@@ -30,23 +29,29 @@ class EventlibSettings(Variables):
     log: Annotated[
         str,
         no_userinfo("set EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD"),
-        Means("the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/"),
+        Field(description="the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/"),
     ] = DEFAULT_URL
-    app: Annotated[str | None, Means("where the choreography is, module:name; unset: pyproject.toml says so")] = None
-    traceback: Annotated[bool, Means("show where something unforeseen came from")] = False
+    app: Annotated[
+        str | None, Field(description="where the choreography is, module:name; unset: pyproject.toml says so")
+    ] = None
+    traceback: Annotated[bool, Field(description="show where something unforeseen came from")] = False
     admin_token: Annotated[
         SecretStr | None,
-        Means(
-            "what requests to `eventlib admin` carry; several with commas between, while one replaces another; "
+        Field(
+            description="what requests to `eventlib admin` carry; several with commas between, while one replaces another; "
             "unset: there is no admin API"
         ),
     ] = None
     ivy_settings: Annotated[
         str | None,
-        Means("a settings file of Ivy, for fetching a broker for development, and connectors, from a mirror"),
+        Field(
+            description="a settings file of Ivy, for fetching a broker for development, and connectors, from a mirror"
+        ),
     ] = None
-    log_format: Annotated[LogFormat, Means("what processes write to stderr: text, or json, an object a line")] = "text"
-    log_level: Annotated[LogLevel, Means("from which level on: DEBUG, INFO, WARNING or ERROR")] = "WARNING"
+    log_format: Annotated[
+        LogFormat, Field(description="what processes write to stderr: text, or json, an object a line")
+    ] = "text"
+    log_level: Annotated[LogLevel, Field(description="from which level on: DEBUG, INFO, WARNING or ERROR")] = "WARNING"
 
 
 def _fields() -> dict[str, Any]:

@@ -13,9 +13,9 @@ import typer
 from eventlib.cli import output
 from eventlib.cli.ending import run_command
 from eventlib.cli.typed import Command, Group
+from eventlib.config import eventlib_settings
 from eventlib.log import DEFAULT_URL
 from eventlib.runtime import collect_garbage_seldom
-from eventlib.settings import eventlib_settings
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file

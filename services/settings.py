@@ -8,9 +8,7 @@ from pydantic import AnyHttpUrl, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib import RuntimeConfig
-from eventlib.meaning import Means
-from eventlib.urls import no_userinfo
-from eventlib.variables import SettingsError, read_settings
+from eventlib.config import SettingsError, no_userinfo, read_settings
 from services.order.http.config import ApiConfig
 from services.simulation.faults import CarrierFaults, GatewayFaults
 
@@ -27,40 +25,49 @@ class ShopSettings(BaseSettings):
     gateway_url: Annotated[
         AnyHttpUrl | None,
         no_userinfo("set SHOP_GATEWAY_USER and SHOP_GATEWAY_PASSWORD"),
-        Means("where the payment gateway answers; unset: it is simulated in the process"),
+        Field(description="where the payment gateway answers; unset: it is simulated in the process"),
     ] = None
-    gateway_user: Annotated[str | None, Means("who this shop is there (Basic authentication)")] = None
-    gateway_password: Annotated[SecretStr | None, Means("the password of that user")] = None
+    gateway_user: Annotated[str | None, Field(description="who this shop is there (Basic authentication)")] = None
+    gateway_password: Annotated[SecretStr | None, Field(description="the password of that user")] = None
     carrier_url: Annotated[
         AnyHttpUrl | None,
         no_userinfo("set SHOP_CARRIER_USER and SHOP_CARRIER_PASSWORD"),
-        Means("where the carrier answers; unset: it is simulated in the process"),
+        Field(description="where the carrier answers; unset: it is simulated in the process"),
     ] = None
-    carrier_user: Annotated[str | None, Means("who this shop is there (Basic authentication)")] = None
-    carrier_password: Annotated[SecretStr | None, Means("the password of that user")] = None
-    connect_timeout_s: Annotated[Seconds, Means("how long they may take to connect (seconds)")] = 2.0
-    read_timeout_s: Annotated[Seconds, Means("how long they may take to answer (seconds)")] = 5.0
-    connections: Annotated[int, Field(ge=1), Means("the most connections to each of them")] = (
+    carrier_user: Annotated[str | None, Field(description="who this shop is there (Basic authentication)")] = None
+    carrier_password: Annotated[SecretStr | None, Field(description="the password of that user")] = None
+    connect_timeout_s: Annotated[Seconds, Field(description="how long they may take to connect (seconds)")] = 2.0
+    read_timeout_s: Annotated[Seconds, Field(description="how long they may take to answer (seconds)")] = 5.0
+    connections: Annotated[int, Field(ge=1, description="the most connections to each of them")] = (
         RuntimeConfig().concurrent_effects
     )
-    decline: Annotated[Rate, Means("the share of orders whose payment the simulated gateway refuses, 0 to 1")] = 0.0
-    undeliverable: Annotated[Rate, Means("the share that the simulated carrier will not bring, 0 to 1")] = 0.0
-    gateway_timeout: Annotated[Rate, Means("the share of calls that the gateway leaves unanswered, 0 to 1")] = 0.0
-    seed: Annotated[int, Means("says which orders these rates hit")] = 0
-    simulators_port: Annotated[Port, Means("where the simulators' server answers")] = 8090
-    simulators_ledger: Annotated[Path, Means("what that server keeps its ledger in")] = Path("var/simulators.db")
+    decline: Annotated[
+        Rate, Field(description="the share of orders whose payment the simulated gateway refuses, 0 to 1")
+    ] = 0.0
+    undeliverable: Annotated[Rate, Field(description="the share that the simulated carrier will not bring, 0 to 1")] = (
+        0.0
+    )
+    gateway_timeout: Annotated[
+        Rate, Field(description="the share of calls that the gateway leaves unanswered, 0 to 1")
+    ] = 0.0
+    seed: Annotated[int, Field(description="says which orders these rates hit")] = 0
+    simulators_port: Annotated[Port, Field(description="where the simulators' server answers")] = 8090
+    simulators_ledger: Annotated[Path, Field(description="what that server keeps its ledger in")] = Path(
+        "var/simulators.db"
+    )
     backlog: Annotated[
-        int, Field(ge=1), Means("how many requests may wait for the order service before HTTP refuses new ones (503)")
+        int,
+        Field(ge=1, description="how many requests may wait for the order service before HTTP refuses new ones (503)"),
     ] = ApiConfig.backlog
-    decision_s: Annotated[Seconds, Means("how long an HTTP answer waits for its decision (seconds)")] = (
+    decision_s: Annotated[Seconds, Field(description="how long an HTTP answer waits for its decision (seconds)")] = (
         ApiConfig.decision_s
     )
     index_age_s: Annotated[
-        Seconds, Means("how old an index may be before `/readyz` and lists are refused (503) (seconds)")
+        Seconds, Field(description="how old an index may be before `/readyz` and lists are refused (503) (seconds)")
     ] = ApiConfig.index_age_s
-    hang_s: Annotated[Seconds, Means("how long the simulators leave a call open that they do not answer (seconds)")] = (
-        30.0
-    )
+    hang_s: Annotated[
+        Seconds, Field(description="how long the simulators leave a call open that they do not answer (seconds)")
+    ] = 30.0
 
     @property
     def gateway_faults(self) -> GatewayFaults:

@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
-from eventlib.meaning import Means
 from eventlib.urls import no_userinfo
 from eventlib.variables import Variables
 
@@ -19,14 +18,16 @@ class RegistryOptions(Variables):
     registry: Annotated[
         str | None,
         no_userinfo("set EVENTLIB_REGISTRY_USER and EVENTLIB_REGISTRY_PASSWORD"),
-        Means("a schema registry's URL, https://host:port; unset: schemas are kept in the log"),
+        Field(description="a schema registry's URL, https://host:port; unset: schemas are kept in the log"),
     ] = None
-    registry_user: Annotated[str | None, Means("the user's name there")] = None
-    registry_password: Annotated[SecretStr | None, Means("the user's password there")] = None
-    registry_ca: Annotated[str | None, Means("a PEM file with whom the registry is trusted by")] = None
+    registry_user: Annotated[str | None, Field(description="the user's name there")] = None
+    registry_password: Annotated[SecretStr | None, Field(description="the user's password there")] = None
+    registry_ca: Annotated[str | None, Field(description="a PEM file with whom the registry is trusted by")] = None
     auto_register: Annotated[
         bool | None,
-        Means("whether who writes with a new schema first registers it; unset: in the log, not in a registry"),
+        Field(
+            description="whether who writes with a new schema first registers it; unset: in the log, not in a registry"
+        ),
     ] = None
 
     @property

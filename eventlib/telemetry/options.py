@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eventlib.meaning import Means
 from eventlib.urls import no_userinfo
 from eventlib.variables import read_settings
 
@@ -17,12 +16,14 @@ class TelemetryOptions(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
 
-    sdk_disabled: Annotated[bool, Means("no spans, no metrics")] = False
-    traces_exporter: Annotated[Exporter, Means("where spans go: otlp, console or none")] = "none"
-    exporter_prometheus_host: Annotated[str, Means("the address at which metrics are served")] = "127.0.0.1"
+    sdk_disabled: Annotated[bool, Field(description="no spans, no metrics")] = False
+    traces_exporter: Annotated[Exporter, Field(description="where spans go: otlp, console or none")] = "none"
+    exporter_prometheus_host: Annotated[str, Field(description="the address at which metrics are served")] = "127.0.0.1"
     exporter_prometheus_port: Annotated[
         Annotated[int, Field(ge=0, le=65_535)] | None,
-        Means("the port at which `eventlib run` and `eventlib live` serve metrics, as their --metrics-port does"),
+        Field(
+            description="the port at which `eventlib run` and `eventlib live` serve metrics, as their --metrics-port does"
+        ),
     ] = None
 
     @property
@@ -43,11 +44,15 @@ class SdkVariables(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
 
     exporter_otlp_endpoint: Annotated[
-        str, no_userinfo("set OTEL_EXPORTER_OTLP_HEADERS"), Means("where spans go by OTLP over HTTP")
+        str, no_userinfo("set OTEL_EXPORTER_OTLP_HEADERS"), Field(description="where spans go by OTLP over HTTP")
     ] = "http://localhost:4318"
-    exporter_otlp_headers: Annotated[SecretStr | None, Means("headers of these requests: name=value,…")] = None
-    exporter_otlp_certificate: Annotated[str | None, Means("a PEM file with whom to trust there")] = None
-    resource_attributes: Annotated[str, Means("what all spans and metrics say of this process: name=value,…")] = ""
+    exporter_otlp_headers: Annotated[SecretStr | None, Field(description="headers of these requests: name=value,…")] = (
+        None
+    )
+    exporter_otlp_certificate: Annotated[str | None, Field(description="a PEM file with whom to trust there")] = None
+    resource_attributes: Annotated[
+        str, Field(description="what all spans and metrics say of this process: name=value,…")
+    ] = ""
 
 
 def telemetry_options() -> TelemetryOptions:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from eventlib import EventLog, Publication, Runtime, RuntimeConfig, WiringError, open_log
+from eventlib.config import runtime_config
 from eventlib.queries import event_topics
-from eventlib.settings import runtime_config
 from services import shop
 from services.importing.catalogue import arrival, prepare
 from services.importing.known import Known

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from eventlib.settings import eventlib_settings
+from eventlib.config import eventlib_settings
 from services.importing.outcomes import COMPENSATIONS
 from services.importing.refusals import Reason
 from services.importing.report import Report, percentiles

@@ -9,7 +9,6 @@ from pydantic_settings import SettingsConfigDict
 
 from eventlib.errors import WiringError
 from eventlib.hosts import is_host
-from eventlib.meaning import Means
 from eventlib.urls import no_userinfo, refuse_userinfo
 from eventlib.variables import Variables, read_settings
 
@@ -29,50 +28,58 @@ class KafkaOptions(Variables):
         env_prefix="EVENTLIB_KAFKA_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
-    prefix: Annotated[Name, Means("goes before every topic, consumer group and transactional id")] = ""
+    prefix: Annotated[Name, Field(description="goes before every topic, consumer group and transactional id")] = ""
     application: Annotated[
-        Name, Field(min_length=1), Means("goes before groups and transactional ids: another one for each application")
+        Name,
+        Field(min_length=1, description="goes before groups and transactional ids: another one for each application"),
     ] = "eventlib"
     replication_factor: Annotated[
-        Count | None, Means("replicas of new topics; unset: three, or as many as there are brokers")
+        Count | None, Field(description="replicas of new topics; unset: three, or as many as there are brokers")
     ] = None
     min_insync_replicas: Annotated[
-        Count | None, Means("replicas that have an append before it counts; unset: all but one, at least one")
+        Count | None,
+        Field(description="replicas that have an append before it counts; unset: all but one, at least one"),
     ] = None
     compaction_lag_s: Annotated[
-        float, Field(ge=0, allow_inf_nan=False), Means("how long compaction leaves a record alone (seconds)")
+        float, Field(ge=0, allow_inf_nan=False, description="how long compaction leaves a record alone (seconds)")
     ] = 0
-    compression: Annotated[Literal["none", "gzip"], Means("how batches are compressed: none or gzip")] = "none"
+    compression: Annotated[Literal["none", "gzip"], Field(description="how batches are compressed: none or gzip")] = (
+        "none"
+    )
     inflated_bytes: Annotated[
-        Count, Means("how many bytes the compressed batches of one fetch may have when they are inflated")
+        Count, Field(description="how many bytes the compressed batches of one fetch may have when they are inflated")
     ] = 64_000_000
-    address: Annotated[str, Means("where others reach this process")] = ""
-    request_timeout_s: Annotated[Seconds, Means("within which a request is answered (seconds)")] = 10
-    append_timeout_s: Annotated[Seconds, Means("within which an append is acknowledged (seconds)")] = 30
-    transaction_timeout_s: Annotated[Seconds, Means("after which brokers abort a transaction (seconds)")] = 10
+    address: Annotated[str, Field(description="where others reach this process")] = ""
+    request_timeout_s: Annotated[Seconds, Field(description="within which a request is answered (seconds)")] = 10
+    append_timeout_s: Annotated[Seconds, Field(description="within which an append is acknowledged (seconds)")] = 30
+    transaction_timeout_s: Annotated[
+        Seconds, Field(description="after which brokers abort a transaction (seconds)")
+    ] = 10
     session_timeout_s: Annotated[
-        Seconds, Means("after which a member that is not heard of loses its tasks (seconds)")
+        Seconds, Field(description="after which a member that is not heard of loses its tasks (seconds)")
     ] = 6
 
-    tls: Annotated[bool, Means("whether connections are encrypted")] = False
-    tls_ca: Annotated[str | None, Means("a PEM file with whom to trust; unset: the system's authorities")] = None
-    tls_cert: Annotated[str | None, Means("a PEM file with this client's certificate")] = None
-    tls_key: Annotated[str | None, Means("a PEM file with its key")] = None
-    tls_key_password: Annotated[SecretStr | None, Means("the password of that key")] = None
+    tls: Annotated[bool, Field(description="whether connections are encrypted")] = False
+    tls_ca: Annotated[
+        str | None, Field(description="a PEM file with whom to trust; unset: the system's authorities")
+    ] = None
+    tls_cert: Annotated[str | None, Field(description="a PEM file with this client's certificate")] = None
+    tls_key: Annotated[str | None, Field(description="a PEM file with its key")] = None
+    tls_key_password: Annotated[SecretStr | None, Field(description="the password of that key")] = None
     sasl: Annotated[
         Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None,
-        Means("how this client signs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"),
+        Field(description="how this client signs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"),
     ] = None
-    user: Annotated[str | None, Means("the user's name, for PLAIN and SCRAM")] = None
-    password: Annotated[SecretStr | None, Means("the user's password")] = None
+    user: Annotated[str | None, Field(description="the user's name, for PLAIN and SCRAM")] = None
+    password: Annotated[SecretStr | None, Field(description="the user's password")] = None
     oauth_token_url: Annotated[
         str | None,
         no_userinfo("set EVENTLIB_KAFKA_OAUTH_CLIENT_ID and EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET"),
-        Means("where tokens are had, for OAUTHBEARER"),
+        Field(description="where tokens are had, for OAUTHBEARER"),
     ] = None
-    oauth_client_id: Annotated[str | None, Means("this client's name there")] = None
-    oauth_client_secret: Annotated[SecretStr | None, Means("its secret")] = None
-    oauth_scope: Annotated[str | None, Means("the scope that is asked for")] = None
+    oauth_client_id: Annotated[str | None, Field(description="this client's name there")] = None
+    oauth_client_secret: Annotated[SecretStr | None, Field(description="its secret")] = None
+    oauth_scope: Annotated[str | None, Field(description="the scope that is asked for")] = None
 
     @property
     def writers(self) -> str:

@@ -3,10 +3,9 @@
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AnyHttpUrl, SecretStr, model_validator
+from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from eventlib.meaning import Means
 from eventlib.registry.compatibility import Level
 from eventlib.urls import no_userinfo
 from eventlib.variables import Variables, read_settings
@@ -19,18 +18,20 @@ class SchemasOptions(Variables):
         env_prefix="EVENTLIB_SCHEMAS_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
-    port: Annotated[str, Means("a port of this machine, or HOST:PORT")] = "8081"
-    compatibility: Annotated[Level, Means("the level of subjects for which none was set")] = Level.FULL_TRANSITIVE
-    readers: Annotated[SecretStr | None, Means('who may read, as JSON: {"name": "password"}')] = None
-    writers: Annotated[SecretStr | None, Means("who may write as well, in the same form")] = None
-    certificate: Annotated[str | None, Means("a PEM file; with a key, it turns TLS on")] = None
-    key: Annotated[str | None, Means("a PEM file with the certificate's key")] = None
-    key_password: Annotated[SecretStr | None, Means("the password of that key")] = None
-    ca: Annotated[str | None, Means("a PEM file with whom to trust among other instances")] = None
+    port: Annotated[str, Field(description="a port of this machine, or HOST:PORT")] = "8081"
+    compatibility: Annotated[Level, Field(description="the level of subjects for which none was set")] = (
+        Level.FULL_TRANSITIVE
+    )
+    readers: Annotated[SecretStr | None, Field(description='who may read, as JSON: {"name": "password"}')] = None
+    writers: Annotated[SecretStr | None, Field(description="who may write as well, in the same form")] = None
+    certificate: Annotated[str | None, Field(description="a PEM file; with a key, it turns TLS on")] = None
+    key: Annotated[str | None, Field(description="a PEM file with the certificate's key")] = None
+    key_password: Annotated[SecretStr | None, Field(description="the password of that key")] = None
+    ca: Annotated[str | None, Field(description="a PEM file with whom to trust among other instances")] = None
     address: Annotated[
         AnyHttpUrl | None,
         no_userinfo("leave them out"),
-        Means("where other instances reach this one; unset: where it listens"),
+        Field(description="where other instances reach this one; unset: where it listens"),
     ] = None
 
     @model_validator(mode="after")
