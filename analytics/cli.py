@@ -191,6 +191,15 @@ def audit_log(
             show_default=False,
         ),
     ] = None,
+    same_as: Annotated[
+        str | None,
+        typer.Option(
+            "--same-as",
+            metavar="URL",
+            help="Prove it the same, record by record, as another log: what it is an archive, a backup or a copy of.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Prove a log right, or name the order that is not: every rule over every event; 1 if there is an error."""
@@ -198,7 +207,7 @@ def audit_log(
 
     url = log_url(log)
     with job_span("analytics audit", {"eventlib.log": url}) as told:
-        wrong = audit_command(url, app_named(choreography), out, metrics=metrics, as_json=as_json)
+        wrong = audit_command(url, app_named(choreography), out, same_as=same_as, metrics=metrics, as_json=as_json)
         told["eventlib.errors"] = int(wrong)
     if wrong:
         raise typer.Exit(1)

@@ -13,15 +13,18 @@ from analytics.audit.standing import changelogs, standing_of
 from analytics.log import log
 
 
-def audit(spark: SparkSession, url: str, application: Application | None = None) -> DataFrame:
+def audit(
+    spark: SparkSession, url: str, application: Application | None = None, same_as: str | None = None
+) -> DataFrame:
     """Return what is wrong with a log, one row of `FINDING` for each finding; none when it is right.
 
-    `application` is whose log it is; by default the one that the nearest pyproject.toml names. What is still in flight
+    `application` is whose log it is; by default the one that the nearest pyproject.toml names. With `same_as` it is compared,
+    record by record, with another log. What is still in flight
     is judged only by what holds at every moment. A log on Kafka should be at rest, or be audited from its archive.
     Raises: WiringError when there is no such application; as `analytics.log` does.
     """
     whose, url = application or Application(), from_anywhere(url)
-    damages = spark.createDataFrame(damage_findings(url), FINDING)
+    damages = spark.createDataFrame(damage_findings(url, same_as), FINDING)
     return damages.unionAll(rule_findings(spark, url, whose)).unionAll(decision_findings(spark, url, whose))
 
 

@@ -1,24 +1,29 @@
 """Whether what stands on a log is what was written: the one rule that looks at bytes, and needs no application."""
 
+import asyncio
+
 from analytics.audit.finding import Finding, Rule
 from eventlib.doctor.deep import changed_archive, finding, prove_file
+from eventlib.doctor.diagnosis import Diagnosis
+from eventlib.doctor.sameness import compare
 from eventlib.urls import log_file
 
 DAMAGED = Rule("damaged", "error", "What stands on the log is what was written: no bit changed, no record gone.")
 
 
-def damage_findings(url: str) -> list[Finding]:
+def damage_findings(url: str, same_as: str | None = None) -> list[Finding]:
     """Return what of an SQLite log, or of an archive, is not what was written; Kafka verifies batches when they are read.
 
+    With `same_as` also what is not as on another log, of which this one is a copy, a backup or an archive.
     Raises: LogCorrupt, LogVersionMismatch, LogUnavailable.
     """
-    file = log_file(url)
+    file, found = log_file(url), list[Diagnosis]()
     if url.startswith("archive:"):
-        found = changed_archive(url)
+        found += changed_archive(url)
     elif file is not None:
-        found = [finding(each) for each in prove_file(file).damages]
-    else:
-        return []
+        found += [finding(each) for each in prove_file(file).damages]
+    if same_as is not None:
+        found += [each for each in asyncio.run(compare(url, same_as)) if each.verdict == "error"]
     return [
         Finding(DAMAGED.name, DAMAGED.severity, "", each.check, [], f"{each.what}; {each.remedy}") for each in found
     ]

@@ -18,17 +18,27 @@ from eventlib.cli import output
 _MOST_SHOWN = 50
 
 
-def audit_command(url: str, app: str | None, out: Path | None, *, metrics: Path | None = None, as_json: bool) -> bool:
+def audit_command(
+    url: str,
+    app: str | None,
+    out: Path | None,
+    *,
+    same_as: str | None = None,
+    metrics: Path | None = None,
+    as_json: bool,
+) -> bool:
     """Audit a log, tell what was found, and return whether an error was among it."""
     application, began = Application(app), time.monotonic()
     declared = rules(application)
     refuse_missing(url)
+    if same_as is not None:
+        refuse_missing(same_as)
     fetch_needed(url, decoding=False)
     with bars(shown=not as_json) as shown:
         task = shown.add_task(f"auditing {url}", total=None)
         read = {place: span for place, span in spans(url).items() if place[0] in application.topics}
         spark = session("audit")
-        found = audit(spark, url, application).orderBy("severity", "rule", "order", "about").collect()
+        found = audit(spark, url, application, same_as).orderBy("severity", "rule", "order", "about").collect()
         shown.update(task, completed=1, total=1)
     if out is not None:
         spark.createDataFrame(found, FINDING).coalesce(1).write.mode("overwrite").parquet(str(out / "findings"))

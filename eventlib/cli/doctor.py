@@ -9,11 +9,13 @@ from rich.text import Text
 from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.live import declared_views
+from eventlib.cli.opened import refuse_missing
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.doctor.deep import examine_deep
 from eventlib.doctor.diagnosis import Diagnosis
 from eventlib.doctor.examination import examine
+from eventlib.doctor.sameness import compare
 from eventlib.errors import WiringError
 from eventlib.settings import runtime_config
 from eventlib.viewing import Viewing
@@ -21,13 +23,18 @@ from eventlib.viewing import Viewing
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-def print_diagnoses(place: Place, *, deep: bool, as_json: bool) -> int:
+def print_diagnoses(place: Place, *, deep: bool, same_as: str | None, as_json: bool) -> int:
     """Examine a log, print what was found, and return the exit code: 1 when there are errors."""
     choreography = load_choreography(place.app)
     found = asyncio.run(examine(place.url, choreography, runtime_config().state_dir, _views(place.url, choreography)))
     if deep:
         with output.records_bar("verifying", quiet=as_json) as progress:
             found += asyncio.run(examine_deep(place.url, choreography, progress))
+    if same_as is not None:
+        refuse_missing(place.url)
+        refuse_missing(same_as)
+        with output.records_bar("comparing", quiet=as_json) as progress:
+            found += asyncio.run(compare(place.url, same_as, progress))
     if as_json:
         output.print_json(asdict(each) for each in found)
     else:

@@ -12,6 +12,15 @@ def doctor(
     deep: Annotated[
         bool, typer.Option("--deep", metavar="", help="Also verify every record, and what services noted of them.")
     ] = False,
+    same_as: Annotated[
+        str | None,
+        typer.Option(
+            "--same-as",
+            metavar="URL",
+            help="Also compare every record with another log: an archive, a backup, a copy.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -27,16 +36,20 @@ def doctor(
     and all tables of an SQLite file; what Kafka and archives verify elsewhere;
     and whether tasks have been past the end of a topic, which has lost its tail.
 
+    With --same-as two logs are compared, record by record: what was changed,
+    taken away or added on one of them is named. Compacted topics are left out.
+
     Exit code 1 when there are errors.
 
     [dim]Examples:[/dim]
       eventlib doctor
+      eventlib doctor --deep --log archive:var/archive --same-as sqlite:///var/shop.db
       eventlib doctor --deep --json | jq 'select(.offset != null) | [.topic, .offset, .key]'
       eventlib doctor --log kafka://broker:9092 --json | jq 'select(.verdict != "ok")'
     """
     from eventlib.cli.doctor import print_diagnoses
 
-    raise typer.Exit(print_diagnoses(Place.of(context, app, log), deep=deep, as_json=as_json))
+    raise typer.Exit(print_diagnoses(Place.of(context, app, log), deep=deep, same_as=same_as, as_json=as_json))
 
 
 def repair(  # noqa: PLR0913, PLR0917  one argument for each option
