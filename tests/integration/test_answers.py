@@ -23,6 +23,7 @@ from services.simulation import Ledger, SimulatedCarrier, SimulatedGateway
 from tests.connections import Connections, opened_from_here, silent
 from tests.integration.answers import Asked, Json, Truth, hold, hold_accepted, now_ms
 from tests.integration.api_shop import place, refused, stock_up, wanted
+from tests.paused import paused
 
 CONFIG = ApiConfig(decision_s=0.3, append_s=1, index_age_s=0.5)
 LARGE = wanted(*["A", "B", "C"] * 100)  # its event has more bytes than a page of a file
@@ -267,7 +268,7 @@ async def test_no_answer_contradicts_the_log_while_the_broker_is_away(
     monkeypatch.chdir(tmp_path)  # where the indexes of a log elsewhere are
     url = f"{broker.url}/?prefix={token_hex(4)}."
     async with served(url, connections) as there:
-        asked, orders = await broken(there, away(broker), wait_s=0)
+        asked, orders = await broken(there, paused(broker), wait_s=0)
         assert {each.answer.status_code for each in asked if each.answer and each.path == "/orders/never"} == {503}
         async with asyncio.timeout(120):
             while (await there.elsewhere.get("/readyz")).status_code != 200:
@@ -276,13 +277,3 @@ async def test_no_answer_contradicts_the_log_while_the_broker_is_away(
     for each in asked:
         hold(each, truth)
     hold_accepted(asked, truth, dict.fromkeys(orders))
-
-
-@contextmanager
-def away(broker: Cluster) -> Iterator[None]:
-    """Let the broker keep silent."""
-    broker.pause(1)
-    try:
-        yield
-    finally:
-        broker.resume(1)

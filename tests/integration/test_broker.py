@@ -19,6 +19,7 @@ from eventlib.broker import Cluster, ClusterConfig
 from eventlib.broker.layout import new_cluster_id
 from eventlib.errors import BrokerFailed
 from tests.commands import ended
+from tests.paused import paused
 from tests.saga.shop_runs import EVENTLIB
 
 OWNER = """
@@ -32,13 +33,10 @@ with running_cluster() as cluster:
 
 async def test_a_paused_node_answers_nobody_until_it_goes_on(broker: Cluster) -> None:
     await create_topic(broker, "paused", copies=1)
-    broker.pause(1)
-    try:
+    with paused(broker):
         sending = asyncio.create_task(send(broker, "paused", b"patience"))
         done, _ = await asyncio.wait([sending], timeout=1)
         assert not done
-    finally:
-        broker.resume(1)
     await sending
     assert await everything(broker, "paused") == [b"patience"]
 
