@@ -1,5 +1,6 @@
 """What stands on a log keeps its names, whatever its classes are called."""
 
+import ast
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +16,19 @@ from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json
 from eventlib.errors import WiringError
 from eventlib.evolution import wire_name, wire_name_of
+from eventlib.log.port import Record
+from eventlib.registry.topics import SCHEMAS as SCHEMAS_TOPIC
+from eventlib.rerun import unheard
 from eventlib.rerun.known import Note, SwitchNote
 from eventlib.runtime.control import REQUESTS
+from eventlib.runtime.entry import Memory
+from eventlib.runtime.handling import stalled
+from eventlib.runtime.past import MARK, mark_of
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions, Step
 from eventlib.runtime.skipping import SkippedInput
+from services import shop
 
+ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent.parent / "golden" / "shops" / "internal-schemas.json"
 SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
 """The schemas of what the runtime writes for itself, as commit b0c4a11 wrote them: of each record type, without prose."""
@@ -61,6 +70,42 @@ def test_a_class_may_get_another_name(cls: type[Any]) -> None:
 
 def test_the_golden_schemas_are_of_all_that_it_writes() -> None:
     assert {wire_name_of(cls) for cls in INTERNAL} == SCHEMAS.keys()
+
+
+KINDS = {
+    "begin", "run", "drop", "park", "release", "deadline", "answer", "stall", "edit", "discard", "refuse", "skip", "reset",
+    "switch", "mend",
+}  # fmt: skip
+"""What a journal's steps are called."""
+
+
+def test_a_journals_steps_are_called_what_they_were() -> None:
+    found = set[str]()
+    for file in [*(ROOT / "eventlib/runtime").glob("*.py"), *(ROOT / "eventlib/rerun").glob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Step":
+                kind = node.args[0]
+                assert isinstance(kind, ast.Constant), f"{file}: a kind is written out where a step is made"
+                found.add(str(kind.value))
+    assert found == KINDS
+
+
+def test_headers_are_called_what_they_were() -> None:
+    record = Record("t", 1, 2, 3, b"k", b"v", id="i", type="T")
+    assert dict(stalled(record, "away", "c0de").headers) == {"parked_reason": b"away", "parked_code": b"c0de"}
+    assert mark_of("stock") == ((MARK, b"stock"),) == (("past_of", b"stock"),)
+    memory = Memory({"overdue": 5}, {"id": "hash"})
+    assert memory.headers == (("task", b'{"passed": {"overdue": 5}, "answered": {"id": "hash"}}'),)
+    note = unheard.Note(1, "other", 7)
+    assert unheard.marked(record, note).headers == (("rerun", b"1/7/other"),)
+
+
+def test_topics_are_called_what_they_were() -> None:
+    (stock,) = [service for service in shop.services if service.name == "stock"]
+    assert [each.name for each in (stock.changelog, stock.journal, stock.parked, stock.control)] == [
+        "stock.changelog", "stock.journal", "stock.parked", "stock.control",
+    ]  # fmt: skip
+    assert SCHEMAS_TOPIC.name == "_schemas"
 
 
 @wire_name("Colour")
