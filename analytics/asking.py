@@ -1,10 +1,10 @@
 """What Spark's driver asks a log beforehand: its schemas, and where its partitions begin and end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from eventlib.codec.options import RegistryOptions
 from eventlib.codec.registry import AVRO
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def ask(url: str, question: Callable[[Log], Awaitable[T]]) -> T:
-    """Return a log's answer; in a thread, since notebooks have an event loop that runs already.
+    """Return a log's answer.
 
     Raises: WiringError for a URL that is none; LogUnavailable when there is no log.
     """
@@ -34,8 +34,13 @@ def ask(url: str, question: Callable[[Log], Awaitable[T]]) -> T:
         finally:
             await log.close()
 
+    return in_thread(asked())
+
+
+def in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Return what comes of async work, done in a thread: notebooks have an event loop that runs already."""
     with ThreadPoolExecutor(1, "asking a log") as pool:
-        return pool.submit(asyncio.run, asked()).result()
+        return pool.submit(asyncio.run, work).result()
 
 
 def refuse_missing(url: str) -> None:

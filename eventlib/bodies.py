@@ -44,6 +44,12 @@ class RefusedEncoding(HTTPException):
         )
 
 
+def compression_of(request: Request) -> str | None:
+    """Return how a request's body is compressed; None for one that is sent as it is."""
+    encoding = request.headers.get("content-encoding", "identity")
+    return None if encoding.lower() == "identity" else encoding
+
+
 class StrictRoute(APIRoute):
     """An operation whose body is JSON as `decode_json` reads it; a compressed one is refused with 415."""
 
@@ -59,8 +65,7 @@ class StrictRoute(APIRoute):
 
 class _Strict(Request):
     async def body(self) -> bytes:
-        encoding = self.headers.get("content-encoding", "identity")
-        if encoding.lower() != "identity":
+        if (encoding := compression_of(self)) is not None:
             raise RefusedEncoding(encoding)
         return await super().body()
 

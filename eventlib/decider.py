@@ -144,7 +144,7 @@ class Decider(Generic[S]):
         """
         where = f"{self.name}.follows"
         for event_type in signatures.events_in(event_types, where, "name the classes of events"):
-            self.add_handler(event_type, _FOLLOWS, where)
+            self.add_handler(event_type, FOLLOWS, where)
 
     def _register(self, function: Callable[..., Any], named: Sequence[type[Event]] | None) -> Callable[..., Any]:
         """Take a handler in, for the events that are named, or else for those that it takes."""
@@ -251,16 +251,16 @@ class Decider(Generic[S]):
     @property
     def modules(self) -> set[str]:
         """The names of the modules that its state, its events and its functions are declared in."""
-        functions: list[Callable[..., Any]] = [each.call for each in self.handlers.values() if each is not _FOLLOWS]
+        functions: list[Callable[..., Any]] = [each.call for each in self.handlers.values() if each is not FOLLOWS]
         functions += [deadline.due_at for deadline in self.deadlines.values()]
         functions += [d.handler.call for d in self.deadlines.values() if d.handler is not None]
         functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
         return {declared.__module__ for declared in (self.state, *self.handlers, *self.says, *functions)}
 
-    def called_for(self, event_type: type[Event]) -> Handler | None:
-        """Return which function of this decider handles an event: `evolve` has those that are only followed."""
-        handler, evolve = self.handlers.get(event_type), cast("Callable[..., Any]", self._apply)
-        return Handler(evolve, (), self.evolve_wants_meta) if handler is _FOLLOWS else handler
+    @property
+    def evolving(self) -> Handler:
+        """Its `evolve`, as what is called for an event that it follows."""
+        return Handler(cast("Callable[..., Any]", self._apply), (), self.evolve_wants_meta)
 
     @property
     def has_deadlines(self) -> bool:
@@ -342,8 +342,8 @@ def follows(_state: object, _event: Event) -> Sequence[Event]:
     return ()
 
 
-_FOLLOWS = Handler(follows, (), wants_meta=False)
-
+FOLLOWS = Handler(follows, (), wants_meta=False)
+"""What stands for events that a decider follows."""
 
 FORGET = "forget"
 """The name under which the end of a key's state is scheduled, beside the deadlines' own names."""

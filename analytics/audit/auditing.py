@@ -18,9 +18,9 @@ def audit(
 ) -> DataFrame:
     """Return what is wrong with a log, one row of `FINDING` for each finding; none when it is right.
 
-    `application` is whose log it is; by default the one that the nearest pyproject.toml names. With `same_as` it is compared,
-    record by record, with another log. What is still in flight
-    is judged only by what holds at every moment. A log on Kafka should be at rest, or be audited from its archive.
+    `application` is whose log it is; by default the one that the nearest pyproject.toml names. With `same_as` it is
+    compared, record by record, with another log. What is still in flight is judged only by what holds at every moment. A
+    log on Kafka should be at rest, or be audited from its archive.
     Raises: WiringError when there is no such application; as `analytics.log` does.
     """
     whose, url = application or Application(), from_anywhere(url)

@@ -1,7 +1,6 @@
 """Whether what stands on a log is what was written: the one rule that looks at bytes, and needs no application."""
 
-import asyncio
-
+from analytics.asking import in_thread
 from analytics.audit.finding import Finding, Rule
 from eventlib.doctor.deep import changed_archive, finding, prove_file
 from eventlib.doctor.diagnosis import Diagnosis
@@ -23,7 +22,7 @@ def damage_findings(url: str, same_as: str | None = None) -> list[Finding]:
     elif file is not None:
         found += [finding(each) for each in prove_file(file).damages]
     if same_as is not None:
-        found += [each for each in asyncio.run(compare(url, same_as)) if each.verdict == "error"]
+        found += [each for each in in_thread(compare(url, same_as)) if each.verdict == "error"]
     return [
         Finding(DAMAGED.name, DAMAGED.severity, "", each.check, [], f"{each.what}; {each.remedy}") for each in found
     ]

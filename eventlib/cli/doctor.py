@@ -25,14 +25,15 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 def print_diagnoses(place: Place, *, deep: bool, same_as: str | None, as_json: bool) -> int:
     """Examine a log, print what was found, and return the exit code: 1 when there are errors."""
+    if same_as is not None:
+        refuse_missing(place.url)
+        refuse_missing(same_as)
     choreography = load_choreography(place.app)
     found = asyncio.run(examine(place.url, choreography, runtime_config().state_dir, _views(place.url, choreography)))
     if deep:
         with output.records_bar("verifying", quiet=as_json) as progress:
             found += asyncio.run(examine_deep(place.url, choreography, progress))
     if same_as is not None:
-        refuse_missing(place.url)
-        refuse_missing(same_as)
         with output.records_bar("comparing", quiet=as_json) as progress:
             found += asyncio.run(compare(place.url, same_as, progress))
     if as_json:

@@ -39,7 +39,7 @@ async def examine(
                 ) from missing
             found = [*await examine_kafka(url, choreography, topics, views), examine_stores(state_dir)]
         case _ if url.startswith("archive:"):
-            found = []  # files that nobody writes to: what is in them is looked at below
+            found = []  # it has no process and no settings: its content is examined below
         case _:
             raise WiringError(f"the log {url!r} is in no place that could be looked at: name one with --log")
     if not any(_keeps_from_reading(each) for each in found):

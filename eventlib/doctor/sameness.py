@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from eventlib.doctor.deep import Finding, Progress
 from eventlib.doctor.diagnosis import Diagnosis
-from eventlib.errors import DamagedRecord
+from eventlib.log.chunks import chunks
 from eventlib.log.open import open_port
+from eventlib.log.past_damage import PastDamage
 from eventlib.log.port import Log, Record, TopicPartition, key_text
 from eventlib.topic import Topic
 
@@ -100,17 +101,12 @@ class _Comparison:
         return Finding("same", "error", f"{named}{key!r}) {what}", _REMEDY, *where)
 
 
-async def _records(log: Log, place: TopicPartition, offset: int, end: int) -> AsyncIterator[Record]:
-    """Yield the records of a partition; one that is damaged is left out, so that it differs."""
-    while offset < end:
-        try:
-            records = await log.read(*place, offset, _CHUNK)
-        except DamagedRecord as error:
-            offset = error.resume_at
-            continue
+async def _records(log: Log, place: TopicPartition, first: int, end: int) -> AsyncIterator[Record]:
+    """Yield a partition's records from an offset to before another; one that is damaged is left out, so that it differs."""
+    if first >= end:
+        return
+    async for records in chunks(PastDamage(log), place, first):
         for record in records:
-            if record.offset < end:
-                yield record
-        if not records:
-            return
-        offset = records[-1].offset + 1
+            if record.offset >= end:
+                return
+            yield record

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from eventlib.decider import Decider, Handler
+from eventlib.decider import FOLLOWS, Decider, Handler
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.event import Event
 from eventlib.eventlog import EventLog
@@ -83,10 +83,12 @@ def _decision(past: KeyPast, step: HistoryStep[Any]) -> Decision | None:
         arguments: Sequence[Any] = (before,)
     else:
         event = None if step.input is None or not _was_called(step) else step.input.event
-        handler = None if event is None else decider.called_for(type(event))
+        handler = None if event is None else decider.handlers.get(type(event))
         if event is None or handler is None:
             return None
-        if handler == decider.handlers[type(event)]:
+        if handler is FOLLOWS:
+            handler = decider.evolving
+        else:
             evolved = decider.evolved(before, event, step.meta)
             before = decider.initial if evolved is None else evolved
         arguments = (before, event)

@@ -5,8 +5,6 @@ differs by Kafka's source alone, which other tests have, and is longer.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,19 +14,7 @@ from pyspark.sql import SparkSession
 from analytics.cli import run
 from analytics.rebuilding import rebuild
 from tests.commands import ended
-from tests.golden.shops.shops import EMBEDDED, KAFKA, holds, printed, running_broker, unpack_embedded
-
-
-@contextmanager
-def unpacked(directory: Path) -> Iterator[str]:
-    yield unpack_embedded(directory)
-
-
-LOGS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
-    EMBEDDED: unpacked,
-    KAFKA: lambda directory: running_broker(directory / "broker"),
-}
-
+from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
 
 WRONG = "nothing_stays_set_aside"
 """Holds of a product when nothing is in flight; it was judged while orders of the product were."""
@@ -37,7 +23,7 @@ WRONG = "nothing_stays_set_aside"
 @pytest.mark.parametrize("name", [EMBEDDED, pytest.param(KAFKA, marks=pytest.mark.slow)])
 def test_tables_and_findings_are_what_they_were(spark: SparkSession, name: str, tmp_path: Path) -> None:
     then = printed(name)
-    with LOGS[name](tmp_path) as url:
+    with golden_log(name, tmp_path) as url:
         rebuild(spark, url, tmp_path / "tables")
         audited = json.loads(ended("audit", "--json", "--log", url, by=run).stdout)
     for command in then:

@@ -11,7 +11,7 @@ from eventlib import Runtime, RuntimeConfig, open_log
 from services import shop
 from services.simulation import Ledger, SimulatedCarrier, SimulatedGateway
 from tests.commands import ended
-from tests.golden.shops.shops import EMBEDDED, KAFKA, holds, printed, running_broker, unpack_embedded
+from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
 
 pytestmark = pytest.mark.heavy
 
@@ -19,11 +19,8 @@ pytestmark = pytest.mark.heavy
 @pytest.fixture(params=[EMBEDDED, KAFKA])
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """A log's name and its URL."""
-    if request.param == EMBEDDED:
-        yield request.param, unpack_embedded(tmp_path)
-    else:
-        with running_broker(tmp_path / "broker") as url:
-            yield request.param, url
+    with golden_log(request.param, tmp_path) as url:
+        yield request.param, url
 
 
 def lines(text: str) -> list[Any]:

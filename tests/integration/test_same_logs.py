@@ -4,14 +4,13 @@ import asyncio
 import json
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
 
-from analytics.archiving import archive
 from analytics.audit.bytes import DAMAGED, damage_findings
 from eventlib.broker import Cluster
 from eventlib.doctor.sameness import compare
@@ -20,6 +19,7 @@ from eventlib.log.open import open_port
 from eventlib.log.port import Record
 from eventlib.log.sqlite import SqliteLog
 from eventlib.topic import Topic
+from tests.analytics.sources import archived
 from tests.commands import ended, said
 
 FACTS, OTHER = Topic("facts", partitions=2), Topic("notes", partitions=1)
@@ -47,23 +47,16 @@ async def url(tmp_path: Path) -> str:
     return await filled(tmp_path / "log.db")
 
 
-async def archived(url: str, place: Path) -> str:
-    log = await open_port(url)
-    await archive(log, place)
-    await log.close()
-    return f"archive:{place}"
-
-
-async def backed_up(url: str, place: Path) -> str:
-    await asyncio.to_thread(said, "backup", "--log", url, "--to", str(place / "copy.db"))
+def backed_up(url: str, place: Path) -> str:
+    said("backup", "--log", url, "--to", str(place / "copy.db"))
     return f"sqlite:///{place}/copy.db"
 
 
 @pytest.mark.parametrize("make", [archived, backed_up])
 async def test_an_archive_and_a_backup_are_the_log_that_was(
-    url: str, tmp_path: Path, make: Callable[[str, Path], Awaitable[str]]
+    url: str, tmp_path: Path, make: Callable[[str, Path], str]
 ) -> None:
-    made = await make(url, tmp_path / "made")
+    made = make(url, tmp_path / "made")
     (found,) = await compare(made, url)
     assert (found.verdict, found.what) == ("ok", f"45 records are the same on {url}; 1 compacted topics were left out")
     log = await open_port(url)
@@ -134,7 +127,7 @@ async def test_a_topic_with_other_partitions_is_another(url: str, tmp_path: Path
 
 def test_the_command_compares_and_makes_no_log_that_is_not_there(tmp_path: Path) -> None:
     url = asyncio.run(filled(tmp_path / "log.db"))
-    place = asyncio.run(archived(url, tmp_path / "archive"))
+    place = archived(url, tmp_path / "archive")
     assert damage_findings(place, url) == []
     done = ended("doctor", "--deep", "--log", place, "--same-as", url, "--json")
     found = {each["check"]: each for each in map(json.loads, done.stdout.splitlines())}

@@ -137,7 +137,7 @@ def test_batches_that_are_too_many_when_inflated_come_one_fetch_after_the_other(
     data = placed([*batches(records, NOBODY._replace(compression=1), {}, lambda _: 1_100_000)])
     seen = list[int]()
     while len(seen) < 5:
-        chunk = Chunk(PLACE, len(seen), _from(data, len(seen)), (), 2_500_000)
+        chunk = Chunk(PLACE, len(seen), batches_from(data, len(seen)), (), 2_500_000)
         assert [record.offset for record in chunk.records] == [*range(len(seen), chunk.next)]
         seen += [record.offset for record in chunk.records]
     assert seen == [*range(5)]
@@ -153,10 +153,10 @@ def test_a_compression_that_is_not_bounded_is_refused(number: int, name: str) ->
         _ = Chunk(PLACE, 0, bytes(data), ()).records
 
 
-def _from(data: bytes, offset: int) -> bytes:
+def batches_from(data: bytes, offset: int) -> bytes:
     """Return the batches from that offset on."""
     at = 0
-    while int.from_bytes(data[at : at + 8]) < offset:
+    while at < len(data) and int.from_bytes(data[at : at + 8]) < offset:
         at += 12 + int.from_bytes(data[at + 8 : at + 12])
     return data[at:]
 

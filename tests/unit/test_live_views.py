@@ -16,7 +16,7 @@ from eventlib.log.kafka.batches import batches
 from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.log.port import Record
 from services.order import views
-from tests.unit.test_kafka_batches import NOBODY, placed
+from tests.unit.test_kafka_batches import NOBODY, batches_from, placed
 
 
 def test_a_log_that_is_not_on_kafka_is_refused_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_what_is_fetched_for_views_is_inflated_within_a_bound_and_nothing_is_pas
         partition = fetched(data, len(seen))
         taken = [(record.offset, record.key) for record in partition]
         assert partition.next_fetch_offset == len(seen) + len(taken)
-        data = data[_first_batch_from(data, partition.next_fetch_offset) :]
+        data = batches_from(data, partition.next_fetch_offset)
         seen, fetches = seen + taken, fetches + 1
     assert seen == [(n, b"%d" % n) for n in range(20)]
     assert fetches == (3 if compression else 1)
@@ -114,10 +114,3 @@ def test_a_batch_that_no_view_can_take_is_named_with_the_remedy() -> None:
         assert tracemalloc.get_traced_memory()[1] < 15_000_000
     finally:
         tracemalloc.stop()
-
-
-def _first_batch_from(data: bytes, offset: int) -> int:
-    at = 0
-    while at < len(data) and int.from_bytes(data[at : at + 8]) < offset:
-        at += 12 + int.from_bytes(data[at + 8 : at + 12])
-    return at

@@ -56,9 +56,11 @@ def renamed(*classes: type[Any]) -> Iterator[None]:
     names = [cls.__name__ for cls in classes]
     for number, cls in enumerate(classes):
         cls.__name__ = f"Renamed{number}"
-    yield
-    for cls, name in zip(classes, names, strict=True):
-        cls.__name__ = name
+    try:
+        yield
+    finally:
+        for cls, name in zip(classes, names, strict=True):
+            cls.__name__ = name
 
 
 @pytest.mark.parametrize("cls", INTERNAL)

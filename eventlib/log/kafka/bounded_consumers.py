@@ -9,6 +9,7 @@ from typing import Any
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c as crc32c
 
 from eventlib.errors import ContractError, LogCorrupt
 from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
@@ -60,7 +61,15 @@ class _Batches:
             self._batches = MemoryRecords(b"")
             return None
         self._left -= len(plain)
-        return DefaultRecordBatch(plain)
+        return DefaultRecordBatch(_sealed(plain))
+
+
+def _sealed(batch: bytes) -> bytes:
+    """Return a batch with its checksum, which aiokafka looks at again."""
+    return b"".join((batch[:_SUM], crc32c(batch[_SUMMED:]).to_bytes(4), batch[_SUMMED:]))
+
+
+_SUM, _SUMMED = 17, 21  # where a batch's checksum stands, and where begins what it is of
 
 
 class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka is not typed

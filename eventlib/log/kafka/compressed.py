@@ -5,14 +5,12 @@ Source: https://kafka.apache.org/documentation/#recordbatch.
 
 import zlib
 
-from aiokafka.record.util import calc_crc32c as crc32c
-
 from eventlib.errors import ContractError, LogCorrupt
 from eventlib.inflating import TooLarge, inflate
 from eventlib.log.port import TopicPartition
 
 _MAGIC = 2
-_LENGTH, _OVERHEAD, _MAGIC_AT, _SUM, _SUMMED, _ATTRIBUTES, _BODY = 8, 12, 16, 17, 21, 22, 61
+_LENGTH, _OVERHEAD, _MAGIC_AT, _ATTRIBUTES, _BODY = 8, 12, 16, 22, 61
 """Where fields of a batch stand; its length counts what is behind it."""
 
 _GZIP, _CODEC = 1, 7
@@ -30,7 +28,7 @@ def compression_of(data: bytes, start: int = 0) -> int:
 
 
 def uncompressed(place: TopicPartition, batch: bytes, most_bytes: int) -> bytes:
-    """Return a compressed batch as it was before that, with the checksum that it then has.
+    """Return a compressed batch as it was before that, without its checksum.
 
     Raises: ContractError for one of more bytes than that, or whose compression is not inflated here; LogCorrupt.
     """
@@ -51,6 +49,4 @@ def uncompressed(place: TopicPartition, batch: bytes, most_bytes: int) -> bytes:
     head = bytearray(batch[:_BODY])
     head[_LENGTH:_OVERHEAD] = (len(head) + len(body) - _OVERHEAD).to_bytes(4)
     head[_ATTRIBUTES] &= ~_CODEC
-    plain = head + body
-    plain[_SUM:_SUMMED] = crc32c(memoryview(plain)[_SUMMED:]).to_bytes(4)
-    return bytes(plain)
+    return bytes(head) + body

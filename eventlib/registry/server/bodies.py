@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from eventlib.bodies import compression_of
 from eventlib.registry.parsing import SchemaType
 from eventlib.registry.records import Reference, Schema, Version, told_schema
 from eventlib.registry.refusals import Refused, invalid_schema
@@ -74,8 +75,7 @@ async def read(request: Request, body: type[Body]) -> Body:
     kind = request.headers.get("content-type", MEDIA_TYPES[0]).partition(";")[0].strip().lower()
     if kind not in {*MEDIA_TYPES, _OCTETS}:
         raise Refused(415, 415, f"HTTP 415 Unsupported Media Type: send {', '.join(MEDIA_TYPES)}")
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
+    if (encoding := compression_of(request)) is not None:
         raise Refused(415, 415, f"HTTP 415 Unsupported Media Type: send the body without Content-Encoding: {encoding}")
     try:
         text = await request.body()

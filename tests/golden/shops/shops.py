@@ -43,6 +43,16 @@ def running_broker(directory: Path) -> Iterator[str]:
         cluster.destroy()
 
 
+@contextmanager
+def golden_log(name: str, directory: Path) -> Iterator[str]:
+    """Have a log in a directory, as it was recorded; give its URL."""
+    if name == EMBEDDED:
+        yield unpack_embedded(directory)
+    else:
+        with running_broker(directory / "broker") as url:
+            yield url
+
+
 def printed(log: str) -> dict[str, str]:
     """Return what each command printed of a log: of `eventlib`, `audit --json`, and `table NAME`, a row a line."""
     found: dict[str, str] = json.loads(gzip.decompress((PLACE / f"{log}.json.gz").read_bytes()))
