@@ -9,8 +9,8 @@ from pyspark.sql import types as t
 
 from analytics.schema import STORED, key_as_text
 from analytics.selection import Selection, narrowed
-from eventlib.log.archive_files import DataFile, Span, directory_of, read_manifest
-from eventlib.times import to_ms
+from eventlib.log.archive.files import DataFile, Span, directory_of, read_manifest
+from eventlib.values import to_ms
 
 _FILES = t.StructType([
     t.StructField(field.name, t.BinaryType() if field.name == "key" else field.dataType) for field in STORED.fields

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eventlib.durable import settle, sha256_of
-from eventlib.log.archive_files import HEADERS, SCHEMA, DataFile, Span
-from eventlib.log.port import Record
+from eventlib.log.archive.files import HEADERS, SCHEMA, DataFile, Span
+from eventlib.log.base import Record
 
 GROUP_ROWS = 16_384
 """Rows of a row group: as many as a reader holds at once for each partition that it reads."""

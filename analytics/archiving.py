@@ -10,7 +10,7 @@ from analytics.archive_writing import Writer, settle_directories
 from analytics.compacting import compact
 from eventlib.durable import alone
 from eventlib.errors import LogReadOnly, WiringError
-from eventlib.log.archive_files import (
+from eventlib.log.archive.files import (
     ArchivedTopic,
     DataFile,
     Lost,
@@ -20,9 +20,9 @@ from eventlib.log.archive_files import (
     newest_number,
     read_manifest,
 )
-from eventlib.log.port import Log, TopicPartition
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.log.base import Log, TopicPartition
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 Progress = Callable[[str, int, int], None]
 """Told which topic is being archived, how many offsets are done, and how many there are."""

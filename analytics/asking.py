@@ -6,16 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eventlib.codec.options import RegistryOptions
-from eventlib.codec.registry import AVRO
-from eventlib.codec.remote import RemoteRegistry
-from eventlib.codec.schemas import Schemas
+from eventlib.codec.registry import AVRO, RegistryOptions
+from eventlib.codec.remote_registry import RemoteRegistry
+from eventlib.codec.schema_ids import Schemas
+from eventlib.config.variables import read_settings
 from eventlib.errors import LogUnavailable, WiringError
-from eventlib.log.archive_files import SCHEME, directory_of, read_manifest
+from eventlib.log.archive.files import SCHEME, directory_of, read_manifest
+from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
-from eventlib.log.port import Log, TopicPartition
-from eventlib.urls import log_file
-from eventlib.variables import read_settings
+from eventlib.log.url import log_file
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.events import events
 from analytics.rebuilding.versions import tables
 from eventlib.errors import WiringError
-from eventlib.event import contract_of
+from eventlib.model.event import contract_of
 from services import shop
 
 

@@ -11,8 +11,8 @@ import typer
 from eventlib.cli.ending import run_command
 from eventlib.cli.extras import lacking
 from eventlib.cli.typed import Command, Group
+from eventlib.config.settings import eventlib_settings
 from eventlib.errors import EventlibError, WiringError
-from eventlib.settings import eventlib_settings
 from eventlib.telemetry.jobs import job_span
 
 
@@ -247,7 +247,7 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
 def print_connectors() -> None:
     """Fetch Spark's connectors for Kafka and Avro, once, and print their files as spark-submit --jars takes them."""
     from analytics.connectors import connectors
-    from eventlib.broker.java import find_java
+    from eventlib.devtools.kafka.java import find_java
 
     print(",".join(map(str, connectors(find_java("Spark"), fetch=True))))
 

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics.archive_writing import FileWriter
-from eventlib.log.archive_files import DataFile, Replaced
-from eventlib.log.archive_groups import groups_of, unreadable
-from eventlib.times import now_ms
+from eventlib.log.archive.files import DataFile, Replaced
+from eventlib.log.archive.row_groups import groups_of, unreadable
+from eventlib.values import now_ms
 
 _SMALL_BYTES = 64_000_000
 _MANY = 8

@@ -4,10 +4,10 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from eventlib.broker.jars import JarSet
-from eventlib.broker.java import Java, find_java
 from eventlib.cli import output
 from eventlib.cli.fetching import fetched
+from eventlib.devtools.kafka.jars import JarSet
+from eventlib.devtools.kafka.java import Java, find_java
 from eventlib.errors import BrokerFailed
 
 AVRO = JarSet("Spark's connector for Avro", "spark-avro", "spark-avro_2.13", Path(__file__).with_name("avro.lock"))

@@ -22,9 +22,9 @@ from analytics.selection import Only
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.read import reader_of
 from eventlib.codec.avro.types import NULL, Record, Union, schema_text
-from eventlib.codec.framed import HEADER_BYTES, MAGIC
+from eventlib.codec.wire_format import HEADER_BYTES, MAGIC
 from eventlib.errors import ContractError, WiringError
-from eventlib.event import Contract, Event, Foreign, contract_of
+from eventlib.model.event import Contract, Event, Foreign, contract_of
 
 _EVENT = "_event"
 

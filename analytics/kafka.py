@@ -16,9 +16,9 @@ from analytics.kafka_options import client_options
 from analytics.schema import HEADERS, STORED, key_as_text
 from analytics.selection import Selection, narrowed
 from eventlib.errors import WiringError
+from eventlib.log.base import Log, TopicPartition
 from eventlib.log.kafka.options import parse_url
-from eventlib.log.port import Log, TopicPartition
-from eventlib.times import to_ms
+from eventlib.values import to_ms
 
 _TASKS_PER_CORE = 2
 

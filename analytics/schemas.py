@@ -8,10 +8,10 @@ from pyspark.sql import functions as f
 
 from analytics.columns import MOST_DIGITS, nodes_of
 from eventlib.codec.avro.types import Exact, Json, Record, schema_json, version_in
-from eventlib.codec.schemas import Schemas
+from eventlib.codec.schema_ids import Schemas
+from eventlib.log.base import Record as Stored
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Record as Stored
-from eventlib.registry.topics import SCHEMAS
+from eventlib.registry.records import SCHEMAS
 
 
 def schemas_among(records: DataFrame) -> Mapping[int, str]:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from eventlib.errors import WiringError
-from eventlib.log.port import TopicPartition
+from eventlib.log.base import TopicPartition
 
 
 class Only(TypedDict, total=False):

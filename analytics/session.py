@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from analytics.connectors import connectors
 from analytics.scratch import scratch
-from eventlib.broker.java import find_java
+from eventlib.devtools.kafka.java import find_java
 from eventlib.errors import Terminal, WiringError
 
 _LOG4J = """

@@ -17,11 +17,11 @@ from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
 from analytics.verifying import Verifier, states_of
 from eventlib.errors import LogUnavailable
-from eventlib.log.port import Record, text_of
-from eventlib.log.record_headers import decode_headers
-from eventlib.log.sqlite_schema import file_uri, version_of
-from eventlib.log.sqlite_state import OFFSET_BITS, PartitionState
-from eventlib.times import to_ms
+from eventlib.log.base import Record, text_of
+from eventlib.log.rules import decode_headers
+from eventlib.log.sqlite.schema import file_uri, version_of
+from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
+from eventlib.values import to_ms
 
 _AT_ONCE = 100_000
 """How many offsets a task of Spark's reads: some tenths of a second of work."""

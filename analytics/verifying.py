@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from analytics.schema import UNREADABLE
 from eventlib.errors import DamagedRecord, LogCorrupt
+from eventlib.log.base import Record, text_of
 from eventlib.log.checksum import row_checksum
-from eventlib.log.port import Record, text_of
-from eventlib.log.sqlite_errors import REPAIR
-from eventlib.log.sqlite_reading import read_one
-from eventlib.log.sqlite_schema import file_uri, version_of
-from eventlib.log.sqlite_sealed import partition_rows
-from eventlib.log.sqlite_state import PartitionState
-from eventlib.log.sqlite_upgrade import show_as_newest
-from eventlib.topic import Topic
+from eventlib.log.sqlite.errors import REPAIR
+from eventlib.log.sqlite.reading import read_one
+from eventlib.log.sqlite.schema import file_uri, version_of
+from eventlib.log.sqlite.sealed import partition_rows
+from eventlib.log.sqlite.state import PartitionState
+from eventlib.log.sqlite.upgrade import show_as_newest
+from eventlib.model.topic import Topic
 
 _TEXTS = ("id", "type", "source", "subject")
 _MORE_TEXTS = ("correlation_id", "causation_id", "traceparent", "headers")

@@ -1,23 +1,24 @@
 """Event-driven services and sagas on a log: pure deciders, and a runtime for everything that is hard."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from eventlib.facade import lazy
+
 if TYPE_CHECKING:
-    from eventlib.choreography import Choreography
-    from eventlib.decider import Decider
-    from eventlib.effect import FOREVER, Retry
     from eventlib.errors import ContractError, EventlibError, OutcomeUnknown, Retryable, Terminal, WiringError
-    from eventlib.event import Event, Meta, Position
     from eventlib.eventlog import EventLog, Publication
-    from eventlib.evolution import Aliases, unknown_is, upcasts, wire_name
-    from eventlib.globaltable import GlobalTable
+    from eventlib.model.choreography import Choreography
+    from eventlib.model.decider import Decider
+    from eventlib.model.effect import FOREVER, Retry
+    from eventlib.model.event import Event, Meta, Position
+    from eventlib.model.evolution import Aliases, unknown_is, upcasts, wire_name
+    from eventlib.model.saga_status import SagaState, SagaStates
+    from eventlib.model.service import Service
+    from eventlib.model.states import replace
+    from eventlib.model.topic import Topic
     from eventlib.opening import open_log
     from eventlib.runtime import Runtime, RuntimeConfig
-    from eventlib.sagastates import SagaState, SagaStates
-    from eventlib.service import Service
-    from eventlib.states import replace
-    from eventlib.topic import Topic
+    from eventlib.state.global_table import GlobalTable
 
 __all__ = [
     "FOREVER",
@@ -50,30 +51,23 @@ __all__ = [
     "wire_name",
 ]
 
-_NAMES = {
-    "choreography": ["Choreography"],
-    "decider": ["Decider"],
-    "effect": ["FOREVER", "Retry"],
-    "errors": ["ContractError", "EventlibError", "OutcomeUnknown", "Retryable", "Terminal", "WiringError"],
-    "event": ["Event", "Meta", "Position"],
-    "eventlog": ["EventLog", "Publication"],
-    "evolution": ["Aliases", "unknown_is", "upcasts", "wire_name"],
-    "globaltable": ["GlobalTable"],
-    "opening": ["open_log"],
-    "runtime": ["Runtime", "RuntimeConfig"],
-    "sagastates": ["SagaState", "SagaStates"],
-    "service": ["Service"],
-    "states": ["replace"],
-    "topic": ["Topic"],
-}
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
-"""Where each name comes from. It is imported when it is asked for: the command line shows its help without all that."""
-
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'eventlib' has no attribute {name!r}")
-        found = getattr(import_module(f"eventlib.{_HOMES[name]}"), name)
-        globals()[name] = found
-        return found
+    __getattr__ = lazy(
+        __name__,
+        {
+            "model.choreography": ["Choreography"],
+            "model.decider": ["Decider"],
+            "model.effect": ["FOREVER", "Retry"],
+            "errors": ["ContractError", "EventlibError", "OutcomeUnknown", "Retryable", "Terminal", "WiringError"],
+            "model.event": ["Event", "Meta", "Position"],
+            "eventlog": ["EventLog", "Publication"],
+            "model.evolution": ["Aliases", "unknown_is", "upcasts", "wire_name"],
+            "state.global_table": ["GlobalTable"],
+            "opening": ["open_log"],
+            "runtime": ["Runtime", "RuntimeConfig"],
+            "model.saga_status": ["SagaState", "SagaStates"],
+            "model.service": ["Service"],
+            "model.states": ["replace"],
+            "model.topic": ["Topic"],
+        },
+    )

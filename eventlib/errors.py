@@ -97,7 +97,7 @@ class DamagedRecord(LogCorrupt):
     """A record of the log is not what was written there, or is gone.
 
     `resume_at` is the next offset at which the partition can be read. `record` is what stands there now, as far as it
-    can be made out (an `eventlib.log.port.Record`, of which no field can be trusted); None when there is nothing.
+    can be made out (an `eventlib.log.base.Record`, of which no field can be trusted); None when there is nothing.
     `checksum` is that of the record as it was written, where the log keeps one: what has it, is that record.
     """
 

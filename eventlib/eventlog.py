@@ -8,15 +8,15 @@ from secrets import token_hex
 from time import time_ns
 from typing import Protocol
 
-from eventlib.choreography import Choreography
-from eventlib.codec.port import Codec, UnknownSchema
+from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError, UndecodableRecord
-from eventlib.event import Contract, Event, Position, contract_of, key_of
-from eventlib.foreigners import Foreigners
-from eventlib.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
-from eventlib.log.port import Log, Record, undecodable
-from eventlib.service import Service, topics_of
-from eventlib.times import from_ms
+from eventlib.external import Foreigners
+from eventlib.log.base import Log, Record, undecodable
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import Contract, Event, Position, contract_of, key_of
+from eventlib.model.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
+from eventlib.model.service import Service, topics_of
+from eventlib.values import from_ms
 
 CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
 """The trace context on whose behalf something is published just now: that of an HTTP request, for instance."""

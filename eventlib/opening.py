@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from eventlib.choreography import Choreography
 from eventlib.eventlog import EventLog
+from eventlib.model.choreography import Choreography
 from eventlib.sampling import traced_share
 
 
@@ -20,11 +20,11 @@ async def open_log(
     there already with another partition count; SettingsError.
     """
     # Imported here so that declaring events and deciders costs no adapter's import.
-    from eventlib.codec.framed import FramedCodec
-    from eventlib.codec.options import RegistryOptions
+    from eventlib.codec.registry import RegistryOptions
+    from eventlib.codec.wire_format import FramedCodec
+    from eventlib.config.variables import read_settings
     from eventlib.log.open import open_port
     from eventlib.replay.rebuilding import rebuilt
-    from eventlib.variables import read_settings
 
     options = read_settings(RegistryOptions, {}, also=None)
     share = traced_share()
@@ -32,7 +32,7 @@ async def open_log(
     registry = None
     try:
         if options.registry is not None:
-            from eventlib.codec.remote import RemoteRegistry
+            from eventlib.codec.remote_registry import RemoteRegistry
 
             registry = RemoteRegistry(options.registry, options.registry_ca, options.registry_auth)
         codec = FramedCodec(port, registry, auto_register=options.registers)

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eventlib.identity import SAMPLED_SHARE
-from eventlib.variables import read_settings
+from eventlib.config.variables import read_settings
+from eventlib.model.identity import SAMPLED_SHARE
 
 _SHARES = {"parentbased_always_on": 1.0, "parentbased_always_off": 0.0}
 

@@ -3,9 +3,9 @@
 `eventlib.testing.log_contract` and `store_contract` are the suites that an adapter has to pass.
 """
 
-from eventlib.codec.port import Codec, UnknownSchema
-from eventlib.log.port import Batch, Claim, Log, Membership, Reader, Record, Share, TopicPartition
-from eventlib.store.port import Store, Stores
+from eventlib.codec.base import Codec, UnknownSchema
+from eventlib.log.base import Batch, Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.state.base import Store, Stores
 
 __all__ = [
     "Batch",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from eventlib import Decider, Event, Service, Topic
-from eventlib.foreign import Json
+from eventlib.external import Json
 from services import shop
 from services.order.events import PRODUCTS, ProductListed
 

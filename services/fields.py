@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from eventlib.plaintext import unsafe_in
+from eventlib.values import unsafe_in
 
 
 def _aware(at: datetime | None) -> datetime | None:

@@ -16,9 +16,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from eventlib.broker import Cluster, ClusterConfig, running_cluster
-from eventlib.broker.layout import alone_in
-from eventlib.broker.owned import owned_directory
+from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
+from eventlib.devtools.kafka.layout import alone_in
+from eventlib.devtools.kafka.owned import owned_directory
 from tests import leftovers
 from tests.signals import hear_ctrl_c
 

@@ -4,7 +4,7 @@ import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 
 
 @contextmanager

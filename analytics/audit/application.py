@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from eventlib.choreography import Choreography
 from eventlib.cli.project import load_choreography, nearest
-from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
 from eventlib.opening import open_log
 
 T = TypeVar("T")

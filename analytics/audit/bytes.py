@@ -2,10 +2,10 @@
 
 from analytics.asking import in_thread
 from analytics.audit.finding import Finding, Rule
-from eventlib.doctor.deep import changed_archive, finding, prove_file
-from eventlib.doctor.diagnosis import Diagnosis
-from eventlib.doctor.sameness import compare
-from eventlib.urls import log_file
+from eventlib.log.url import log_file
+from eventlib.operations.doctor.deep import changed_archive, finding, prove_file
+from eventlib.operations.doctor.finding import Diagnosis
+from eventlib.operations.doctor.sameness import compare
 
 DAMAGED = Rule("damaged", "error", "What stands on the log is what was written: no bit changed, no record gone.")
 

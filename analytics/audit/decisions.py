@@ -14,20 +14,19 @@ from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import findings
 from analytics.audit.shares import shares
-from eventlib.decider import FORGET
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, key_text
-from eventlib.replay.again import Again
-from eventlib.replay.fed import SAID, FedWindow
-from eventlib.replay.judging import Asked, Describer
-from eventlib.replay.kept import KeptEntries, Spill, kept_entries
+from eventlib.log.base import Record, key_text
+from eventlib.model.decider import FORGET
+from eventlib.model.service import Service
+from eventlib.replay.comparison import Asked, Describer
+from eventlib.replay.context import Setting
+from eventlib.replay.push_scanner import SAID, FedWindow
 from eventlib.replay.report import Difference, Tally
-from eventlib.replay.setting import Setting
-from eventlib.runtime.code_version import code_version
-from eventlib.runtime.entry import due_times
-from eventlib.runtime.records import JournalEntry
-from eventlib.service import Service
-from eventlib.times import from_ms
+from eventlib.replay.spilling_cache import KeptEntries, Spill, kept_entries
+from eventlib.replay.task_replayer import Again
+from eventlib.runtime.keyed_state import due_times
+from eventlib.runtime.records import JournalEntry, code_version
+from eventlib.values import from_ms
 
 DECISION = Rule(
     "decision", "error", "What a decider has said is what its functions say about the same input and state."

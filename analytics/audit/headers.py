@@ -9,9 +9,9 @@ from pyspark.sql import functions as f
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Rule
 from analytics.audit.routing import constant_of, partition_of
-from eventlib.choreography import Choreography
-from eventlib.event import contract_of
-from eventlib.flow import Flow
+from eventlib.analysis.event_graph import Flow
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
 
 _SEPARATOR = "\x1f"
 

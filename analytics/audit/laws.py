@@ -18,14 +18,14 @@ from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.rows import RECORD, WIDTH, findings, record_columns, records_of
 from analytics.audit.standing import Flight, Standing
 from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
-from eventlib.choreography import Choreography
-from eventlib.decider import Decider
 from eventlib.errors import ContractError, UndecodableRecord
-from eventlib.event import Event, key_of
 from eventlib.eventlog import EventLog
-from eventlib.inspection.ordering import causes_first
-from eventlib.laws import Breach, Fold, Watch, judged_by_events
-from eventlib.log.port import Record, key_text
+from eventlib.invariants import Breach, Fold, Watch, judged_by_events
+from eventlib.log.base import Record, key_text
+from eventlib.model.choreography import Choreography
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, key_of
+from eventlib.queries.sagas import causes_first
 from eventlib.runtime.records import STATE, state_name
 
 UNREADABLE = Rule("unreadable", "error", "Every event can be read as what its type says.")

@@ -12,11 +12,11 @@ from pyspark.sql import types as t
 
 from analytics.audit.rows import RECORD, record_columns
 from analytics.log import log
-from eventlib.choreography import Choreography
-from eventlib.event import contract_of
-from eventlib.replay.fed import HEARD, SAID
-from eventlib.service import Service
-from eventlib.topic import PARTITIONERS, Topic
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
+from eventlib.model.service import Service
+from eventlib.model.topic import PARTITIONERS, Topic
+from eventlib.replay.push_scanner import HEARD, SAID
 
 JOURNAL = 4
 """The role of a task's journal, beside HEARD and SAID, which are bits."""

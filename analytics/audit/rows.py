@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.audit.finding import FINDING, Finding
 from analytics.schema import HEADERS
-from eventlib.log.port import Record
+from eventlib.log.base import Record
 
 RECORD = t.StructType([
     t.StructField("topic", t.StringType()),

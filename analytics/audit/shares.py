@@ -12,8 +12,8 @@ from analytics.audit.application import Application, Run
 from analytics.audit.routing import Routes
 from analytics.audit.rows import records_of
 from eventlib.eventlog import EventLog
+from eventlib.model.service import Service
 from eventlib.runtime import collect_garbage_seldom
-from eventlib.service import Service
 
 _OBJECTS = 500_000
 _NUMBER = itemgetter(2)  # of a row, its task

@@ -8,7 +8,7 @@ from analytics.asking import refuse_missing
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from eventlib.cli import output
 from eventlib.errors import WiringError
-from eventlib.log.archive_files import SCHEME
+from eventlib.log.archive.files import SCHEME
 from eventlib.log.open import open_port
 
 

@@ -44,7 +44,7 @@ def audit_command(
         spark.createDataFrame(found, FINDING).coalesce(1).write.mode("overwrite").parquet(str(out / "findings"))
     counts = Counter(row["rule"] for row in found)
     if metrics is not None:
-        from eventlib.telemetry.textfile import write_textfile
+        from eventlib.telemetry.jobs import write_textfile
 
         write_textfile(metrics, "eventlib.laws.broken", {(rule.name,): counts[rule.name] for rule in declared})
     seconds = time.monotonic() - began

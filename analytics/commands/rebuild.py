@@ -15,8 +15,8 @@ from analytics.rebuilding.rebuild import AsOf
 from analytics.rebuilding.versions import Manifest
 from eventlib.cli import output
 from eventlib.errors import ContractError, WiringError
-from eventlib.log.port import TopicPartition
-from eventlib.times import time_of
+from eventlib.log.base import TopicPartition
+from eventlib.values import time_of
 
 
 def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json: bool) -> bool:

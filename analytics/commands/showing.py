@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from eventlib.cli import output
-from eventlib.log.port import TopicPartition
+from eventlib.log.base import TopicPartition
 
 
 def bars(*, shown: bool) -> Progress:

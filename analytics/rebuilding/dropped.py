@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from eventlib.log.archive_files import SCHEME, Lost, directory_of, read_manifest
-from eventlib.log.port import TopicPartition
+from eventlib.log.archive.files import SCHEME, Lost, directory_of, read_manifest
+from eventlib.log.base import TopicPartition
 
 
 def dropped_of(

@@ -19,8 +19,8 @@ from analytics.schemas import resolves_alike, writers_of
 from analytics.selection import Only
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import Json, schema_json
-from eventlib.codec.framed import HEADER_BYTES
-from eventlib.event import Event, contract_of
+from eventlib.codec.wire_format import HEADER_BYTES
+from eventlib.model.event import Event, contract_of
 from services import shop
 from services.order.events import OrderPlaced
 from services.stock.events import StockReceived

@@ -18,7 +18,7 @@ from analytics.rebuilding.facts import TOPICS
 from analytics.rebuilding.rebuild import NEW, How, Rebuilt, rebuild
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib.errors import LogUnavailable, Retryable
-from eventlib.log.port import TopicPartition
+from eventlib.log.base import TopicPartition
 
 PATIENCE_S = 120.0
 """How long what a later attempt may mend is tried again: about as long as brokers take to come back."""

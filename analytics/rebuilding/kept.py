@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analytics.rebuilding.facts import EVENTS
-from eventlib.event import Event, contract_of
+from eventlib.model.event import Event, contract_of
 from services import shop
 from services.dispatch import events as dispatch
 from services.order import events as order

@@ -30,10 +30,10 @@ from analytics.rebuilding.versions import KEPT, Manifest, Version, current, read
 from analytics.selection import Only
 from eventlib.durable import alone
 from eventlib.errors import LogUnavailable, WiringError
-from eventlib.event import contract_of
-from eventlib.log.archive_files import SCHEME
-from eventlib.log.port import Log, TopicPartition
-from eventlib.times import to_ms
+from eventlib.log.archive.files import SCHEME
+from eventlib.log.base import Log, TopicPartition
+from eventlib.model.event import contract_of
+from eventlib.values import to_ms
 
 AsOf = datetime | Mapping[TopicPartition, int]
 """A time, what was recorded at it included; or the first offset of each partition that is not."""

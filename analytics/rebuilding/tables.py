@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 
 from analytics.rebuilding.facts import EVENTS
 from analytics.rebuilding.kept import ABOUT_LINES, FIELDS, has, is_one
-from eventlib.event import Event, contract_of
+from eventlib.model.event import Event, contract_of
 from services.dispatch import events as dispatch
 from services.order import events as order
 from services.payment import events as payment

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.rebuilding.merging import merge_small
 from eventlib.durable import settle
 from eventlib.errors import LogCorrupt, LogUnavailable
-from eventlib.log.archive_files import Lost, parsed_manifest
-from eventlib.log.port import TopicPartition
+from eventlib.log.archive.files import Lost, parsed_manifest
+from eventlib.log.base import TopicPartition
 
 FORMAT = 1
 

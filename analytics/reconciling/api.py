@@ -13,12 +13,12 @@ from analytics.audit.application import Application, Run
 from analytics.reconciling.difference import Compared, Difference, compared_of
 from analytics.reconciling.expected import Cut, Row, expected_orders
 from analytics.reconciling.orders_api import FIELDS, OrdersApi
-from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
-from eventlib.inspection.state import partition_of
-from eventlib.log.port import key_text
+from eventlib.log.base import key_text
+from eventlib.model.event import contract_of
+from eventlib.model.service import Service
+from eventlib.queries.state import partition_of
 from eventlib.runtime.records import POSITION_KEY, Positions
-from eventlib.service import Service
 from services.order import service as order_service
 from services.order.events import OrderSubmitted
 

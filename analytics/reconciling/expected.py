@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from analytics.rebuilding import kept
 from analytics.rebuilding.facts import Facts
 from analytics.rebuilding.tables import dispatches, orders, payments
-from eventlib.event import contract_of
+from eventlib.model.event import contract_of
 from services.order.events import OrderPlaced
 
 ORDERS = contract_of(OrderPlaced).topic.name

@@ -18,11 +18,11 @@ from analytics.audit.routing import ROUTED, Routes, by_value
 from analytics.audit.rows import RECORD, batches_of, record_columns
 from analytics.audit.standing import changelogs
 from analytics.reconciling.difference import Difference
+from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record
+from eventlib.log.base import Record
 from eventlib.runtime.records import DUE, POSITION_KEY, STATE, Positions, unpack
-from eventlib.settings import runtime_config
-from eventlib.store.looking import Look, looks
+from eventlib.state.inspect import Look, looks
 
 STORE, CHANGELOG = "store", "changelog"
 

@@ -10,8 +10,8 @@ import httpx
 
 from analytics.reconciling.expected import Row
 from eventlib.errors import ContractError, LogUnavailable
-from eventlib.outgoing import sync_client
-from eventlib.urls import refuse_userinfo
+from eventlib.http.client import sync_client
+from eventlib.log.url import refuse_userinfo
 
 _PAGE = 200
 _TRIES = 5

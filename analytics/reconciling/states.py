@@ -18,20 +18,20 @@ from analytics.audit.rows import batches_of
 from analytics.audit.shares import shares
 from analytics.reconciling.difference import FOUND, Difference, compared_of, rows_of
 from analytics.reconciling.live import LIVE, STORE, take_down
-from eventlib.decider import Decider
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, key_text
-from eventlib.replay.again import Again
-from eventlib.replay.fed import FedWindow
-from eventlib.replay.judging import Asked, Describer
-from eventlib.replay.kept import KeptEntries, Spill, kept_entries
+from eventlib.log.base import Record, key_text
+from eventlib.model.decider import Decider
+from eventlib.model.service import Service
+from eventlib.replay.comparison import Asked, Describer
+from eventlib.replay.context import Setting
+from eventlib.replay.push_scanner import FedWindow
 from eventlib.replay.report import Tally
-from eventlib.replay.setting import Setting
-from eventlib.runtime.entry import Entry, entry_of
+from eventlib.replay.spilling_cache import KeptEntries, Spill, kept_entries
+from eventlib.replay.task_replayer import Again
+from eventlib.runtime.keyed_state import Entry, entry_of
 from eventlib.runtime.records import DUE, STATE, JournalEntry, due_key, state_name
-from eventlib.service import Service
-from eventlib.times import from_ms
+from eventlib.values import from_ms
 
 _NOTHING_IS_JUDGED = Asked(since_ms=1 << 62)
 _TIME = itemgetter(1)  # of a row

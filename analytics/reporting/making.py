@@ -19,8 +19,8 @@ from analytics.rebuilding.versions import current, read_manifest
 from analytics.reporting.page import Made, page
 from analytics.reporting.part import Part
 from analytics.reporting.sales import Tables
-from eventlib.log.port import TopicPartition
-from eventlib.runtime.code_version import code_version
+from eventlib.log.base import TopicPartition
+from eventlib.runtime.records import code_version
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

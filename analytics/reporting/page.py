@@ -12,7 +12,7 @@ from markupsafe import Markup
 from analytics.reporting.drawing import svg
 from analytics.reporting.money import money
 from analytics.reporting.part import Part, duration
-from eventlib.log.port import TopicPartition
+from eventlib.log.base import TopicPartition
 
 TITLE = "How the shop is doing"
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from analytics.reporting.sales import Tables
-from eventlib.event import Event, contract_of
+from eventlib.model.event import Event, contract_of
 from services import shop
 from services.dispatch.events import DispatchFailed, DispatchRequested, OrderDispatched
 from services.order.events import OrderCancelled, OrderCompleted, OrderPlaced

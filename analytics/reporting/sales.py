@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from eventlib.times import EARLIEST, LATEST
+from eventlib.values import EARLIEST, LATEST
 
 Tables = Mapping[str, DataFrame]
 

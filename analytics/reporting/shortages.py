@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from analytics.reporting.sales import Tables
-from eventlib.event import contract_of
+from eventlib.model.event import contract_of
 from services.stock.events import LineRefused, StockRejected
 
 

@@ -6,9 +6,9 @@ from sqlite3 import Error
 from eventlib.cli.backup import path_of
 from eventlib.cli.output import counted
 from eventlib.errors import WiringError
-from eventlib.log.sqlite_errors import explained
-from eventlib.log.sqlite_loss import accept_loss
-from eventlib.log.sqlite_schema import connect, prepare, refuse_cut_off
+from eventlib.log.sqlite.errors import explained
+from eventlib.log.sqlite.high_water import accept_loss
+from eventlib.log.sqlite.schema import connect, prepare, refuse_cut_off
 
 
 def print_accepted(url: str, reason: str) -> None:

@@ -144,7 +144,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib rerun --list
     """
     from eventlib.cli import person, rerun
-    from eventlib.rerun.known import Wanted
+    from eventlib.operations.reprocessing.metadata import Wanted
 
     place = Place.of(context, app, log)
     if sum([into is not None, switch is not None, drop is not None, list_]) != 1:

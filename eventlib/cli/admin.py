@@ -4,16 +4,16 @@ import asyncio
 from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 
-from eventlib.admin import create_admin
+from eventlib.admin_api import create_admin
 from eventlib.cli.http import Listening
 from eventlib.cli.late import LateApp
 from eventlib.cli.opened import refuse_missing
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.opening import open_log
-from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.telemetry.logs import tell
 
 

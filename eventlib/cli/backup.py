@@ -9,14 +9,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eventlib.backup.manifest import Backup
-from eventlib.backup.restoring import Restored, restore
-from eventlib.backup.witnesses import Behind
-from eventlib.backup.writing import back_up
 from eventlib.cli import output
 from eventlib.cli.output import counted
 from eventlib.errors import WiringError
-from eventlib.urls import log_file
+from eventlib.log.url import log_file
+from eventlib.operations.backup.manifest import Backup
+from eventlib.operations.backup.restore import Restored, restore
+from eventlib.operations.backup.witnesses import Behind
+from eventlib.operations.backup.write import back_up
 
 _MOST_SHOWN = 20
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from rich.text import Text
 
-from eventlib.broker.cluster import Cluster
-from eventlib.broker.config import ClusterConfig
-from eventlib.broker.jars import KAFKA
-from eventlib.broker.java import find_java
-from eventlib.broker.layout import alone_in
-from eventlib.broker.security import Sasl, Security
 from eventlib.cli import output
 from eventlib.cli.broker_commands import DEFAULT_DIRECTORY
 from eventlib.cli.fetching import fetched
+from eventlib.devtools.kafka.cluster import Cluster
+from eventlib.devtools.kafka.config import ClusterConfig
+from eventlib.devtools.kafka.jars import KAFKA
+from eventlib.devtools.kafka.java import find_java
+from eventlib.devtools.kafka.layout import alone_in
+from eventlib.devtools.kafka.security import Sasl, Security
 from eventlib.errors import BrokerFailed
 
 DEFAULT_PORT = 9092

@@ -9,7 +9,7 @@ from eventlib.cli.options import JsonOption
 from eventlib.cli.typed import Command, Group
 
 if TYPE_CHECKING:
-    from eventlib.broker.security import Sasl
+    from eventlib.devtools.kafka.security import Sasl
 
 broker = typer.Typer(cls=Group, no_args_is_help=True, help="Run Apache Kafka on this machine, for development.")
 
@@ -22,7 +22,7 @@ DEFAULT_DIRECTORY = Path("var/broker")
 
 
 def _sasl(text: str) -> "Sasl":
-    from eventlib.broker.security import Sasl
+    from eventlib.devtools.kafka.security import Sasl
 
     if text not in {*Sasl}:
         raise typer.BadParameter(f"{text!r} is not one of {', '.join(Sasl)}")

@@ -6,13 +6,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from eventlib.checks import check, compensation
-from eventlib.choreography import Choreography
+from eventlib.analysis import compensation
+from eventlib.analysis.checks import check
+from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.finding import Finding
 from eventlib.cli import output
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.findings import Finding
-from eventlib.flow import Flow
+from eventlib.model.choreography import Choreography
 
 _INDENT = 9
 

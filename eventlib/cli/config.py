@@ -8,7 +8,7 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography, nearest
-from eventlib.configured import Given, Setting, as_text, settings_now
+from eventlib.config.effective import Given, Setting, as_text, settings_now
 
 
 def print_config(place: Place, given: Given, *, as_json: bool) -> None:

@@ -8,10 +8,8 @@ from itertools import groupby
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eventlib.cli import output
-from eventlib.copying.copying import Copying
-from eventlib.copying.report import PartitionReport, Report
-from eventlib.copying.source import held
 from eventlib.errors import WiringError
+from eventlib.operations.migration import Copying, PartitionReport, Report, held
 
 
 def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool, as_json: bool) -> None:
@@ -37,7 +35,7 @@ def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool
 
 async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bars: Progress) -> Report:
     try:
-        from eventlib.log.kafka.incoming import Incoming
+        from eventlib.log.kafka.import_log import Incoming
     except ModuleNotFoundError as error:
         raise WiringError(f"a kafka log needs the package {error.name}: install eventlib-sagas[kafka]") from error
     tasks = {}

@@ -12,9 +12,8 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.replay_commands import Debugger
 from eventlib.errors import WiringError
-from eventlib.event import Event
-from eventlib.replay.debugging import Stop, debugpy_on, stop_in_pdb
-from eventlib.replay.decisions import Decision, decisions_about
+from eventlib.model.event import Event
+from eventlib.replay.debugging import Decision, Stop, debugpy_on, decisions_about, stop_in_pdb
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,19 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.live import declared_views
 from eventlib.cli.opened import refuse_missing
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.doctor.deep import examine_deep
-from eventlib.doctor.diagnosis import Diagnosis
-from eventlib.doctor.examination import examine
-from eventlib.doctor.sameness import compare
+from eventlib.config.settings import runtime_config
+from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
-from eventlib.settings import runtime_config
-from eventlib.viewing import Viewing
+from eventlib.model.choreography import Choreography
+from eventlib.operations.doctor.deep import examine_deep
+from eventlib.operations.doctor.examination import examine
+from eventlib.operations.doctor.finding import Diagnosis
+from eventlib.operations.doctor.sameness import compare
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

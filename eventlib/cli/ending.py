@@ -10,7 +10,7 @@ from eventlib.cli.extras import lacking
 from eventlib.cli.streams import safe_streams
 from eventlib.cli.typed import ReaderGone, let_go_of_stdout
 from eventlib.errors import EventlibError
-from eventlib.urls import without_userinfo
+from eventlib.log.url import without_userinfo
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
@@ -46,7 +46,7 @@ def _run(app: typer.Typer, program: str, arguments: Sequence[str], interrupted: 
         let_go_of_stdout()
         return 0
     except Exception as error:  # whatever it is, a person at a terminal gets a sentence
-        from eventlib.settings import wants_traceback
+        from eventlib.config.settings import wants_traceback
 
         code = _code_before(error)
         lacks = lacking(error) if isinstance(error, ModuleNotFoundError) else None

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.live import declared_views
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.configured import reference as settings_reference
+from eventlib.config.effective import reference as settings_reference
 from eventlib.contracts.exporting import exported
-from eventlib.deploying.forms import for_kubernetes, for_strimzi, for_tools
 from eventlib.errors import WiringError
+from eventlib.manifests.exporters import for_kubernetes, for_strimzi, for_tools
+from eventlib.model.choreography import Choreography
 from eventlib.telemetry.alerts import alert_rules
 from eventlib.telemetry.catalogue import reference
 from eventlib.telemetry.dashboards import dashboards

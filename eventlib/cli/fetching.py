@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from eventlib.broker.jars import JarSet, ivy
-from eventlib.broker.java import Java
+from eventlib.devtools.kafka.jars import JarSet, ivy
+from eventlib.devtools.kafka.java import Java
 
 
 def fetched(jars: JarSet, java: Java) -> Path:

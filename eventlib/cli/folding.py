@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from eventlib.saga import Saga, SagaEvent
+from eventlib.model.saga import Saga, SagaEvent
 
 _MOST = 3
 """How many events of one kind stand beside each other before they become one line."""

@@ -10,8 +10,8 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.saga import MARKS, STYLES, event_json, headline, place_of
 from eventlib.eventlog import EventLog
-from eventlib.inspection.sagas import follow_saga
-from eventlib.saga import Saga, SagaEvent
+from eventlib.model.saga import Saga, SagaEvent
+from eventlib.queries.sagas import follow_saga
 
 
 def print_following(place: Place, key: str, *, as_json: bool) -> None:

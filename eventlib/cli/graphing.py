@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from eventlib.analysis.diagram.model import Picture, picture
+from eventlib.analysis.diagram.svg import svg
+from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
-from eventlib.inspection.traffic import count_traffic
-from eventlib.picture.model import Picture, picture
-from eventlib.picture.svg import svg
-from eventlib.picture.text import dot, mermaid
+from eventlib.operations.edge_traffic import count_traffic
 
 WRITERS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": svg}
 

@@ -15,13 +15,13 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
-from eventlib.decider import FORGET
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, key_text
-from eventlib.replay.changes import ABSENT, Change
-from eventlib.replay.past import KeyPast, past_of_key
+from eventlib.log.base import Record, key_text
+from eventlib.model.decider import FORGET
+from eventlib.replay.comparison import ABSENT, Change
+from eventlib.replay.key_history import KeyPast, past_of_key
 from eventlib.replay.steps import HistoryStep, Recorded
-from eventlib.runtime.code_version import code_version
+from eventlib.runtime.records import code_version
 
 _MOST = 3
 """How many events of one kind, said at once, stand below each other before they become one line."""

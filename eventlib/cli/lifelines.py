@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from eventlib.simulate.diagram import Arrow, participants
+from eventlib.simulation.story import Arrow, participants
 
 _LEAST_WIDTH = 8
 

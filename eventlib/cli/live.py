@@ -8,7 +8,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.http import host_and_port
 from eventlib.cli.options import LOG_VARIABLE, Place
@@ -16,11 +15,12 @@ from eventlib.cli.output import counted
 from eventlib.cli.person import agree
 from eventlib.cli.project import load_choreography
 from eventlib.cli.stopping import starting_up, stop_signal
+from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.contracts.view_manifest import Viewing, views_module
 from eventlib.errors import WiringError
-from eventlib.settings import eventlib_settings, runtime_config
+from eventlib.model.choreography import Choreography
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
-from eventlib.viewing import Viewing, views_module
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
@@ -81,7 +81,7 @@ async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: st
 
 def reset_live(place: Place, only: list[str], *, yes: bool, as_json: bool) -> None:
     """Forget what views have computed. Raises: ContractError while they run."""
-    from eventlib.live.resetting import reset_views
+    from eventlib.live.running import reset_views
 
     apps = _apps(place, only)
     names = ", ".join(app.of for app in apps)

@@ -8,8 +8,8 @@ from eventlib.cli.options import LOG_VARIABLE, Place
 from eventlib.cli.project import load_choreography
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.log.url import log_file
 from eventlib.opening import open_log
-from eventlib.urls import log_file
 
 T = TypeVar("T")
 

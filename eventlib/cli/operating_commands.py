@@ -112,7 +112,7 @@ def config(context: typer.Context, as_json: JsonOption = False, app: AppOption =
       eventlib config --json | jq 'select(.source != "default")'
     """
     from eventlib.cli.config import print_config
-    from eventlib.configured import Given
+    from eventlib.config.effective import Given
 
     before = Shared.of(context)
     place, given = Place.of(context, app, log), Given(log or before.log, app or before.app)
@@ -159,7 +159,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib status --json --max-behind 10 | jq .complaints
     """
     from eventlib.cli.status import print_status, watch_status
-    from eventlib.inspection.status import Limits
+    from eventlib.operations.status import Limits
 
     place, limits = Place.of(context, app, log), Limits(max_behind, max_parked, max_overdue, allow_stopped)
     if not watch:

@@ -8,7 +8,7 @@ import typer
 
 from eventlib.errors import ContractError
 from eventlib.log import DEFAULT_URL
-from eventlib.times import time_of
+from eventlib.values import time_of
 
 LOG_VARIABLE = "EVENTLIB_LOG"
 
@@ -94,7 +94,7 @@ class Place:
 
         Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
         """
-        from eventlib.settings import eventlib_settings
+        from eventlib.config.settings import eventlib_settings
 
         before = Shared.of(context)
         settings = eventlib_settings(app=app or before.app, log=log or before.log)

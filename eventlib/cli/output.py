@@ -16,8 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.table import Table
 
-from eventlib.plaintext import escaped, escaped_lines
-from eventlib.times import from_ms, to_ms
+from eventlib.values import escaped, escaped_lines, from_ms, to_ms
 
 WIDTH_WHEN_PIPED = 120
 _LINES_AT_ONCE = 1_000

@@ -11,8 +11,8 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.parked import Parking, WaitingInput, Wanted, parkings, waiting_inputs
-from eventlib.log.port import key_text
+from eventlib.log.base import key_text
+from eventlib.queries.parked import Parking, WaitingInput, Wanted, parkings, waiting_inputs
 
 
 @dataclass(frozen=True, slots=True)

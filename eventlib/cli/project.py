@@ -6,13 +6,13 @@ import tomllib
 import traceback
 from pathlib import Path
 
-from eventlib.choreography import Choreography
 from eventlib.errors import WiringError
+from eventlib.model.choreography import Choreography
 
 _HOW = 'write [tool.eventlib] app = "module:name" into pyproject.toml, or give --app module:name'
 _HOW_TO_SIMULATE = (
     'write [tool.eventlib] simulation = "module:Class" into pyproject.toml, or give --scenario module:Class; the class '
-    "is an eventlib.simulate.scenario.Scenario"
+    "is an eventlib.simulation.scenario.Scenario"
 )
 
 

@@ -8,16 +8,16 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from eventlib.choreography import Choreography
 from eventlib.cli import output
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.errors import ContractError, WiringError
-from eventlib.event import Contract, Event, Position, contract_of, key_of
 from eventlib.eventlog import Publication
+from eventlib.http.body_limit import JsonRefused, decode_json
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import Contract, Event, Position, contract_of, key_of
 from eventlib.opening import open_log
-from eventlib.strictjson import JsonRefused, decode_json
-from eventlib.validation import sentence_of
+from eventlib.pydantic_errors import sentence_of
 
 _FORCE = "; --force does it nevertheless"
 

@@ -9,12 +9,12 @@ from typing import Any
 from eventlib.cli.http import Listening, Tls
 from eventlib.cli.late import LateApp
 from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.config.settings import runtime_config
 from eventlib.log.open import open_port
-from eventlib.registry.refusals import NO_WRITER
+from eventlib.registry.errors import NO_WRITER
 from eventlib.registry.server.app import make_app
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.registry.server.service import open_service
-from eventlib.settings import runtime_config
 from eventlib.telemetry.logs import tell
 
 

@@ -6,10 +6,10 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.options import Place
-from eventlib.doctor.deep import finding
-from eventlib.doctor.repair import Repaired, repair_file
 from eventlib.errors import WiringError
-from eventlib.urls import log_file
+from eventlib.log.url import log_file
+from eventlib.operations.doctor.deep import finding
+from eventlib.operations.doctor.repair import Repaired, repair_file
 
 
 def repair_log(place: Place, *, dry_run: bool, seals: bool, as_json: bool) -> int:

@@ -10,14 +10,14 @@ from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.cli.replay_output import print_gate, print_report
 from eventlib.eventlog import EventLog
+from eventlib.fork_pool import cores, in_processes
 from eventlib.opening import open_log
-from eventlib.processes import cores, in_processes
 from eventlib.replay import Gate, Part, Report, replay
-from eventlib.replay.flights import Flights
+from eventlib.replay.in_flight import Flights
 from eventlib.replay.report import NOTHING_COMPARED, merged
-from eventlib.replay.strands import Standing, standing
+from eventlib.replay.stuck_sagas import Standing, standing
 from eventlib.runtime import collect_garbage_seldom
-from eventlib.times import time_of
+from eventlib.values import time_of
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from eventlib.cli import output
 from eventlib.cli.differing import difference_lines
 from eventlib.replay import Gate, Report
 from eventlib.replay.report import Difference, HandlerReport
-from eventlib.replay.strands import Standing
+from eventlib.replay.stuck_sagas import Standing
 
 _NAMED = 5
 """How many sagas of a handler are named."""

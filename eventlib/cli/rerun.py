@@ -11,15 +11,21 @@ from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.person import agree
+from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
-from eventlib.replay.changes import ABSENT, Change
-from eventlib.rerun.difference import Difference, EventDifference, StateDifference, Waiting, difference
-from eventlib.rerun.known import KnownRerun, Wanted, described, drop, name_of_reset, reruns
-from eventlib.rerun.running import rerunning
-from eventlib.rerun.switching import Switched, switch
-from eventlib.settings import runtime_config
-from eventlib.store.open import open_stores
-from eventlib.times import from_ms, time_of, to_ms
+from eventlib.operations.reprocessing.comparison import (
+    Difference,
+    EventDifference,
+    StateDifference,
+    Waiting,
+    difference,
+)
+from eventlib.operations.reprocessing.cutover import Switched, switch
+from eventlib.operations.reprocessing.metadata import KnownRerun, Wanted, described, drop, name_of_reset, reruns
+from eventlib.operations.reprocessing.running import rerunning
+from eventlib.replay.comparison import ABSENT, Change
+from eventlib.state.open import open_stores
+from eventlib.values import from_ms, time_of, to_ms
 
 _SIGNS = {"missing": "-", "extra": "+", "other": "~"}
 

@@ -14,11 +14,11 @@ from eventlib.cli.person import agree
 from eventlib.cli.rerun import Consent, print_way_back
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.tail import Start, start_of
-from eventlib.rerun.positions import Later, Passage, move, passages, positions_of
-from eventlib.rerun.skips import skip
-from eventlib.service import Service
-from eventlib.times import to_ms
+from eventlib.model.service import Service
+from eventlib.operations.seek import Later, Passage, move, passages, positions_of
+from eventlib.operations.skip import skip
+from eventlib.queries.stream import Start, start_of
+from eventlib.values import to_ms
 
 _MOST_KEYS = 8
 _MOST_SHOWN = 10

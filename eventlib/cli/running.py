@@ -7,20 +7,20 @@ from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eventlib.choreography import Choreography
 from eventlib.cli.late import LateApp
 from eventlib.cli.options import Place
 from eventlib.cli.project import load_choreography
 from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli.workers import supervise
-from eventlib.configured import refuse_wrong
+from eventlib.config.effective import refuse_wrong
+from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
 from eventlib.runtime import Runtime, RuntimeConfig, collect_garbage_seldom
-from eventlib.runtime.host import Restoring
+from eventlib.runtime.context import Restoring
 from eventlib.runtime.runtime import prepare_own
-from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.startup import Startup
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import TelemetryOptions, telemetry_options

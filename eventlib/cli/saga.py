@@ -16,12 +16,12 @@ from eventlib.cli.options import Place
 from eventlib.cli.parked import parking_json
 from eventlib.cli.standing import standings_json, standings_table
 from eventlib.eventlog import EventLog
-from eventlib.inspection.parked import Parking, parkings
-from eventlib.inspection.sagas import find_saga
-from eventlib.log.port import key_text
+from eventlib.log.base import key_text
+from eventlib.model.saga import Saga, SagaEvent
+from eventlib.queries.parked import Parking, parkings
+from eventlib.queries.sagas import find_saga
 from eventlib.replay.amendments import Amendment, amendments_of
-from eventlib.replay.moments import Standing, standings_of_saga
-from eventlib.saga import Saga, SagaEvent
+from eventlib.replay.point_in_time import Standing, standings_of_saga
 
 _WIDE = 100
 Facts = dict[tuple[str, int, int], str]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from eventlib.choreography import Choreography
 from eventlib.cli.project import load_choreography, nearest
 from eventlib.errors import WiringError
+from eventlib.model.choreography import Choreography
 
 _LONGEST = 20  # with a longer one, the skeleton's lines would have to be broken elsewhere
 _MODULES = ("__init__.py", "events.py", "state.py", "decider.py", "app.py", "test_thing.py")

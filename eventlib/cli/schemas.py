@@ -9,18 +9,16 @@ from typing import TypeVar
 from eventlib.cli import output
 from eventlib.cli.opened import look, refuse_missing
 from eventlib.cli.options import Place
-from eventlib.codec.options import RegistryOptions
-from eventlib.codec.registry import AVRO, JSON, Schema, Version
+from eventlib.codec.registry import AVRO, JSON, RegistryOptions, Schema, Version
+from eventlib.config.variables import read_settings
 from eventlib.contracts.declared import Declared, declared, level_of, named
-from eventlib.contracts.differing import difference
-from eventlib.contracts.gate import Verdict, open_epoch, register, verdict
-from eventlib.contracts.problem import Problem
+from eventlib.contracts.preflight import Verdict, open_epoch, register, verdict
+from eventlib.contracts.problem import Problem, difference
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.log.url import log_file
 from eventlib.opening import open_log
 from eventlib.registry.compatibility import Level
-from eventlib.urls import log_file
-from eventlib.variables import read_settings
 
 T = TypeVar("T")
 

@@ -13,13 +13,12 @@ from eventlib.cli import output
 from eventlib.cli.lifelines import print_diagram
 from eventlib.cli.project import load_choreography, load_simulation
 from eventlib.errors import ContractError, WiringError
-from eventlib.simulate.choices import Recorded
-from eventlib.simulate.diagram import arrows, mermaid
-from eventlib.simulate.exhaustive import explore
-from eventlib.simulate.files import load, save_failure
-from eventlib.simulate.scenario import Scenario
-from eventlib.simulate.search import Case, Extent, Failure, Searched, play_again, search
-from eventlib.simulate.stage import Stage
+from eventlib.simulation.exhaustive.explore import explore
+from eventlib.simulation.scenario import Recorded, Scenario
+from eventlib.simulation.schedule_files import load, save_failure
+from eventlib.simulation.search import Case, Extent, Failure, Searched, play_again, search
+from eventlib.simulation.stage import Stage
+from eventlib.simulation.story import arrows, mermaid
 
 _REFRESHED_EVERY_S = 0.1
 
@@ -107,7 +106,9 @@ def print_explored(wish: Wish) -> int:
 def _case(wish: Wish) -> Case:
     choreography, scenario = load_choreography(wish.app), load_simulation(wish.scenario)
     if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
-        raise WiringError(f"{scenario!r} is no class of scenarios: derive one from eventlib.simulate.scenario.Scenario")
+        raise WiringError(
+            f"{scenario!r} is no class of scenarios: derive one from eventlib.simulation.scenario.Scenario"
+        )
     return Case(Stage(choreography), scenario)
 
 

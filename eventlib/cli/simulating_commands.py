@@ -85,8 +85,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib simulate --replay var/simulate/money_is_conserved.json
     """
     from eventlib.cli.simulating import Wish, print_explored, print_replayed, print_searched
-    from eventlib.processes import cores
-    from eventlib.simulate.search import Extent
+    from eventlib.fork_pool import cores
+    from eventlib.simulation.search import Extent
 
     place = Place.of(context, app, None)
     wish = Wish(place.app, scenario, diagram, as_json)

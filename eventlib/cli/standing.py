@@ -8,8 +8,8 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.state import state_json
-from eventlib.inspection.state import KnownState
-from eventlib.replay.moments import Standing
+from eventlib.queries.state import KnownState
+from eventlib.replay.point_in_time import Standing
 
 
 def standings_json(standings: Sequence[Standing]) -> list[dict[str, object]]:

@@ -12,8 +12,8 @@ from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.eventlog import EventLog
-from eventlib.inspection.state import KnownState, state_of
-from eventlib.replay.moments import known_in, moment_of, standing_at
+from eventlib.queries.state import KnownState, state_of
+from eventlib.replay.point_in_time import known_in, moment_of, standing_at
 
 
 def print_state(place: Place, decider: str, key: str, at: str | None, *, as_json: bool) -> None:

@@ -13,12 +13,12 @@ from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.parked import parking_json
+from eventlib.config.settings import runtime_config
 from eventlib.errors import Retryable
 from eventlib.eventlog import EventLog
-from eventlib.inspection.parked import Parking
-from eventlib.inspection.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
-from eventlib.inspection.waiting import waiting_here
-from eventlib.settings import runtime_config
+from eventlib.operations.startup_waits import waiting_here
+from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
+from eventlib.queries.parked import Parking
 from eventlib.telemetry.logs import tell
 
 _REASONS = 5

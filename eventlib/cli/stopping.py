@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 
-from eventlib.inspection.waiting import WaitingNote
+from eventlib.operations.startup_waits import WaitingNote
 from eventlib.startup import Startup
 from eventlib.telemetry.logs import tell
 

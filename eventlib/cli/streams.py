@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from eventlib.plaintext import escaped_lines
+from eventlib.values import escaped_lines
 
 
 class SafeStream:

@@ -13,10 +13,10 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.decoding import Reading, RecordReader, event_topics
-from eventlib.inspection.tail import start_of
-from eventlib.inspection.tail import tail as tail_of
-from eventlib.log.port import key_text
+from eventlib.log.base import key_text
+from eventlib.queries.decoding import Reading, RecordReader, event_topics
+from eventlib.queries.stream import start_of
+from eventlib.queries.stream import tail as tail_of
 
 _WIDE = 110  # below, a terminal has no room for dates and offsets
 

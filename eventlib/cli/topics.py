@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from eventlib.cli import output
 from eventlib.cli.opened import look
 from eventlib.cli.options import Place
-from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
-from eventlib.registry.topics import SCHEMAS
-from eventlib.rerun.known import note_of
-from eventlib.topic import Topic
+from eventlib.model.event import contract_of
+from eventlib.model.topic import Topic
+from eventlib.operations.reprocessing.metadata import note_of
+from eventlib.registry.records import SCHEMAS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from eventlib.cli.opened import look
 from eventlib.cli.options import Place
 from eventlib.cli.parked import Which, of_key, parking_json
 from eventlib.errors import ContractError
-from eventlib.event import Position
 from eventlib.eventlog import EventLog
-from eventlib.inspection.outcomes import Asked, Outcome, Outcomes, asked_already
-from eventlib.inspection.parked import Parking, parkings
-from eventlib.inspection.unparking import event_with, request_discard, request_edit, request_retries
+from eventlib.model.event import Position
+from eventlib.operations.command_status import Asked, Outcome, Outcomes, asked_already
+from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
+from eventlib.queries.parked import Parking, parkings
 
 _LOOKS_S = 0.1
 _REASONS = 5

@@ -40,7 +40,7 @@ def check(
 
     Exit code 1 for errors, 0 for warnings. What is meant to be so is named in
     Choreography(accepts=[Accepted(RULE, SUBJECT, REASON)]), from
-    eventlib.findings: it is shown with its reason, and counts no more.
+    eventlib.analysis.finding: it is shown with its reason, and counts no more.
 
     [dim]Examples:[/dim]
       eventlib check

@@ -8,16 +8,16 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from eventlib.choreography import Choreography
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import Record, schema_json
 from eventlib.codec.format import format_of
-from eventlib.codec.json.schema import json_schema
+from eventlib.codec.json.format import json_schema
 from eventlib.codec.registry import PROTOBUF
 from eventlib.errors import WiringError
-from eventlib.event import Event, contract_of
-from eventlib.service import Service
-from eventlib.topic import Topic
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import Event, contract_of
+from eventlib.model.service import Service
+from eventlib.model.topic import Topic
 
 _CONTENT = {
     "avro": "application/vnd.apache.avro",

@@ -7,8 +7,8 @@ from eventlib.codec.avro.derive import record_of
 from eventlib.codec.format import format_of
 from eventlib.codec.registry import Registry, Schema, Version
 from eventlib.errors import WiringError
-from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
+from eventlib.model.event import contract_of
 from eventlib.registry.compatibility import Level
 
 Kind = Literal["event", "state"]

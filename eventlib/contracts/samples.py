@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from eventlib.codec.framed import HEADER_BYTES
+from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.contracts.declared import Declared
 from eventlib.contracts.problem import Problem
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.chunks import chunks
-from eventlib.log.port import Record
+from eventlib.log.base import Record
+from eventlib.log.reading import chunks
 from eventlib.runtime.records import state_key
 
 _SPANS = 5

@@ -14,27 +14,25 @@ import mode
 from faust.exceptions import AlreadyConfiguredWarning
 from faust.types import TP, StreamT, TopicT
 
-from eventlib.choreography import Choreography
+from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
-from eventlib.event import Event, contract_of
 from eventlib.eventlog import EventLog
-from eventlib.globaltable import GlobalTable
-from eventlib.live.carrying import Carry
 from eventlib.live.connection import connection_to
-from eventlib.live.events import CarriedSchema, EventSchema, Recorded
+from eventlib.live.events import CarriedSchema, Carry, EventSchema, Publisher, Recorded
 from eventlib.live.figures import Figures
-from eventlib.live.publishing import Publisher
 from eventlib.live.queries import Queries
 from eventlib.live.rows import Row, Rows
 from eventlib.live.store import LiveTable
 from eventlib.live.timed import Joined, Keeping, Sessions, Sums, Windows
 from eventlib.live.transport import Consumer, Sent, Transport
 from eventlib.log.kafka.bounded_consumers import bound_fetches
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import Event, contract_of
+from eventlib.model.topic import DEFAULT_PARTITIONS, Topic
 from eventlib.opening import open_log
-from eventlib.settings import eventlib_settings, runtime_config
 from eventlib.startup import Startup
-from eventlib.topic import DEFAULT_PARTITIONS, Topic
-from eventlib.viewing import Viewing
+from eventlib.state.global_table import GlobalTable
 
 E = TypeVar("E", bound=Event)
 R = TypeVar("R", bound=Rows)

@@ -1,21 +1,29 @@
-"""What a view gets: events of the choreography as everywhere, and what views pass on under another key."""
+"""What a view reads and emits: events of the choreography, and values under another key."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import faust
-from faust.types import AppT, EventT, Message, StreamT
+from faust.types import AppT, EventT, Message, StreamT, TopicT
 from pydantic_core import from_json, to_json
 
 from eventlib.errors import UndecodableRecord
-from eventlib.event import Event, Meta
-from eventlib.eventlog import EventLog
+from eventlib.eventlog import EventLog, Publication
 from eventlib.live.connection import Connection
 from eventlib.live.figures import Figures
+from eventlib.live.transport import Sent
 from eventlib.log.kafka.batches import record_of
-from eventlib.times import to_ms
+from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.identity import child_traceparent, derived_id, root_traceparent
+from eventlib.model.topic import Topic
+from eventlib.values import to_ms
+
+if TYPE_CHECKING:
+    from eventlib.live.app import LiveApp
 
 _log = logging.getLogger(__name__)
 
@@ -134,3 +142,64 @@ class CarriedSchema(faust.Schema[Any, Any]):
             return app.create_event(message.key, carried, message.headers, message)
 
         return decode
+
+
+CarriedAgent = Callable[[StreamT[Carried]], Awaitable[None]]
+
+
+class Carry:
+    """A topic between views: group by another key, as a stream processor's `group_by` does.
+
+    Values keep their origin on the log, which tells a value that was passed on again after a crash from a new one.
+    """
+
+    def __init__(self, topic: Topic, channel: TopicT, sent: Sent, decorate: Callable[[Any], Any]) -> None:
+        self.topic = topic
+        self._channel = channel
+        self._sent = sent
+        self._decorate = decorate
+
+    async def send(self, key: str, value: Mapping[str, Any], origin: Origin) -> None:
+        """Pass a value on; in the order of calls for each key. At most one of an origin for one row."""
+        carried = Carried(key, value, origin)
+        name = key.encode()
+        sent = await self._channel.send(key=name, value=carried.encoded(), partition=self.topic.partition_of(name))
+        self._sent.add(cast("asyncio.Future[Any]", sent))
+
+    def watch(self, function: CarriedAgent) -> Any:
+        """Decorate what gets the values."""
+        return self._decorate(function)
+
+
+E = TypeVar("E", bound=Event)
+
+
+class Publisher(Generic[E]):
+    """Puts a view's events of one type on the log, as everything there is: Avro, CloudEvents headers, trace context.
+
+    Guarantee: durable when it returns; an event that is told again, after a crash, has the id that it had.
+    """
+
+    def __init__(self, app: "LiveApp", source: str, event_type: type[E]) -> None:
+        self._app = app
+        self._source = source
+        self._kind = contract_of(event_type).type
+
+    async def tell(self, event: E, *, about: str, at: datetime, cause: Meta | None = None) -> None:
+        """Put an event on its topic; `about` is what it is about: it has one id however often it is told.
+
+        `at` is its time; with a `cause` it belongs to that event's saga and trace.
+        """
+        log = self._app.log_here
+        event_id = derived_id(about, self._source, self._kind, 0)
+        (record, *_) = log.records_of(Publication(event), to_ms(at))
+        told = record._replace(id=event_id, source=self._source, correlation_id=event_id)
+        if cause is None:
+            told = told._replace(traceparent=root_traceparent(event_id))
+        else:
+            told = told._replace(
+                correlation_id=cause.correlation_id,
+                causation_id=cause.id,
+                traceparent=child_traceparent(cause.traceparent, event_id),
+            )
+        await log.port.append([told])

@@ -11,7 +11,7 @@ from faust.exceptions import ConsumerNotStarted
 from faust.transport.drivers.aiokafka import KafkaError  # type: ignore[attr-defined]  # aiokafka's, which is not ours
 from faust.types import TP
 
-from eventlib.telemetry.look import Look
+from eventlib.telemetry.counters import Look
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp

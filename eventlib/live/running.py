@@ -1,18 +1,22 @@
-"""Runs live views in this process, until they are stopped or fail."""
+"""Runs live views in this process, or resets them so that all is computed again."""
 
 import asyncio
 import importlib
+import shutil
 import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from yarl import URL
 
-from eventlib.choreography import Choreography
+from eventlib.contracts.view_manifest import views_module
 from eventlib.errors import WiringError
 from eventlib.live.app import LiveApp
-from eventlib.service import Service
-from eventlib.viewing import views_module
+from eventlib.log.kafka.admin import forget_group
+from eventlib.log.open import open_port
+from eventlib.model.choreography import Choreography
+from eventlib.model.service import Service
 
 
 def load_views(choreography: Choreography, services: Sequence[Service]) -> list[LiveApp]:
@@ -84,3 +88,29 @@ def _configure(app: LiveApp, http: tuple[str, int] | None, number: int) -> None:
 def _reached(host: str) -> str:
     """Return where other workers reach what listens at an address: everywhere is a place for nobody but this machine."""
     return socket.getfqdn() if host in {"0.0.0.0", "::"} else host  # noqa: S104  nothing listens because of it
+
+
+async def reset_views(app: LiveApp) -> Sequence[str]:
+    """Forget what a service's views have computed, and return the names of the topics that went.
+
+    What they have told others (alerts, derived topics) stays, and is told again under the same ids. Tables on other
+    machines are told from those of now by their changelogs, and dropped there.
+    They are made anew, empty: who runs views need not have the right to.
+    Raises: ContractError while the views run; LogUnavailable, LogDenied.
+    """
+    await forget_group(app.connection.url, app.connection.options.group(app.viewing.group))
+    port = await open_port(app.connection.url)
+    try:
+        there = await port.topics()
+        names = [topic.name for topic in app.own_topics() if topic.name in there]
+        await port.delete_topics(names)
+        await port.create_topics(app.own_topics())
+        _drop_tables(app.directory(port.log_id).parent, app.of)
+    finally:
+        await port.close()
+    return names
+
+
+def _drop_tables(directory: Path, service: str) -> None:
+    for found in directory.glob(f"{service}-*"):
+        shutil.rmtree(found)

@@ -10,7 +10,7 @@ from faust.streams import current_event
 from faust.tables.table import Table
 from faust.types import TP, FutureMessage
 
-from eventlib.telemetry.look import size_of
+from eventlib.telemetry.counters import size_of
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from eventlib.live.events import Origin
 from eventlib.live.rows import OWN, SEPARATOR, Row, Rows, partition_now
 from eventlib.live.store import LiveTable
-from eventlib.times import from_ms
+from eventlib.values import from_ms
 
 _CLOCK = f"{OWN}clock"
 

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import msgspec.msgpack
 from xxhash import xxh3_64_intdigest
 
-from eventlib.log.port import Record
-from eventlib.log.record_headers import encode_headers
+from eventlib.log.base import Record
+from eventlib.log.rules import encode_headers
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 from secrets import token_hex
 
 from eventlib.errors import LogUnavailable
+from eventlib.log.base import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, Record, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
-from eventlib.log.port import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, Record, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
 from eventlib.log.rules import known, refuse_mismatch, refuse_unfit
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 _MILLISECOND = timedelta(milliseconds=1)
 

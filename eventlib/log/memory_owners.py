@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from eventlib.log.port import Claim, Membership
+from eventlib.log.base import Claim, Membership
 from eventlib.log.rules import ownership_lost
 
 _SEIZED_FOR_S = 3.0

@@ -1,7 +1,7 @@
 """From a log's URL to the log."""
 
 from eventlib.errors import WiringError
-from eventlib.log.port import Log
+from eventlib.log.base import Log
 
 _KNOWN = (
     "known are sqlite:///relative/path.db, sqlite:////absolute/path.db, kafka://host:port[,host:port…]/[?prefix=…], "
@@ -34,7 +34,7 @@ async def open_port(url: str) -> Log:
 
 
 async def _open_sqlite(url: str, rest: str) -> Log:
-    from eventlib.log.sqlite import SqliteLog
+    from eventlib.log.sqlite.log import SqliteLog
 
     if not rest.startswith("/"):
         raise WiringError(f"the log {url!r} names a host: write three slashes, then a path; {_KNOWN}")
@@ -46,7 +46,7 @@ async def _open_sqlite(url: str, rest: str) -> Log:
 
 async def _open_archive(url: str) -> Log:
     try:
-        from eventlib.log.archive import ArchiveLog
+        from eventlib.log.archive.log import ArchiveLog
     except ModuleNotFoundError as error:
         raise WiringError(f"an archive needs the package {error.name}: install eventlib-sagas[archive]") from error
     return await ArchiveLog.open(url)

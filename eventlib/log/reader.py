@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from eventlib.errors import DamagedRecord
-from eventlib.log.port import Reader, Record, TopicPartition
+from eventlib.log.base import Reader, Record, TopicPartition
 
 MOST_DEFERRED = 100
 """After how many polls that return the records of other partitions a damaged one is raised all the same."""

@@ -1,12 +1,14 @@
-"""What every log refuses, in the same words."""
+"""What every log refuses, in the same words; and a record's headers as text."""
 
+import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from eventlib.errors import ContractError, OwnershipLost, TailLost, TopicMismatch
-from eventlib.log.port import Claim, Log, Record, TopicPartition
-from eventlib.topic import Topic
-from eventlib.urls import log_file
+from eventlib.log.base import Claim, Log, Record, TopicPartition
+from eventlib.log.url import log_file
+from eventlib.model.topic import Topic
 
 NO_RECORD = "the log gave out this offset, and has no record there"
 """Why a record is damaged of which nothing is left."""
@@ -87,3 +89,18 @@ def without_tail(path: Path) -> str:
         "What is there can be read, and nothing is written. Put a newer copy in its place (`eventlib restore --from COPY "
         f"--to sqlite:///{path}`), or go on without them: `eventlib repair --accept-loss --reason WHY`"
     )
+
+
+@lru_cache(maxsize=4_096)  # a state's headers are the same at each of its changes
+def encode_headers(headers: tuple[tuple[str, bytes], ...]) -> str | None:
+    """Return headers as JSON pairs that people can read; bytes that are not UTF-8 survive as lone surrogates."""
+    if not headers:
+        return None
+    return json.dumps([[name, value.decode("utf-8", "surrogateescape")] for name, value in headers])
+
+
+def decode_headers(text: str | None) -> tuple[tuple[str, bytes], ...]:
+    """Return what `encode_headers` was given."""
+    if text is None:  # nearly all of them
+        return ()
+    return tuple((name, value.encode("utf-8", "surrogateescape")) for name, value in json.loads(text))

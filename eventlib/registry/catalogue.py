@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from eventlib.registry.compatibility import Level
+from eventlib.registry.errors import Refused, invalid_schema, no_subject, no_version
 from eventlib.registry.records import (
     HIGHEST,
     Entry,
@@ -15,7 +16,6 @@ from eventlib.registry.records import (
     Version,
     deleted,
 )
-from eventlib.registry.refusals import Refused, invalid_schema, no_subject, no_version
 
 LATEST = -1
 

@@ -3,11 +3,10 @@
 import asyncio
 
 from eventlib.errors import EventlibError, Retryable
-from eventlib.log.port import Log
+from eventlib.log.base import Log
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.compatibility import Level
-from eventlib.registry.records import entry_of
-from eventlib.registry.topics import SCHEMAS, WRITERS
+from eventlib.registry.records import SCHEMAS, WRITERS, entry_of
 
 _AT_ONCE = 1_000
 _POLL_S = 1.0

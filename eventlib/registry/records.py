@@ -1,19 +1,20 @@
-"""The records of the topic `_schemas`, in the form in which a Confluent registry writes them.
-
-The same topic holds the schemas of applications that keep their ids in the log, so that a log which began without a
-server can be served later, and its ids stay. Source: Confluent Schema Registry, the layout of `_schemas`.
-"""
+"""The records of the topic `_schemas`, in the form in which a Confluent registry writes them."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from eventlib.log.port import Record, undecodable
+from eventlib.log.base import Record, undecodable
+from eventlib.model.topic import Topic
 from eventlib.registry.parsing import SchemaType
 from eventlib.registry.parsing.parse import compact
-from eventlib.registry.topics import SCHEMAS
-from eventlib.times import now_ms
+from eventlib.values import now_ms
+
+SCHEMAS = Topic("_schemas", partitions=1, compacted=True)
+WRITERS = Topic("_schemas.writers", partitions=1, compacted=True)
+"""Where the instance that may write says how the others reach it."""
+
 
 HIGHEST = "_eventlib.highest-id"
 """The subject whose one version has the highest id that was ever given, when no schema has it any more."""

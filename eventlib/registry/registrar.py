@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from eventlib.registry.canonical import normal
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.compatibility import Incompatibility, Level, incompatibilities
-from eventlib.registry.normal import normal
-from eventlib.registry.parsing import InvalidSchema, Parsed, parse
-from eventlib.registry.records import Entry, Forgotten, Reference, Schema, Setting, Version, deleted, highest
-from eventlib.registry.refusals import (
+from eventlib.registry.errors import (
     id_taken,
     incompatible,
     invalid_schema,
@@ -25,6 +23,8 @@ from eventlib.registry.refusals import (
     version_deleted,
     version_not_deleted,
 )
+from eventlib.registry.parsing import InvalidSchema, Parsed, parse
+from eventlib.registry.records import Entry, Forgotten, Reference, Schema, Setting, Version, deleted, highest
 from eventlib.registry.writing import Writer
 
 _PARSED_KEPT = 512

@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from eventlib.errors import ContractError, EventlibError, OwnershipLost, Retryable
-from eventlib.log.port import Claim, Log, Record
+from eventlib.log.base import Claim, Log, Record
+from eventlib.registry.errors import store_failed, too_large
 from eventlib.registry.following import View
-from eventlib.registry.records import Entry, record_of
-from eventlib.registry.refusals import store_failed, too_large
-from eventlib.registry.topics import SCHEMAS, WRITERS
+from eventlib.registry.records import SCHEMAS, WRITERS, Entry, record_of
 from eventlib.startup import Startup
-from eventlib.times import now_ms
+from eventlib.values import now_ms
 
 _SERVICE = SCHEMAS.name
 _PARTITION = 0

@@ -1,10 +1,10 @@
 """The past again: what each task did, from its journal; and what today's code would have done."""
 
-from eventlib.replay.changes import Change
-from eventlib.replay.gate import Gate, gate
-from eventlib.replay.moments import state_at
-from eventlib.replay.part import Part
-from eventlib.replay.past import history
+from eventlib.replay.comparison import Change
+from eventlib.replay.key_history import history
+from eventlib.replay.partition_buffer import Part
+from eventlib.replay.point_in_time import state_at
+from eventlib.replay.preflight import Gate, gate
 from eventlib.replay.replaying import replay
 from eventlib.replay.report import Difference, Report
 from eventlib.replay.steps import HistoryStep

@@ -1,19 +1,23 @@
-"""What people have changed about a saga: which of its inputs were handled with other data, or given up, by whom and why."""
+"""What operators changed about a saga: edited and discarded inputs, and states taken over from a rerun."""
 
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from eventlib.eventlog import EventLog
-from eventlib.inspection.parked import Wanted, parkings, waiting_inputs
-from eventlib.log.chunks import chunks
-from eventlib.log.port import Record
+from eventlib.log.base import Record, TopicPartition
+from eventlib.log.reading import chunks
+from eventlib.model.decider import Decider
+from eventlib.model.saga import Saga
+from eventlib.model.service import Service
+from eventlib.queries.parked import Wanted, parkings, waiting_inputs
 from eventlib.replay.journal import TaskJournal
-from eventlib.runtime.control import ParkedInputDiscarded, ParkedInputEdited, request_in
-from eventlib.runtime.records import Step
-from eventlib.saga import Saga
-from eventlib.service import Service
-from eventlib.times import from_ms
+from eventlib.runtime.keyed_state import Entry, entry_of
+from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, request_in
+from eventlib.runtime.records import PARKED, STATE, Step, state_name
+from eventlib.values import from_ms
 
 _ENDS = {"edit", "discard", "refuse"}
 
@@ -92,3 +96,39 @@ async def _outcome(log: EventLog, service: Service, asked: Record, wish: Wish) -
 def _is_of(step: Step, offset: int) -> bool:
     """Tell whether a step is what came of what stands there on the control topic; a given up effect's names nothing."""
     return not step.topic or offset == (step.first if step.kind == "refuse" else step.last)
+
+
+class Known(NamedTuple):
+    """What was known of a key of a decider; `entry` is None where the key was only parked, or let go on."""
+
+    decider: str
+    key: str
+    entry: Entry | None
+    is_parked: bool = False
+
+
+async def known_by_rerun(
+    log: EventLog, place: TopicPartition, deciders: Mapping[str, Decider[Any]]
+) -> AsyncIterator[Known]:
+    """Yield what stands on a rerun's changelog, in order: what comes later about a key is what it knew in the end.
+
+    Raises: ContractError, UnknownSchema for a state that today's code cannot read.
+    """
+    async for records in chunks(log.port, place, 0):
+        for record in records:
+            kind, (decider, key) = _kind_and_name((record.key or b"").decode())
+            if kind == PARKED:
+                yield Known(decider, key, None, is_parked=record.value is not None)
+            elif kind == STATE and record.value is None:
+                yield Known(decider, key, Entry())
+            elif kind == STATE and decider in deciders:
+                yield Known(
+                    decider, key, await log.codec.known(partial(entry_of, record, deciders[decider], log.codec))
+                )
+
+
+def _kind_and_name(key: str) -> tuple[str, tuple[str, str]]:
+    for kind in (STATE, PARKED):
+        if key.startswith(kind):
+            return kind, state_name(key)
+    return "", ("", "")

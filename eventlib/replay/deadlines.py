@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from eventlib.decider import FORGET, Decider
-from eventlib.event import Event
-from eventlib.identity import deadline_id
-from eventlib.replay.judging import Decision
+from eventlib.model.decider import FORGET, Decider
+from eventlib.model.event import Event
+from eventlib.model.identity import deadline_id
+from eventlib.model.service import Service
+from eventlib.replay.comparison import Decision
+from eventlib.replay.context import Setting, after
+from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input, Kind
-from eventlib.replay.setting import Setting, after
-from eventlib.replay.strip import Item
-from eventlib.runtime.causes import cause_of_deadline, entry_after, meta_of_deadline
-from eventlib.runtime.entry import Entry, due_times
-from eventlib.service import Service
-from eventlib.times import from_ms
+from eventlib.runtime.emit import cause_of_deadline, entry_after, meta_of_deadline
+from eventlib.runtime.keyed_state import Entry, due_times
+from eventlib.values import from_ms
 
 
 class Passing(NamedTuple):

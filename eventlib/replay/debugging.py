@@ -1,4 +1,4 @@
-"""Stops in a debugger inside a handler, at its first line, with the arguments of a moment that was."""
+"""Stops a debugger inside a handler, with the state and the event of a past moment."""
 
 import bdb
 import os
@@ -7,11 +7,116 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-from eventlib.errors import WiringError
-from eventlib.event import Event
-from eventlib.replay.decisions import Decision
+from eventlib.errors import ContractError, UnknownKey, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.model.decider import FOLLOWS, Decider, Handler
+from eventlib.model.event import Event
+from eventlib.replay.key_history import KeyPast, past_of_key
+from eventlib.replay.point_in_time import full_id, ids_of, why_unknown
+from eventlib.replay.steps import HistoryStep
+from eventlib.runtime.parking.parked import WAITS_BEHIND
+
+
+class Decision(NamedTuple):
+    """One call of a handler, or of `evolve` for an event that is only followed, with what it was called with."""
+
+    past: KeyPast
+    step: HistoryStep[Any]
+    handler: Handler
+    arguments: tuple[Any, ...]
+
+    def emitted(self, returned: Any) -> Sequence[Event]:
+        """Return the events in what the call has returned."""
+        return returned if self.handler.says else []
+
+    @property
+    def said(self) -> list[Event | None]:
+        """What was said then; None for what today's code cannot read."""
+        return [said.event for said in self.step.said]
+
+
+async def decisions_about(log: EventLog, key: str, cause: str, decider_name: str | None = None) -> list[Decision]:
+    """Return the calls of handlers under a key that an event led to; else those in which it was said.
+
+    `cause` is the event's id or the beginning of it, or a deadline's name. Calls that raised, so that the input was
+    parked, are among them. Without a decider's name all deciders that know the key are asked.
+    Raises: WiringError for an unknown decider; UnknownKey; ContractError when no handler was called because of it.
+    """
+    pasts = await _pasts(log, key, decider_name)
+    event_id = full_id(pasts, cause)
+    about = [(past, step) for past in pasts for step in past.steps if _is_about(step, event_id)]
+    called = [decision for past, step in about if (decision := _decision(past, step)) is not None]
+    came = [each for each in called if each.step.deadline == cause or _came_in(each.step, event_id)]
+    if called:
+        return sorted(came or called, key=lambda each: each.step.at)
+    if not about:
+        raise ContractError(await why_unknown(log, pasts, cause))
+    past, step = about[-1]
+    raise ContractError(f"{past.decider.name} called no handler then: {_why_none(step)}")
+
+
+async def _pasts(log: EventLog, key: str, decider_name: str | None) -> list[KeyPast]:
+    choreography = log.choreography
+    found = list[KeyPast]()
+    for decider in choreography.deciders if decider_name is None else (choreography.decider(decider_name),):
+        try:
+            found.append(await past_of_key(log, decider, key))
+        except UnknownKey:
+            if decider_name is not None:
+                raise
+    if not found:
+        raise UnknownKey(f"no decider knows key {key!r}: `eventlib saga {key}` shows what there is about it")
+    return found
+
+
+def _is_about(step: HistoryStep[Any], cause: str) -> bool:
+    return step.deadline == cause or cause in ids_of(step)
+
+
+def _came_in(step: HistoryStep[Any], event_id: str) -> bool:
+    return step.kind in {"handled", "parked"} and step.input is not None and step.input.id == event_id
+
+
+def _decision(past: KeyPast, step: HistoryStep[Any]) -> Decision | None:
+    """Return a step's call of a handler; None when there was none."""
+    decider: Decider[Any] = past.decider
+    before = decider.initial if step.before is None else step.before
+    if step.deadline is not None:
+        deadline = decider.deadlines.get(step.deadline)
+        handler = None if deadline is None else deadline.handler
+        arguments: Sequence[Any] = (before,)
+    else:
+        event = None if step.input is None or not _was_called(step) else step.input.event
+        handler = None if event is None else decider.handlers.get(type(event))
+        if event is None or handler is None:
+            return None
+        if handler is FOLLOWS:
+            handler = decider.evolving
+        else:
+            evolved = decider.evolved(before, event, step.meta)
+            before = decider.initial if evolved is None else evolved
+        arguments = (before, event)
+    if handler is None:
+        return None
+    return Decision(past, step, handler, (*arguments, step.meta) if handler.wants_meta else (*arguments,))
+
+
+def _was_called(step: HistoryStep[Any]) -> bool:
+    return step.kind == "handled" or (step.kind == "parked" and step.reason != WAITS_BEHIND)
+
+
+def _why_none(step: HistoryStep[Any]) -> str:
+    name = step.deadline or ("" if step.input is None else step.input.type)
+    match step.kind:
+        case "answered":
+            return f"the event is the answer to {name}, which an effect gave"
+        case "dropped" | "parked" | "discarded":
+            return f"{name} was {step.kind}: {step.reason}"
+        case _:
+            return f"{name} has no handler in today's code"
+
 
 Stop = Callable[[Decision], Sequence[Event] | None]
 """Calls a decision's handler in a debugger and returns what it says; None when the person has left before its end."""

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from eventlib.codec.port import UnknownSchema
+from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
-from eventlib.event import contract_of
 from eventlib.eventlog import EventLog
-from eventlib.log.port import Record, TopicPartition, key_text
-from eventlib.replay.acts import (
+from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.model.event import contract_of
+from eventlib.model.service import Service
+from eventlib.replay.journal_steps import (
     NONE_REFUSED,
     Act,
     Answered,
@@ -32,13 +33,12 @@ from eventlib.replay.acts import (
     Stalled,
     TookOver,
 )
-from eventlib.runtime.control import edit_at
-from eventlib.runtime.damage import as_written
-from eventlib.runtime.parking import original_of
-from eventlib.runtime.past import Beginning
+from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.inputs import as_written
+from eventlib.runtime.parking.control import edit_at
+from eventlib.runtime.parking.parked import original_of
 from eventlib.runtime.records import JournalEntry, Step
 from eventlib.runtime.transaction import Discard
-from eventlib.service import Service
 
 _CHUNK = 2_000
 _OF_ALL_KEYS = {"begin", "reset", "switch"}

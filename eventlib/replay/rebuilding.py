@@ -5,22 +5,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from eventlib.decider import Decider
 from eventlib.errors import ContractError, DamagedRecord, UnknownKey
 from eventlib.eventlog import EventLog
-from eventlib.evolution import wire_name_of
-from eventlib.log.chunks import chunks
-from eventlib.log.past_damage import PastDamage
-from eventlib.log.port import Log, Record, TopicPartition, key_text
+from eventlib.log.base import Log, Record, TopicPartition, key_text
+from eventlib.log.reading import PastDamage, chunks
+from eventlib.model.decider import Decider
+from eventlib.model.evolution import wire_name_of
+from eventlib.model.service import Service
 from eventlib.replay.journal import TaskJournal
-from eventlib.replay.past import past_of_key
+from eventlib.replay.key_history import past_of_key
 from eventlib.replay.steps import HistoryStep
-from eventlib.runtime.entry import Place
-from eventlib.runtime.handling import stalled
 from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.keyed_state import Place
+from eventlib.runtime.processor import stalled
 from eventlib.runtime.records import EFFECT, POSITION_KEY, STATE, JournalEntry, Positions, effect_key, state_key
-from eventlib.service import Service
-from eventlib.times import to_ms
+from eventlib.values import to_ms
 
 _AT_ONCE = 2_000
 _SAYS = 3

@@ -7,24 +7,22 @@ from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
-from eventlib.decider import Decider
 from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.past_damage import PastDamage
-from eventlib.log.port import Record
-from eventlib.replay.again import Again
+from eventlib.log.base import Record
+from eventlib.log.reading import PastDamage
+from eventlib.model.decider import Decider
+from eventlib.model.service import Service
+from eventlib.replay.comparison import Asked, Decision, Describer, input_of
+from eventlib.replay.context import Setting
 from eventlib.replay.journal import TaskJournal
-from eventlib.replay.judging import Asked, Decision, Describer, input_of
-from eventlib.replay.kept import Spill, kept_entries
-from eventlib.replay.part import WHOLE, Part
+from eventlib.replay.partition_buffer import WHOLE, Item, Part
 from eventlib.replay.report import Input, Report, Tally
-from eventlib.replay.setting import Setting
-from eventlib.replay.strip import Item
-from eventlib.replay.window import Moment, Window
-from eventlib.runtime.code_version import code_version
-from eventlib.runtime.records import JournalEntry
-from eventlib.service import Service
-from eventlib.times import to_ms
+from eventlib.replay.scanner import Moment, Window
+from eventlib.replay.spilling_cache import Spill, kept_entries
+from eventlib.replay.task_replayer import Again
+from eventlib.runtime.records import JournalEntry, code_version
+from eventlib.values import to_ms
 
 FIRST = 10
 """Of how many sagas the first difference is kept in full, unless somebody wants more."""

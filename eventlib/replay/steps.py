@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Literal, NamedTuple, TypeVar, cast
 
-from eventlib.event import Event, Meta
-from eventlib.log.port import Record
-from eventlib.replay.changes import Change, changes
-from eventlib.runtime.entry import Entry
-from eventlib.times import from_ms
+from eventlib.log.base import Record
+from eventlib.model.event import Event, Meta
+from eventlib.replay.comparison import Change, changes
+from eventlib.runtime.keyed_state import Entry
+from eventlib.values import from_ms
 
 S = TypeVar("S")
 

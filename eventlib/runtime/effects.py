@@ -1,21 +1,85 @@
-"""Runs effects outside of transactions: bounded, retried, timed, patient, and reporting each answer once."""
+"""Runs effects outside of transactions: bounded, retried, timed; each answer is reported."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from eventlib.effect import Asking, Effect
-from eventlib.errors import Terminal
-from eventlib.event import Event
+from eventlib.errors import ContractError, Terminal
 from eventlib.eventlog import CALLER, SAGA
-from eventlib.log.port import Record
+from eventlib.log.base import Record
+from eventlib.model.effect import Asking, Effect
+from eventlib.model.event import Event
+from eventlib.model.service import Service
+from eventlib.model.signatures import name_of
 from eventlib.runtime.breaker import Breaker
-from eventlib.runtime.course import Course, Pause
-from eventlib.runtime.host import Host
+from eventlib.runtime.context import Host
 from eventlib.runtime.transaction import Answer
-from eventlib.service import Service
+
+
+class Pause(NamedTuple):
+    """So long, with up to `jitter_s` more, but not longer than `longest_s`, it waits for its next attempt."""
+
+    shortest_s: float
+    jitter_s: float
+    longest_s: float
+
+
+class Course:
+    """One pending effect from its first attempt to its answer; `asking` is what each attempt asks."""
+
+    def __init__(self, effect: Effect, request: Record, event: Event) -> None:
+        self.asking = effect.ask
+        self._effect = effect
+        self._request = request
+        self._event = event
+        self._failures = 0
+
+    def arguments(self, ports: Mapping[str, object]) -> list[Any]:
+        """Return what the next attempt is called with."""
+        arguments: list[Any] = [self._event]
+        if self.asking.port is not None:
+            arguments.append(ports[self.asking.port])
+        if self.asking.wants_meta:
+            arguments.append(self._request.meta())
+        return arguments
+
+    def answered(self, answer: object) -> Answer:
+        """Return what an attempt that came back means; an answer that was not declared parks the effect."""
+        if type(answer) in self.asking.answers:
+            return Answer(self._request.event_id, answer)  # type: ignore[arg-type]  # one of these classes of events
+        expected = " | ".join(each.__name__ for each in self.asking.answers)
+        error = ContractError(f"effect {name_of(self.asking.call)} answered {answer!r}, which is not {expected}")
+        return self.parked(error)
+
+    def failed(self, error: Exception) -> Pause | Answer:
+        """Return how long to wait before the next attempt, or what follows when there is none."""
+        if isinstance(error, Terminal):
+            return self.parked(error)
+        retry = self.asking.retry
+        self._failures += 1
+        if retry.attempts is None or self._failures < retry.attempts:
+            pause_s = retry.first_pause_s * 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
+            return Pause(min(pause_s, retry.longest_pause_s), retry.jitter_s, retry.longest_pause_s)
+        return self._otherwise(error)
+
+    def _otherwise(self, error: Exception) -> Answer:
+        otherwise = self._effect.otherwise
+        if otherwise is None:
+            return self.parked(error)
+        try:
+            return Answer(self._request.event_id, otherwise(self._event))
+        except Exception as raised:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
+            return self.parked(raised)
+
+    def parked(self, error: Exception) -> Answer:
+        """Return the effect as one that is parked, alone, with its reason."""
+        return Answer(self._request.event_id, None, f"{type(error).__name__}: {error}")
+
+
+_MOST_DOUBLINGS = 60  # beyond, every pause is the longest one anyway
+
 
 _log = logging.getLogger(__name__)
 

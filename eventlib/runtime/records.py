@@ -1,11 +1,17 @@
-"""What a task writes for itself: its positions, its journal, its parked keys; and how a store keeps a record."""
+"""Records that a task writes for itself: positions, journal, parked keys; and the version of the code that decides."""
 
+import ast
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pydantic_core import from_json, to_json
 
-from eventlib.evolution import wire_name
-from eventlib.log.port import Record
+from eventlib.log.base import Record
+from eventlib.model.choreography import Choreography
+from eventlib.model.evolution import wire_name
 
 POSITION_KEY = "position"
 STATE = "state/"
@@ -147,3 +153,46 @@ def unpack(key: str, stored: bytes) -> Record:
     timestamp_ms, *attributes, headers = from_json(line)
     pairs = tuple((name, text.encode()) for name, text in headers)
     return Record._make(("", 0, -1, timestamp_ms, key.encode(), value, *attributes, pairs))
+
+
+def code_version(choreography: Choreography) -> str:
+    """Return a fingerprint of the modules that declare the deciders' states, events and functions (12 hex digits).
+
+    Guarantee: comments, docstrings and layout do not change it.
+    """
+    modules = sorted({module for decider in choreography.deciders for module in decider.modules})
+    digest = hashlib.blake2b(digest_size=6)
+    for name in modules:
+        try:
+            tree = ast.parse(inspect.getsource(sys.modules[name]))
+        except (OSError, TypeError, SyntaxError):  # no source at hand, as in a frozen program: its name has to do
+            digest.update(name.encode())
+        else:
+            digest.update(" ".join(_parts(tree)).encode())
+    return digest.hexdigest()
+
+
+def _parts(value: object) -> Iterator[str]:
+    """Yield what is in a syntax tree, without positions and without statements that do nothing.
+
+    Fields that are empty are left out: each version of Python adds some, and a fingerprint should outlive them.
+    """
+    if isinstance(value, ast.AST):
+        yield f"({type(value).__name__}"
+        for name, field in ast.iter_fields(value):
+            if field is not None and field != []:
+                yield name
+                yield from _parts(field)
+        yield ")"
+    elif isinstance(value, list):
+        for each in value:
+            if not _is_idle(each):
+                yield from _parts(each)
+    else:
+        yield repr(value)
+
+
+def _is_idle(statement: object) -> bool:
+    """Tell whether a statement does nothing: a docstring, another constant on its own, or `pass`."""
+    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_constant or isinstance(statement, ast.Pass)

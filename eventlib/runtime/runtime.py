@@ -8,21 +8,20 @@ from typing import Self
 
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.model.service import Service
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
-from eventlib.runtime.code_version import code_version
-from eventlib.runtime.control import REQUESTS
+from eventlib.runtime.context import Damage, Host, Restoring, RuntimeConfig
 from eventlib.runtime.effects import missing_ports
-from eventlib.runtime.host import Damage, Host, Restoring, RuntimeConfig
-from eventlib.runtime.loop import TaskLoop
-from eventlib.runtime.observing import Observer
-from eventlib.runtime.records import JournalEntry, ParkedKey, Positions
-from eventlib.runtime.relay import Relay
-from eventlib.runtime.serving import Serving
-from eventlib.runtime.skipping import SkippedInput
-from eventlib.service import Service
+from eventlib.runtime.instrumentation import Observer
+from eventlib.runtime.local_chain import Relay
+from eventlib.runtime.manager import Serving
+from eventlib.runtime.parking.control import REQUESTS
+from eventlib.runtime.parking.parked import SkippedInput
+from eventlib.runtime.records import JournalEntry, ParkedKey, Positions, code_version
+from eventlib.runtime.runner import TaskLoop
 from eventlib.startup import Startup
-from eventlib.store.open import open_stores
-from eventlib.store.port import Stores
+from eventlib.state.base import Stores
+from eventlib.state.open import open_stores
 
 
 class Runtime:

@@ -4,12 +4,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from eventlib.codec.port import Codec
-from eventlib.decider import Decider
-from eventlib.log.port import Record
-from eventlib.runtime.entry import Entry, Place, entry_of
+from eventlib.codec.base import Codec
+from eventlib.log.base import Record
+from eventlib.model.decider import Decider
+from eventlib.runtime.keyed_state import Entry, Place, entry_of
 from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, state_name, unpack
-from eventlib.store.port import Store
+from eventlib.state.base import Store
 
 _EMPTY = Entry()
 _MOST_UNWRITTEN = 5_000

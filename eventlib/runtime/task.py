@@ -6,19 +6,18 @@ simulator run the same code. The worker around it reads, hands inputs over, appe
 
 from collections.abc import Sequence
 
-from eventlib.event import Event
 from eventlib.eventlog import EventLog
-from eventlib.evolution import wire_name_of
-from eventlib.log.port import Record
-from eventlib.runtime.draft import Draft
-from eventlib.runtime.entry import Place
-from eventlib.runtime.handling import MAX_SAID, Handling
-from eventlib.runtime.hop import Hop
-from eventlib.runtime.observing import Clock, ObservedHandling
+from eventlib.log.base import Record
+from eventlib.model.event import Event
+from eventlib.model.evolution import wire_name_of
+from eventlib.model.service import Service
+from eventlib.runtime.instrumentation import Clock, ObservedHandling
+from eventlib.runtime.keyed_state import Place
+from eventlib.runtime.processor import MAX_SAID, Handling
 from eventlib.runtime.records import POSITION_KEY, Positions, Step
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.transaction import Inputs, Passed, Transaction
-from eventlib.service import Service
+from eventlib.runtime.transaction import Hop, Inputs, Passed, Transaction
+from eventlib.runtime.transaction_builder import Draft
 
 
 class Task:

@@ -1,4 +1,4 @@
-"""What goes into a task's transaction, and what comes out of it."""
+"""A task's transaction: what goes into it, what comes out, and its processing spans."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,47 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from eventlib.errors import DamagedRecord
-from eventlib.event import Event
-from eventlib.log.port import Record
-from eventlib.runtime.acts import Move, Skip
-from eventlib.runtime.hop import Hop
-from eventlib.runtime.past import Beginning
+from eventlib.log.base import Record
+from eventlib.model.event import Event
+from eventlib.runtime.bootstrap import Beginning
 from eventlib.runtime.records import Positions
+
+
+class Skip(NamedTuple):
+    """An input that is not to be handled, whenever it comes: `why` says who wants that, and for what reason.
+
+    With `once` it comes once more, and the mark is gone then; otherwise it is never handled.
+    """
+
+    event_id: str
+    why: str
+    once: bool = False
+
+
+class Move(NamedTuple):
+    """The task goes on in a topic at offset `to`; `why` says who wants that, and for what reason."""
+
+    topic: str
+    to: int
+    why: str
+
+
+class Hop(NamedTuple):
+    """One thing that a decider handled: an input, an effect's answer, or a deadline.
+
+    `context` is the trace context that it belongs to, `said` what followed from it. `record` is the input, or None for
+    a deadline, whose name is `deadline`, and for an answer. `failure` is why it was parked.
+    """
+
+    decider: str
+    key: str
+    context: str | None
+    began_ns: int
+    ended_ns: int
+    said: Sequence[Record] = ()
+    record: Record | None = None
+    deadline: str = ""
+    failure: str = ""
 
 
 class Answer(NamedTuple):

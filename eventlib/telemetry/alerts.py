@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from eventlib.choreography import Choreography
+from eventlib.model.choreography import Choreography
 from eventlib.telemetry.promql import increase, quantile, rate, total, worst
 
 

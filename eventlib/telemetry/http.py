@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from eventlib.eventlog import CALLER
-from eventlib.identity import is_sampled, root_traceparent, sampling_bound
+from eventlib.model.identity import is_sampled, root_traceparent, sampling_bound
 from eventlib.telemetry.recorder import Recorder
 from eventlib.telemetry.spans import Attributes, Said, Times, context_of, made, within
 

@@ -10,15 +10,14 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import Resource
 
-from eventlib.decider import FORGET
 from eventlib.errors import Retryable
-from eventlib.log.port import TopicPartition
+from eventlib.log.base import TopicPartition
+from eventlib.model.decider import FORGET
 from eventlib.runtime import Runtime
 from eventlib.runtime.breaker import BreakerState
-from eventlib.runtime.loop import TaskLoop
+from eventlib.runtime.runner import TaskLoop
 from eventlib.telemetry.catalogue import METRICS, Metric, Teller
-from eventlib.telemetry.figures import Figures, ends_sagas
-from eventlib.telemetry.look import Labels, Look, size_of
+from eventlib.telemetry.counters import Figures, Labels, Look, ends_sagas, size_of
 from eventlib.telemetry.tracer import Tracer
 
 Values = Mapping[Labels, float]

@@ -1,10 +1,14 @@
-"""Spans of work that is no saga's: a Spark job, an archive, a report."""
+"""Spans of batch jobs, and their metrics as a file for Prometheus's textfile collector."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from secrets import randbits
 from time import time_ns
 
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+from eventlib.telemetry.catalogue import METRICS
 from eventlib.telemetry.options import telemetry_options
 
 
@@ -37,3 +41,13 @@ def job_span(name: str, attributes: dict[str, str | int]) -> Iterator[dict[str, 
         times = Times(began, time_ns())
         exporter.export([made(context, None, resource, Said(name, SpanKind.INTERNAL, told, error), times)])
         exporter.shutdown()
+
+
+def write_textfile(path: Path, metric: str, values: Mapping[tuple[str, ...], float]) -> None:
+    """Write a gauge's values, by its labels; the file is there whole, or as it was before. Raises: OSError."""
+    declared, registry = METRICS[metric], CollectorRegistry()
+    gauge = Gauge(declared.prometheus, declared.description, declared.labels, registry=registry)
+    for labels, value in values.items():
+        gauge.labels(*labels).set(value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_to_textfile(str(path), registry)

@@ -9,21 +9,19 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
 from prometheus_client import CollectorRegistry, generate_latest
 
-from eventlib.choreography import Choreography
 from eventlib.eventlog import EventLog
+from eventlib.log.url import log_file
+from eventlib.model.choreography import Choreography
 from eventlib.runtime import Runtime, RuntimeConfig
 from eventlib.sampling import traced_share
-from eventlib.store.open import stores_beside
-from eventlib.telemetry.distribution import Reader
-from eventlib.telemetry.figures import Figures
+from eventlib.state.open import stores_beside
+from eventlib.telemetry.counters import Figures, Look, Reader
 from eventlib.telemetry.http import App, Measured, Traced
 from eventlib.telemetry.instruments import Instruments, Sight
-from eventlib.telemetry.look import Look
 from eventlib.telemetry.options import Exporter, TelemetryOptions
 from eventlib.telemetry.recorder import Recorder
 from eventlib.telemetry.spans import SpanMaker
 from eventlib.telemetry.tracer import Tracer
-from eventlib.urls import log_file
 
 _ANSWER_BYTES = 65_536
 
@@ -151,7 +149,7 @@ def exporter_of(kind: Exporter) -> SpanExporter:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         return OTLPSpanExporter(session=_session())
-    from eventlib.telemetry.console import ConsoleExporter
+    from eventlib.telemetry.tracer import ConsoleExporter
 
     return ConsoleExporter()
 

@@ -7,17 +7,16 @@ from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
 
-from eventlib.effect import Asking
 from eventlib.errors import Terminal
-from eventlib.identity import is_sampled
-from eventlib.log.port import Record
-from eventlib.runtime.hop import Hop
-from eventlib.runtime.transaction import Answer, Transaction
-from eventlib.service import Service
-from eventlib.signatures import name_of
-from eventlib.telemetry.figures import Figures
-from eventlib.telemetry.joining import Joins
+from eventlib.log.base import Record
+from eventlib.model.effect import Asking
+from eventlib.model.identity import is_sampled
+from eventlib.model.service import Service
+from eventlib.model.signatures import name_of
+from eventlib.runtime.transaction import Answer, Hop, Transaction
+from eventlib.telemetry.counters import Figures
 from eventlib.telemetry.spans import (
+    Joins,
     Said,
     SpanMaker,
     Times,

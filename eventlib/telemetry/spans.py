@@ -1,11 +1,6 @@
-"""From hops to spans: ids and times are known already, so that a span is made from the outside, when there is time.
+"""From processing spans to OpenTelemetry's: ids and times are known, so that a span is made afterwards; and span links."""
 
-An event's span is the one that its `traceparent` names, of kind producer; its parent is the handling that said it, of
-kind consumer, whose parent is the span of the event that was handled. All ids derive from the events' ids: the spans of
-one saga fit together whichever processes made them, in whatever order they come.
-Source of names: OpenTelemetry's conventions for messaging (1.4x), CloudEvents and HTTP.
-"""
-
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -15,8 +10,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from eventlib.log.port import Record
-from eventlib.runtime.hop import Hop
+from eventlib.log.base import Record
+from eventlib.model.identity import is_sampled
+from eventlib.runtime.transaction import Hop
 
 SCOPE = InstrumentationScope("eventlib")
 SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -183,3 +179,32 @@ def short(attributes: Mapping[str, Any] | None) -> str:
     told = attributes or {}
     names = ("cloudevents.event_type", "eventlib.decider", "eventlib.effect", "eventlib.attempt", "error.type")
     return " ".join(str(told[name]) for name in names if name in told)
+
+
+_MOST_KEYS = 10_000
+_MOST_LINKS = 64
+
+
+class Joins:
+    """Remembers, for each decider and key, the events of one trace that it handled and said nothing to.
+
+    In bounded memory, and only what this process has handled itself: a task that moves leaves some links out.
+    """
+
+    def __init__(self) -> None:
+        self._heard: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
+
+    def links(self, hop: Hop) -> list[Link]:
+        """Take a hop in, and return what led to it beside the event that it handled."""
+        if hop.context is None or hop.failure:
+            return []
+        name = hop.decider, hop.key, hop.context[3:35]
+        if hop.said:
+            return [Link(context_of(each)) for each in self._heard.pop(name, ())]
+        if hop.record is not None and hop.record.traceparent and is_sampled(hop.context):
+            heard = self._heard.setdefault(name, [])
+            heard.append(hop.record.traceparent)
+            del heard[:-_MOST_LINKS]
+            if len(self._heard) > _MOST_KEYS:
+                self._heard.popitem(last=False)
+        return []

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from eventlib.decider import Decider, SaidMeta
-from eventlib.event import Event, Meta, key_of
-from eventlib.identity import derived_id
+from eventlib.model.decider import Decider, SaidMeta
+from eventlib.model.event import Event, Meta, key_of
+from eventlib.model.identity import derived_id
 
 S = TypeVar("S")
 

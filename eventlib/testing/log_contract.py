@@ -16,13 +16,13 @@ from typing import ClassVar
 import pytest
 
 from eventlib.errors import ContractError, LogUnavailable, TopicMismatch
-from eventlib.log.port import TOMBSTONES_KEPT, Log, Record, keep_newest
+from eventlib.log.base import TOMBSTONES_KEPT, Log, Record, keep_newest
+from eventlib.model.topic import PARTITIONERS, Topic
 from eventlib.testing.damage_contract import DamageContract
 from eventlib.testing.log_fixture import LogFixture, record, values
 from eventlib.testing.ownership_contract import OwnershipContract
 from eventlib.testing.reader_contract import ReaderContract
-from eventlib.times import now_ms
-from eventlib.topic import PARTITIONERS, Topic
+from eventlib.values import now_ms
 
 _KEYS = [b"a", b"b", b"c", b"\xff", "é".encode(), None, b""]
 LONG_AGO_MS = now_ms() - 2 * TOMBSTONES_KEPT // timedelta(milliseconds=1)
@@ -345,7 +345,7 @@ class KeepingContract(LogFixture):
 
 
 class LogContract(AppendContract, TopicContract, KeepingContract, ReaderContract, OwnershipContract, DamageContract):
-    """Subclass this with `open_log`, and pytest tries to break each promise of `eventlib.log.port`."""
+    """Subclass this with `open_log`, and pytest tries to break each promise of `eventlib.log.base`."""
 
     async def test_a_log_is_itself_when_opened_again(self, log: Log) -> None:
         """Its id, its topics and its records are as they were; another place has another log."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from eventlib.log.port import Log, Record
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.log.base import Log, Record
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 TOPICS = (
     Topic("a", partitions=2),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from eventlib.errors import OwnershipLost
-from eventlib.log.port import Claim, Log, Membership
+from eventlib.log.base import Claim, Log, Membership
 from eventlib.testing.log_fixture import PATIENCE_S, LogFixture, record, values
 
 

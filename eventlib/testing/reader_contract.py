@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from eventlib.errors import ContractError
-from eventlib.log.port import Log, Reader, Record
+from eventlib.log.base import Log, Reader, Record
 from eventlib.testing.log_fixture import PATIENCE_S, LogFixture, record
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)

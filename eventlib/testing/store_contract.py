@@ -13,13 +13,13 @@ from random import Random
 import pytest
 
 from eventlib.errors import OwnershipLost
-from eventlib.store.port import Store, Stores
+from eventlib.state.base import Store, Stores
 
 LOG = "the log's id"
 
 
 class StoreContract:
-    """Subclass this with `open_stores`, and pytest tries to break each promise of `eventlib.store.port`."""
+    """Subclass this with `open_stores`, and pytest tries to break each promise of `eventlib.state.base`."""
 
     durable = True
     """Whether the stores of a place are there again after it was closed."""

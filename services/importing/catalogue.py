@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from eventlib import EventLog, Publication
 from eventlib.spi import Reader, Record
-from eventlib.times import now_ms
+from eventlib.values import now_ms
 from services.importing.onlog import find_deliveries, find_products, positions
 from services.importing.requests import delivery_id_of, delivery_request, delivery_request_id
 from services.importing.survey import Survey

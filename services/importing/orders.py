@@ -9,8 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from eventlib.plaintext import escaped, unsafe_in
-from eventlib.times import EARLIEST, LATEST
+from eventlib.values import EARLIEST, LATEST, escaped, unsafe_in
 from services.fields import MOST_LINES, not_plain
 from services.importing.refusals import Malformed, Reason
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from eventlib.latencies import Latencies
+from eventlib.histogram import Latencies
 
 STEPS = ("OrderSubmitted", "OrderPlaced", "StockReserved", "PaymentTaken", "OrderDispatched", "OrderCompleted")
 """The events of a completed order whose times are measured, in the order in which they follow from each other."""

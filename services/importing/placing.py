@@ -10,7 +10,7 @@ from typing import IO, Self
 from pydantic import ValidationError
 
 from eventlib import Publication
-from eventlib.event import contract_of
+from eventlib.model.event import contract_of
 from eventlib.spi import Codec
 from services.importing.known import Known, KnownOrders
 from services.importing.orders import Order

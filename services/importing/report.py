@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from eventlib.latencies import Latencies
+from eventlib.histogram import Latencies
 from services.importing.catalogue import Catalogue
 from services.importing.outcomes import COMPENSATIONS, STEPS, Outcomes
 from services.importing.placing import Placing

@@ -5,7 +5,7 @@ import asyncio
 from eventlib import EventLog
 from eventlib.errors import UndecodableRecord
 from eventlib.spi import Reader, Record, TopicPartition
-from eventlib.times import now_ms
+from eventlib.values import now_ms
 from services.importing.known import Known, KnownOrders
 from services.importing.onlog import positions, text_key
 from services.importing.outcomes import COMPENSATIONS, STEPS, Outcomes

@@ -1,6 +1,6 @@
 """What holds for what services remember of an order: none of it is there for ever."""
 
-from eventlib.laws import law
+from eventlib.invariants import law
 from services.dispatch.decider import forgotten_at as shipment_forgotten_at
 from services.dispatch.decider import shipments
 from services.dispatch.state import Shipment

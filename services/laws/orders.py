@@ -1,6 +1,6 @@
 """What holds for every order: its steps, its money, its end, and what its customer is told."""
 
-from eventlib.laws import law
+from eventlib.invariants import law
 from services.laws.story import Story, story
 from services.order.decider import orders
 from services.order.state import Order, Status

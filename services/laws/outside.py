@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from eventlib.laws import Outside, law
+from eventlib.invariants import Outside, law
 from services.laws.story import Story, story
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from eventlib import Event, replace
-from eventlib.laws import Fold, law
+from eventlib.invariants import Fold, law
 from services.stock.events import LineReleased, LineReserved, LineShipped, StockReceived
 from services.stock.shelf import shelves
 from services.stock.state import Shelf

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eventlib import Event, replace
-from eventlib.laws import Fold
+from eventlib.invariants import Fold
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchRequested, OrderDispatched
 from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderPlaced
 from services.payment.events import (

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from eventlib import EventlibError, EventLog
-from eventlib.event import contract_of
+from eventlib.model.event import contract_of
 from eventlib.queries import Projection, View, Waiters
 from eventlib.runtime.records import POSITION_KEY, STATE, Positions, state_name
 from eventlib.spi import Record, UnknownSchema

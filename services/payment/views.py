@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from eventlib.live import Carried, CarriedStream, Keeping, LiveApp, RecordedStream, Row, added, with_known
-from eventlib.times import from_ms
+from eventlib.values import from_ms
 from services import shop
 from services.payment.events import ChargeRequested, PaymentFailed, PaymentsDegraded, PaymentTaken
 from services.stock.events import StockReserved

@@ -2,7 +2,7 @@
 
 from sqlite3 import Connection as Database
 
-from eventlib.times import now_ms
+from eventlib.values import now_ms
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.simulation.faults import CarrierFaults, Chance, Connection
 from services.simulation.ledger import Ledger, LedgerConflict

@@ -2,7 +2,7 @@
 
 from sqlite3 import Connection as Database
 
-from eventlib.times import now_ms
+from eventlib.values import now_ms
 from services.payment.ports import Charged, Declined, Refunded, Voided
 from services.simulation.faults import Chance, Connection, GatewayFaults
 from services.simulation.ledger import Ledger, LedgerConflict

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from eventlib import Terminal
-from eventlib.log.sqlite_errors import explained
+from eventlib.log.sqlite.errors import explained
 
 T = TypeVar("T")
 

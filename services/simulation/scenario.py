@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from eventlib import Event
-from eventlib.laws import Told
+from eventlib.invariants import Told
 from eventlib.simulation import Choices, Scenario, SmallCase
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.laws.outside import Account, Parcels, accounts, parcels

@@ -7,7 +7,7 @@ from typing import Any
 
 from eventlib import Decider, Event, EventLog
 from eventlib.errors import UndecodableRecord, UnknownKey
-from eventlib.laws import Breach, Watch, judged_by_events
+from eventlib.invariants import Breach, Watch, judged_by_events
 from eventlib.queries import event_topics, in_order, state_of, tail
 from services import shop
 from services.smoke.asked import SmokeConfig, Smoked

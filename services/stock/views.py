@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from eventlib.live import CarriedStream, LiveApp, Origin, RecordedStream, Row, added
-from eventlib.times import from_ms
+from eventlib.values import from_ms
 from services import shop
 from services.order.events import ProductDelisted, ProductListed
 from services.stock.events import LineReleased, LineReserved, ShelfRunningLow, StockReceived

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from analytics import session
 from analytics.session import end_session
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from tests.analytics.sources import ROOT, archived
 
 

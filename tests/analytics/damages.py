@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from eventlib.event import Event
 from eventlib.eventlog import EventLog
-from eventlib.log import sqlite_sealed
-from eventlib.log.sqlite_state import OFFSET_BITS
+from eventlib.log.sqlite import sealed
+from eventlib.log.sqlite.state import OFFSET_BITS
+from eventlib.model.event import Event
 from eventlib.opening import open_log
 from services import shop
 from services.order.state import Order
@@ -256,4 +256,4 @@ def as_if_written_so(connection: sqlite3.Connection) -> None:
 
 def seal_partitions(connection: sqlite3.Connection) -> None:
     """Give the rows of partitions the checksums of what they say now."""
-    sqlite_sealed.seal_partitions(connection, connection.execute(sqlite_sealed.PARTITIONS).fetchall())
+    sealed.seal_partitions(connection, connection.execute(sealed.PARTITIONS).fetchall())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from eventlib.event import contract_of
+from eventlib.model.event import contract_of
 from services import shop
 
 Row = dict[str, Any]

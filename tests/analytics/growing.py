@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from analytics.asking import spans
-from eventlib.log.port import TopicPartition
-from eventlib.log.sqlite_state import OFFSET_BITS
+from eventlib.log.base import TopicPartition
+from eventlib.log.sqlite.state import OFFSET_BITS
 from tests.analytics.damages import copied, seal_partitions
 from tests.analytics.sources import ROOT
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from eventlib import open_log
-from eventlib.event import Event, contract_of
-from eventlib.log.port import Record
-from eventlib.times import from_ms
+from eventlib.log.base import Record
+from eventlib.model.event import Event, contract_of
+from eventlib.values import from_ms
 from services import shop
 
 Row = dict[str, Any]

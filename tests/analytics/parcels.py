@@ -9,8 +9,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from eventlib.event import Event
-from eventlib.foreign import Json
+from eventlib.external import Json
+from eventlib.model.event import Event
 
 
 class Size(Enum):

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 
 from analytics.connectors import connectors
 from analytics.session import java_home
-from eventlib.broker.java import find_java
+from eventlib.devtools.kafka.java import find_java
 from tests.analytics.sources import ROOT
 
 SPARK = Path((find_spec("pyspark") or sys).submodule_search_locations[0])  # type: ignore[index]

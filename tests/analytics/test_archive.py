@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import analytics
 from eventlib.errors import LogUnavailable, WiringError
-from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite.log import SqliteLog
 from eventlib.testing.log_fixture import TOPICS, record
 from services.order.events import OrderPlaced
 from tests.analytics.sources import archived

@@ -15,14 +15,14 @@ from pyspark.sql.types import StructType
 import analytics
 from analytics.columns import struct_of
 from eventlib.codec.avro.derive import record_of
-from eventlib.codec.framed import HEADER_BYTES, FramedCodec
-from eventlib.contracts.spark import spark_ddl
+from eventlib.codec.wire_format import HEADER_BYTES, FramedCodec
+from eventlib.contracts.exporting import spark_ddl
 from eventlib.errors import WiringError
-from eventlib.event import Event, contract_of
 from eventlib.eventlog import EventLog
+from eventlib.log.base import Record
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.event import Event, contract_of
 from eventlib.opening import open_log
 from services import shop
 from services.order.events import OrderPlaced

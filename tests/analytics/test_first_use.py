@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from analytics.asking_tables import query
 from analytics.connectors import AVRO, KAFKA, connectors, fetch_needed
 from analytics.events import has_avro
-from eventlib.broker.jars import IVY_SETTINGS_VARIABLE
-from eventlib.broker.java import find_java
+from eventlib.devtools.kafka.jars import IVY_SETTINGS_VARIABLE
+from eventlib.devtools.kafka.java import find_java
 from eventlib.errors import BrokerFailed
 from tests.analytics.sources import ROOT
 

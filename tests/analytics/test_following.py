@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from analytics.commands.following import line_of, seconds_of
 from analytics.rebuilding import TABLES, Following, Increment, follow, rebuild
 from analytics.rebuilding.versions import current, read_manifest
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogVersionMismatch, WiringError
-from eventlib.log.port import TopicPartition
+from eventlib.log.base import TopicPartition
 from tests.analytics.growing import GrowingLog, ends_of, traded
 from tests.analytics.independent import Story, read_all
 from tests.analytics.processes import first_line, running, wait_until

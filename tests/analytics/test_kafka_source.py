@@ -8,13 +8,13 @@ from pyspark.sql import Row, SparkSession
 
 import analytics
 from analytics.kafka_options import client_options
-from eventlib.broker import Cluster, ClusterConfig, running_cluster
-from eventlib.broker.security import Sasl, Security
+from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
+from eventlib.devtools.kafka.security import Sasl, Security
 from eventlib.errors import LogUnavailable
+from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
-from eventlib.log.port import Record
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
 from services.order.events import OrderPlaced
 from tests.analytics.sources import moved_to
 

@@ -11,9 +11,9 @@ from pyspark.sql import Row, SparkSession
 
 import analytics
 from eventlib.errors import EventlibError
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.times import from_ms, to_ms
+from eventlib.log.base import Record
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.values import from_ms, to_ms
 
 
 async def records_of(url: str) -> list[Record]:

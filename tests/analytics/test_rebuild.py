@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import analytics
 from analytics.rebuilding import TABLES, Rebuilt, rebuild
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogUnavailable, WiringError
 from tests.analytics.independent import Story, read_all, tables_of, totals_of_file
 from tests.analytics.sources import archived
@@ -146,7 +146,7 @@ def inodes(place: Path) -> set[tuple[int, int]]:
 
 
 async def other_log(directory: Path) -> Path:
-    from eventlib.log.sqlite import SqliteLog
+    from eventlib.log.sqlite.log import SqliteLog
 
     log = await SqliteLog.open(directory / "other.db")
     await log.close()

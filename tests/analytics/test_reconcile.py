@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from analytics.cli import run
-from eventlib.decider import FORGET
+from eventlib.model.decider import FORGET
 from eventlib.opening import open_log
 from eventlib.runtime.records import POSITION_KEY, pack, unpack
 from services import shop

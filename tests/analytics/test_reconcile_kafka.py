@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from tests.analytics.sources import ROOT
 from tests.analytics.test_reconcile import DECIDERS, reconciled
 

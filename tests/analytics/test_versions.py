@@ -12,7 +12,7 @@ from analytics.rebuilding import How, rebuild
 from analytics.rebuilding.merging import merge_small
 from analytics.rebuilding.versions import current, tables
 from eventlib.errors import LogUnavailable
-from eventlib.log.archive_files import Lost, commit, directory_of, read_manifest
+from eventlib.log.archive.files import Lost, commit, directory_of, read_manifest
 from tests.analytics.independent import read_all, tables_of
 from tests.analytics.test_rebuild import thirds
 

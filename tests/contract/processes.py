@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from eventlib.errors import OwnershipLost
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import SqliteOptions
-from eventlib.store.sqlite import SqliteStores
-from eventlib.topic import Topic
+from eventlib.log.base import Record
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.topic import Topic
+from eventlib.state.sqlite import SqliteStores
 
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=2)]
 IMPATIENT = SqliteOptions(heartbeat_s=0.2, lease_s=1.0)

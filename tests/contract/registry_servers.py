@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 
 from eventlib.cli.http import Listening, Tls
+from eventlib.log.base import Log
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Log
 from eventlib.registry.server.app import make_app
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.registry.server.service import open_service

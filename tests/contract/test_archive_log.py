@@ -12,19 +12,19 @@ import pytest
 
 from analytics.archiving import archive
 from analytics.audit.bytes import damage_findings
-from eventlib.doctor.deep import examine_deep
 from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
-from eventlib.log.archive import ArchiveLog
-from eventlib.log.archive_files import read_manifest
+from eventlib.log.archive.files import read_manifest
+from eventlib.log.archive.log import ArchiveLog
+from eventlib.log.base import Claim, Log, Reader, Record, TopicPartition
 from eventlib.log.open import open_port
-from eventlib.log.port import Claim, Log, Reader, Record, TopicPartition
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import SqliteOptions
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.topic import Topic
+from eventlib.operations.doctor.deep import examine_deep
 from eventlib.testing.log_contract import AppendContract
 from eventlib.testing.log_fixture import record
 from eventlib.testing.reader_contract import ReaderContract
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.values import now_ms
 from services import shop
 
 HOUR = Topic("hour", partitions=1, retention=timedelta(hours=1))

@@ -13,19 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.backup.manifest import Backup, chain, manifest_of
-from eventlib.backup.restoring import restore
-from eventlib.backup.writing import back_up
 from eventlib.cli import run
 from eventlib.errors import LogCorrupt, LogFull, LogUnavailable, WiringError
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_loss import losses
-from eventlib.log.sqlite_mark import mark_path
-from eventlib.log.sqlite_schema import connect
-from eventlib.log.sqlite_state import SqliteOptions
-from eventlib.store.sqlite import SqliteStores
-from eventlib.topic import Topic
+from eventlib.log.base import Record
+from eventlib.log.sqlite.high_water import losses, mark_path
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import connect
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.topic import Topic
+from eventlib.operations.backup.manifest import Backup, chain, manifest_of
+from eventlib.operations.backup.restore import restore
+from eventlib.operations.backup.write import back_up
+from eventlib.state.sqlite import SqliteStores
 from tests.contract.places import tiny_file_system
 from tests.contract.processes import TOPICS
 from tests.contract.test_sqlite_processes import line_of, process
@@ -188,9 +187,9 @@ async def test_what_is_damaged_in_the_log_is_named_in_its_backup(
 def started_backup(place: Path, backups: Path) -> "subprocess.Popen[str]":
     """Start a backup that tells where it is, and waits for a line there each time."""
     script = (
-        "import sys; from pathlib import Path; from eventlib.backup.writing import back_up\n"
+        "import sys; from pathlib import Path; from eventlib.operations.backup.write import back_up\n"
         "def told(at, of): print(at, flush=True); sys.stdin.readline()\n"
-        "import eventlib.backup.manifest as m; settle = m.settle\n"
+        "import eventlib.operations.backup.manifest as m; settle = m.settle\n"
         "def settled(path): print(path, flush=True); sys.stdin.readline(); settle(path)\n"
         "m.settle = settled\n"
         "back_up(Path(sys.argv[1]), 'sqlite:', Path(sys.argv[2]), full=True, progress=told)\n"

@@ -15,7 +15,7 @@ from eventlib import Choreography, Event
 from eventlib.cli import run
 from eventlib.contracts.exporting import exported
 from eventlib.errors import WiringError
-from eventlib.foreign import Json
+from eventlib.external import Json
 from eventlib.registry.parsing import SchemaType, parse
 from services import shop
 from tests.golden.contracts.third import post

@@ -22,16 +22,16 @@ from jsonschema import Draft7Validator
 
 from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
 from eventlib.codec.avro.derive import record_of
-from eventlib.codec.framed import FramedCodec
 from eventlib.codec.protobuf.schema import protobuf_file
-from eventlib.codec.remote import RemoteRegistry
+from eventlib.codec.remote_registry import RemoteRegistry
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.contracts.exporting import exported
-from eventlib.contracts.gate import verdict
-from eventlib.inspection.state import state_of
+from eventlib.contracts.preflight import verdict
 from eventlib.log.memory import MemoryLog
+from eventlib.model.states import replace
+from eventlib.model.topic import FORMATS, Topic
+from eventlib.queries.state import state_of
 from eventlib.replay import replay
-from eventlib.states import replace
-from eventlib.topic import FORMATS, Topic
 from tests.contract.registry_servers import listening_registry
 
 

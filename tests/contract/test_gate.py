@@ -9,12 +9,12 @@ import pytest
 
 from eventlib import Choreography, Event, EventLog, Runtime, open_log
 from eventlib.cli import run
-from eventlib.codec.framed import FramedCodec
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.contracts.declared import named
-from eventlib.contracts.gate import open_epoch, register, verdict
+from eventlib.contracts.preflight import open_epoch, register, verdict
 from eventlib.errors import ContractError
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
+from eventlib.log.base import Record
+from eventlib.log.sqlite.log import SqliteLog
 from tests.golden.contracts import first, second, third
 from tests.golden.contracts.record import load
 

@@ -11,11 +11,11 @@ import pytest
 
 from eventlib import Choreography, Event, EventLog, GlobalTable, Publication, Topic, WiringError, open_log
 from eventlib.errors import ContractError, LogUnavailable, TailLost
-from eventlib.foreign import Json
+from eventlib.external import Json
+from eventlib.log.base import Reader, Record, TopicPartition
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.port import Reader, Record, TopicPartition
-from eventlib.tablefile import TableFile, Values
-from eventlib.times import now_ms
+from eventlib.state.table_snapshot import TableFile, Values
+from eventlib.values import now_ms
 from tests.unit.small_services import noting
 
 GOODS = Topic("goods", partitions=4, latest=True)
@@ -321,7 +321,7 @@ async def test_a_table_kept_too_long_ago_counts_for_nothing_and_one_beyond_the_e
         await kept_at(log, path)
         began = folds(log, monkeypatch)
         with monkeypatch.context() as patch:
-            patch.setattr("eventlib.tablefile.now_ms", lambda: now_ms() + 20 * 3_600_000)
+            patch.setattr("eventlib.state.table_snapshot.now_ms", lambda: now_ms() + 20 * 3_600_000)
             async with GlobalTable(log, Listed, path):
                 assert set(began.values()) == {0}
         file = TableFile(path, [log.port.log_id, "goods.latest", "Listed"])

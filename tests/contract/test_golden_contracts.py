@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from eventlib import EventLog, Runtime
-from eventlib.codec.framed import FramedCodec
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError
-from eventlib.event import Event, contract_of
-from eventlib.inspection.state import state_of
 from eventlib.log.memory import MemoryLog
+from eventlib.model.event import Event, contract_of
+from eventlib.model.states import replace
+from eventlib.queries.state import state_of
 from eventlib.replay import replay
-from eventlib.states import replace
 from tests.golden.contracts import first, third
 from tests.golden.contracts.record import VERSIONS, load
 from tests.golden.contracts.third import Parcel, ParcelAccepted, ParcelDelivered, ParcelHandedIn, Speed

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
+from eventlib.log.base import Log, Record
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.port import Log, Record
 from eventlib.testing.log_contract import AppendContract, LogContract
 from eventlib.testing.log_fixture import LogFixture, flipped
 from eventlib.testing.ownership_contract import OwnershipContract
@@ -53,7 +53,7 @@ class TestKafkaLogWithAnnouncedTransactions(OnKafka, AppendContract, OwnershipCo
 
     @pytest.fixture(autouse=True)
     def _an_older_cluster(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("eventlib.log.kafka.cluster._finalized", lambda _: {})
+        monkeypatch.setattr("eventlib.log.kafka.client._finalized", lambda _: {})
 
 
 class TestKafkaLogThatCompresses(OnKafka, AppendContract):

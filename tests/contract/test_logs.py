@@ -4,9 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from eventlib.log.base import Log, Record
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Log, Record
-from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite.log import SqliteLog
 from eventlib.testing.log_contract import LogContract
 from eventlib.testing.log_fixture import flipped
 

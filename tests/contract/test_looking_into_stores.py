@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import LogCorrupt, LogUnavailable
-from eventlib.store.looking import looks
-from eventlib.store.open import open_stores, store_directory
+from eventlib.state.inspect import looks
+from eventlib.state.open import open_stores, store_directory
 
 URLS: list[Callable[[Path], str]] = [lambda place: f"sqlite:///{place}/shop.db", lambda _: "kafka://host:9092/"]
 

@@ -13,11 +13,10 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from pydantic import AnyHttpUrl, SecretStr
 
 from analytics.reconciling.orders_api import OrdersApi
-from eventlib.codec.remote import RemoteRegistry
+from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.errors import LogUnavailable, OutcomeUnknown, RegistryUnavailable
-from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.kafka.security import NoToken, connection_arguments
-from eventlib.outgoing import http_client
+from eventlib.http.client import http_client
+from eventlib.log.kafka.options import KafkaOptions, NoToken, connection_arguments
 from eventlib.telemetry.process import exporter_of
 from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway

@@ -8,10 +8,10 @@ import pytest
 
 from eventlib import Choreography, Event, EventLog, Publication, Topic, WiringError, open_log
 from eventlib.errors import ContractError
-from eventlib.foreign import Json
-from eventlib.identity import request_id
-from eventlib.log.port import Record
-from eventlib.times import to_ms
+from eventlib.external import Json
+from eventlib.log.base import Record
+from eventlib.model.identity import request_id
+from eventlib.values import to_ms
 from tests.unit.small_services import Said, noting
 
 GOODS = Topic("goods", partitions=4, latest=True)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from eventlib.errors import OwnershipLost
+from eventlib.log.base import Claim
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Claim
-from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite.log import SqliteLog
 from tests.connections import opened_from_here, silent
 from tests.contract.registry_servers import registry
 

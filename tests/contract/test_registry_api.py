@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from eventlib.codec.registry import Schema
-from eventlib.codec.schemas import Schemas
+from eventlib.codec.schema_ids import Schemas
+from eventlib.log.base import Record
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Record
 from tests.contract.registry_servers import registry
 
 

@@ -16,12 +16,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from analytics.asking import schemas
 from eventlib import Event, Runtime, open_log
 from eventlib.cli import run
-from eventlib.codec.framed import FramedCodec
-from eventlib.codec.port import UnknownSchema
+from eventlib.codec.base import UnknownSchema
 from eventlib.codec.registry import Schema
-from eventlib.codec.remote import RemoteRegistry
+from eventlib.codec.remote_registry import RemoteRegistry
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.contracts.declared import named
-from eventlib.contracts.gate import open_epoch, register, verdict
+from eventlib.contracts.preflight import open_epoch, register, verdict
 from eventlib.errors import ContractError, RegistryRefused, RegistryUnavailable, WiringError
 from eventlib.log.memory import MemoryLog
 from tests.contract.registry_servers import listening_registry, self_signed

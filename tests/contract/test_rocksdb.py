@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import LogUnavailable
-from eventlib.store.rocksdb import RocksStores
+from eventlib.state.rocksdb import RocksStores
 
 pytestmark = pytest.mark.heavy
 
 LOG = "the log's id"
 HOLD = """
 import sys
-from eventlib.store.rocksdb import RocksStores
+from eventlib.state.rocksdb import RocksStores
 store = RocksStores(sys.argv[1]).open("s", 0, 1, "the log's id")
 for i in range(1, 500):
     store.write({"k": b"%d" % i, f"k{i}": b"x" * 1000}, i)

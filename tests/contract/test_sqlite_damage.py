@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import DamagedRecord, LogCorrupt
+from eventlib.log.base import Record
 from eventlib.log.checksum import record_checksum
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import OFFSET_BITS
-from eventlib.topic import Topic
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import OFFSET_BITS
+from eventlib.model.topic import Topic
 
 COUNT = 40
 

@@ -9,19 +9,11 @@ from random import Random
 
 import pytest
 
-from eventlib.errors import (
-    EventlibError,
-    LogCorrupt,
-    LogFull,
-    LogReadOnly,
-    LogVersionMismatch,
-    Retryable,
-    Terminal,
-)
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import SqliteOptions
-from eventlib.topic import Topic
+from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogVersionMismatch, Retryable, Terminal
+from eventlib.log.base import Record
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.topic import Topic
 from tests.commands import said
 from tests.contract.places import read_only, tiny_file_system
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import ContractError, LogUnavailable
-from eventlib.log.port import TOMBSTONES_KEPT, Log, Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import SqliteOptions
-from eventlib.store.port import Stores
-from eventlib.store.sqlite import SqliteStores
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.log.base import TOMBSTONES_KEPT, Log, Record
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.model.topic import Topic
+from eventlib.state.base import Stores
+from eventlib.state.sqlite import SqliteStores
+from eventlib.values import now_ms
 
 PATIENCE_S = 120.0
 TOPICS = [

@@ -15,10 +15,10 @@ from random import Random
 import pytest
 
 from eventlib.errors import LogUnavailable, OwnershipLost
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_schema import connect
-from eventlib.log.sqlite_state import SqliteOptions
-from eventlib.store.sqlite import SqliteStores
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import connect
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.state.sqlite import SqliteStores
 from tests.contract.processes import IMPATIENT, PATIENT, TOPICS, part
 
 pytestmark = pytest.mark.heavy

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import ContractError, LogFull, LogUnavailable, OwnershipLost
+from eventlib.log.base import Batch, Claim, Share
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Batch, Claim, Share
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import SqliteOptions
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.testing.log_fixture import TOPICS, record, values
 
 ANY = Claim("s", 0, 1)  # this log makes one transaction under all claims

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from eventlib.cli import run
-from eventlib.doctor.sqlite import examine_file
 from eventlib.errors import LogCorrupt, TailLost
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_loss import losses
-from eventlib.log.sqlite_mark import HighWaterMark, mark_beside, mark_path
-from eventlib.log.sqlite_schema import connect
-from eventlib.topic import Topic
+from eventlib.log.base import Record
+from eventlib.log.sqlite.high_water import HighWaterMark, losses, mark_beside, mark_path
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import connect
+from eventlib.model.topic import Topic
+from eventlib.operations.doctor.sqlite import examine_file
 from tests.contract.processes import TOPICS
 from tests.contract.test_sqlite_processes import line_of, process
 

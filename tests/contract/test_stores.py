@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from eventlib.store.memory import MemoryStores
-from eventlib.store.port import Stores
-from eventlib.store.rocksdb import RocksStores
-from eventlib.store.sqlite import SqliteStores
+from eventlib.state.base import Stores
+from eventlib.state.memory import MemoryStores
+from eventlib.state.rocksdb import RocksStores
+from eventlib.state.sqlite import SqliteStores
 from eventlib.testing.store_contract import StoreContract
 
 

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from eventlib.broker.security import STORE_PASSWORD
+from eventlib.devtools.kafka.security import STORE_PASSWORD
 
 _NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 

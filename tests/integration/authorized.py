@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster
-from eventlib.deploying.rights import Kind, User
-from eventlib.deploying.topics import Wanted
+from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
+from eventlib.manifests.acls import Kind, User
+from eventlib.manifests.topics import Wanted
 
 _ADMIN = "admin"
 _ANY: Any = None

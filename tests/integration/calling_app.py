@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Never
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Service
+from eventlib.model.topic import Topic
 from eventlib.runtime.records import JournalEntry
-from eventlib.topic import Topic
 
 ASKS = Topic("asks", partitions=2)
 

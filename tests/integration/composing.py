@@ -18,8 +18,8 @@ from typing import Self
 
 import httpx
 
-from eventlib.broker import Cluster, ClusterConfig, running_cluster
-from eventlib.broker.node import Node
+from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
+from eventlib.devtools.kafka.node import Node
 from tests.composed import Composed, composed, image_environment
 from tests.integration.images import Image
 

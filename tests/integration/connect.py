@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from eventlib.broker.jars import KAFKA, JarSet
-from eventlib.broker.java import Java, find_java
+from eventlib.devtools.kafka.jars import KAFKA, JarSet
+from eventlib.devtools.kafka.java import Java, find_java
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "connect"
 CONNECT = JarSet("Kafka Connect", "kafka-connect", "connect-runtime", DEPLOY / "jars.lock")

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from analytics.connectors import connectors
 from analytics.session import java_home_in
-from eventlib.broker.java import find_java
+from eventlib.devtools.kafka.java import find_java
 
 ROOT = Path(__file__).parents[2]
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"

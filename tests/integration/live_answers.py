@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
 
 Json = dict[str, Any]
 Answer = dict[tuple[str, ...], Json]

@@ -8,11 +8,10 @@ from aiokafka.errors import KafkaError
 
 from eventlib import EventLog, Publication, open_log
 from eventlib.errors import LogUnavailable
-from eventlib.event import Event
-from eventlib.log.kafka.options import parse_url
-from eventlib.log.kafka.security import connection_arguments
-from eventlib.log.port import Record
-from eventlib.times import from_ms, now_ms
+from eventlib.log.base import Record
+from eventlib.log.kafka.options import connection_arguments, parse_url
+from eventlib.model.event import Event
+from eventlib.values import from_ms, now_ms
 from services import shop
 from services.dispatch.events import OrderDispatched
 from services.order.events import OrderCancelled, OrderCompleted, OrderLine, OrderPlaced, ProductListed

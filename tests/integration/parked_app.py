@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from eventlib import Choreography, Decider, Event, Service
-from eventlib.states import replace
-from eventlib.topic import Topic
+from eventlib.model.states import replace
+from eventlib.model.topic import Topic
 
 BUG = "PARKED_APP_BUG"
 DIES_AT = "PARKED_APP_DIES_AT"

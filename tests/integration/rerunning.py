@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from typing import Never
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, OutcomeUnknown, Publication, Retry, Runtime, Service
-from eventlib.log.port import Record
-from eventlib.rerun.difference import Difference, difference
-from eventlib.rerun.known import Wanted
-from eventlib.rerun.running import rerunning
-from eventlib.store.memory import MemoryStores
-from eventlib.store.port import Stores
+from eventlib.log.base import Record
+from eventlib.operations.reprocessing.comparison import Difference, difference
+from eventlib.operations.reprocessing.metadata import Wanted
+from eventlib.operations.reprocessing.running import rerunning
+from eventlib.state.base import Stores
+from eventlib.state.memory import MemoryStores
 
 WHY = "ada: the handler was wrong"
 

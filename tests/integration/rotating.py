@@ -13,8 +13,8 @@ from confluent_kafka.admin import (
     UserScramCredentialAlteration,
 )
 
-from eventlib.broker import Cluster
-from eventlib.broker.security import STORE_PASSWORD
+from eventlib.devtools.kafka import Cluster
+from eventlib.devtools.kafka.security import STORE_PASSWORD
 from tests.integration.authorized import client_config
 
 LISTENER = "listener.name.client.ssl"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from eventlib import EventLog, Publication, Runtime, Terminal, open_log
-from eventlib.log.port import Record
-from eventlib.times import now_ms
+from eventlib.log.base import Record
+from eventlib.values import now_ms
 from services import shop
 from services.dispatch.ports import Booked, Recalled
 from services.order.events import OrderLine, OrderSubmitted, ProductListed

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from eventlib import EventLog, open_log
-from eventlib.admin import create_admin
+from eventlib.admin_api import create_admin
 from eventlib.cli import run
 from eventlib.errors import WiringError
 from tests.connections import opened_from_here, silent

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from eventlib import EventLog, Runtime, RuntimeConfig, open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import EventlibError
-from eventlib.event import contract_of
+from eventlib.model.event import contract_of
 from services import shop
 from services.order.api import create_app
 from services.order.events import OrderSubmitted, ProductListed

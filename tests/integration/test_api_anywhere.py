@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from eventlib import open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from services import shop
 from tests.integration.api_shop import free_port, reachable, ready, refused, stock_up, wanted
 

@@ -17,15 +17,15 @@ import pytest
 
 from analytics import archiving
 from analytics.archiving import Archived, archive
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
-from eventlib.log.archive_files import newest_number, read_manifest
+from eventlib.log.archive.files import newest_number, read_manifest
+from eventlib.log.base import Log, Record
 from eventlib.log.open import open_port
-from eventlib.log.port import Log, Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_schema import archived_ends
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import archived_ends
+from eventlib.model.topic import Topic
 from eventlib.testing.log_fixture import record
-from eventlib.topic import Topic
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY_MS = 86_400_000
@@ -173,8 +173,8 @@ import asyncio, sys
 from pathlib import Path
 from analytics import archiving
 from analytics.archiving import archive
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_schema import archived_ends
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import archived_ends
 from tests.integration.test_archiving import grow
 
 async def main(path, place):

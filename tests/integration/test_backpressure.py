@@ -12,7 +12,7 @@ from secrets import token_hex
 import pytest
 
 from eventlib import open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, importing, outside_at
 from tests.saga.following import Endings

@@ -15,8 +15,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from eventlib.broker import Cluster, ClusterConfig
-from eventlib.broker.layout import new_cluster_id
+from eventlib.devtools.kafka import Cluster, ClusterConfig
+from eventlib.devtools.kafka.layout import new_cluster_id
 from eventlib.errors import BrokerFailed
 from tests.commands import ended
 from tests.paused import paused
@@ -24,7 +24,7 @@ from tests.saga.shop_runs import EVENTLIB
 
 OWNER = """
 import sys, time
-from eventlib.broker import running_cluster
+from eventlib.devtools.kafka import running_cluster
 with running_cluster() as cluster:
     print(cluster.nodes[0].pid, cluster.directory, flush=True)
     time.sleep(600)

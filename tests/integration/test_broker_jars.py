@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.broker.archive import with_class_archive
-from eventlib.broker.config import ClusterConfig
-from eventlib.broker.jars import IVY_SETTINGS_VARIABLE, KAFKA
-from eventlib.broker.java import Java, find_java
-from eventlib.broker.node import Program
+from eventlib.devtools.kafka.config import ClusterConfig
+from eventlib.devtools.kafka.jars import IVY_SETTINGS_VARIABLE, KAFKA
+from eventlib.devtools.kafka.java import Java, find_java
+from eventlib.devtools.kafka.node import Program
+from eventlib.devtools.kafka.prepared import with_class_archive
 from eventlib.errors import BrokerFailed
 
 DIRECTORY = """<ivysettings><settings defaultResolver="here"/><resolvers><filesystem name="here">

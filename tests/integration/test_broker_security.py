@@ -13,7 +13,7 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster, unsigned_token
+from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster, unsigned_token
 from eventlib.errors import BrokerFailed
 from tests.saga.shop_runs import EVENTLIB
 

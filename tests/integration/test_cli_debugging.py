@@ -12,7 +12,7 @@ import pytest
 from eventlib import Runtime, open_log
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.replay import debugging
-from eventlib.replay.decisions import decisions_about
+from eventlib.replay.debugging import decisions_about
 from services.payment.decider import charge, follow
 from services.payment.events import PaymentFailed
 from services.payment.state import Stage

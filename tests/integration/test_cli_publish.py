@@ -11,8 +11,8 @@ import pytest
 
 from eventlib import open_log
 from eventlib.cli import run
-from eventlib.identity import request_id
-from eventlib.log.port import Record
+from eventlib.log.base import Record
+from eventlib.model.identity import request_id
 from services import shop
 
 Publish = Callable[..., str]

@@ -10,9 +10,9 @@ from secrets import token_hex
 import pytest
 
 from eventlib import EventLog, Runtime, RuntimeConfig, open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import UnknownKey
-from eventlib.inspection.state import state_of
+from eventlib.queries.state import state_of
 from examples.catalogue import Listing, app
 from services.simulation.ledger import Ledger
 from tests.integration.connect import DEPLOY, connect, has_compiler

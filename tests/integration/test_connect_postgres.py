@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eventlib import Runtime, RuntimeConfig, open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from examples.catalogue import Listing, app
 from services.payment.events import PaymentFailed
 from services.simulation import GatewayFaults

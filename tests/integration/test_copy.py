@@ -12,19 +12,19 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from eventlib.broker import Cluster
-from eventlib.copying.copying import Copying
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
-from eventlib.log.kafka.incoming import Incoming
+from eventlib.log.base import Log, Record
+from eventlib.log.kafka.import_log import Incoming
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import INCOMING
 from eventlib.log.kafka.topics import Topics
-from eventlib.log.port import Log, Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.registry.topics import SCHEMAS
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.topic import Topic
+from eventlib.operations.migration import Copying
+from eventlib.registry.records import SCHEMAS
+from eventlib.values import now_ms
 from tests.commands import ended
 from tests.saga.shop_runs import EVENTLIB
 

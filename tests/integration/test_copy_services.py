@@ -9,16 +9,15 @@ from secrets import token_hex
 from typing import Never
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
-from eventlib.broker import Cluster
-from eventlib.copying.copying import Copying
-from eventlib.copying.source import held
-from eventlib.event import Meta
-from eventlib.inspection.parked import parkings, waiting_inputs
-from eventlib.inspection.state import state_of
-from eventlib.inspection.unparking import request_retry
-from eventlib.log.kafka.incoming import Incoming
+from eventlib.devtools.kafka import Cluster
+from eventlib.log.kafka.import_log import Incoming
+from eventlib.model.event import Meta
+from eventlib.operations.migration import Copying, held
+from eventlib.operations.parked_commands import request_retry
+from eventlib.queries.parked import parkings, waiting_inputs
+from eventlib.queries.state import state_of
 from eventlib.replay import replay
-from eventlib.store.memory import MemoryStores
+from eventlib.state.memory import MemoryStores
 
 BROKEN = set[str]()
 

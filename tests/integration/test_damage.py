@@ -10,15 +10,15 @@ import pytest
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.errors import DamagedRecord
-from eventlib.inspection.parked import parkings
-from eventlib.inspection.status import StatusReader
-from eventlib.inspection.unparking import request_discard, request_retry
-from eventlib.log.past_damage import PastDamage
-from eventlib.log.port import Record
+from eventlib.log.base import Record
+from eventlib.log.reading import PastDamage
+from eventlib.model.topic import Topic
+from eventlib.operations.parked_commands import request_discard, request_retry
+from eventlib.operations.status import StatusReader
+from eventlib.queries.parked import parkings
 from eventlib.replay import Report, replay
 from eventlib.runtime.records import JournalEntry, Step
-from eventlib.store.memory import MemoryStores
-from eventlib.topic import Topic
+from eventlib.state.memory import MemoryStores
 from tests.integration.test_runtime import Ordered, Outside, make_shop
 
 KEYS = [str(number) for number in range(8)]

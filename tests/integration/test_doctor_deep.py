@@ -13,13 +13,13 @@ import pytest
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.cli import run
-from eventlib.doctor.repair import repair_file
 from eventlib.errors import EventlibError, WiringError
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_proof import prove
-from eventlib.log.sqlite_scan import written
-from eventlib.log.sqlite_schema import connect
-from eventlib.store.memory import MemoryStores
+from eventlib.log.sqlite.integrity import prove
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.scan import written
+from eventlib.log.sqlite.schema import connect
+from eventlib.operations.doctor.repair import repair_file
+from eventlib.state.memory import MemoryStores
 from services import shop
 from tests.integration.shop_log import Carrier, Gateway, order, served, supplied
 from tests.integration.test_damage import everything

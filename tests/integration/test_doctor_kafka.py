@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.cli import run
-from eventlib.doctor.examination import examine as examine_here
+from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
+from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.port import Record
-from eventlib.registry.topics import SCHEMAS
-from eventlib.times import now_ms
+from eventlib.operations.doctor.examination import examine as examine_here
+from eventlib.registry.records import SCHEMAS
+from eventlib.values import now_ms
 from services import shop
 
 USERS = {"admin": "admin-secret", "clerk": "clerk-secret"}
@@ -192,7 +192,7 @@ async def test_clocks_that_do_not_agree(log_url: str, monkeypatch: pytest.Monkey
     assert (found.check, found.verdict) == ("times", "warning")
     assert "events on orders are from the future" in found.what
     for ahead_ms, verdict in ((10_000, "warning"), (-3_600_000, "error")):
-        monkeypatch.setattr("eventlib.log.kafka.questions.now_ms", lambda ahead_ms=ahead_ms: now_ms() + ahead_ms)
+        monkeypatch.setattr("eventlib.log.kafka.admin.now_ms", lambda ahead_ms=ahead_ms: now_ms() + ahead_ms)
         (clock,) = [each for each in await examine_here(log_url, shop, "var/state") if each.check == "clock"]
         assert (clock.verdict, "behind" in clock.what) == (verdict, ahead_ms > 0)
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from eventlib.cli import run
-from eventlib.doctor.disk import network_file_system
-from eventlib.doctor.examination import examine as examine_here
-from eventlib.doctor.sqlite import examine_file
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.registry.topics import SCHEMAS
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.log.base import Record
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.topic import Topic
+from eventlib.operations.doctor.disk import network_file_system
+from eventlib.operations.doctor.examination import examine as examine_here
+from eventlib.operations.doctor.sqlite import examine_file
+from eventlib.registry.records import SCHEMAS
+from eventlib.values import now_ms
 from services import shop
 from tests.contract.places import read_only, tiny_file_system
 
@@ -167,7 +167,7 @@ def test_a_directory_that_cannot_be_written(examine: Examine, tmp_path: Path) ->
 def test_file_systems_of_other_machines_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/data {tmp_path}/da\\040ta nfs4 rw 0 0\n", encoding="utf-8")
-    monkeypatch.setattr("eventlib.doctor.disk._MOUNTS", mounts)
+    monkeypatch.setattr("eventlib.operations.doctor.disk._MOUNTS", mounts)
     assert network_file_system(tmp_path / "da ta" / "deep") == "nfs4"
     assert network_file_system(tmp_path) is None
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from eventlib import Choreography, EventLog, Publication, Runtime, open_log
-from eventlib.inspection.parked import Parking, parkings
-from eventlib.inspection.unparking import request_retry
-from eventlib.log.port import Record
-from eventlib.runtime.past import MARK
+from eventlib.log.base import Record
+from eventlib.operations.parked_commands import request_retry
+from eventlib.queries.parked import Parking, parkings
+from eventlib.runtime.bootstrap import MARK
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions
 from tests.integration import mailing as service_module
 from tests.integration.mailing import Outbox, Signed, mailing

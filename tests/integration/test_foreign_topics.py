@@ -11,13 +11,13 @@ import pytest
 from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Service, Topic, open_log
 from eventlib.cli import run
 from eventlib.errors import ContractError, UnknownKey
-from eventlib.foreign import Json, Text
-from eventlib.inspection.state import state_of
-from eventlib.log.port import Record
+from eventlib.external import Json, Text
+from eventlib.log.base import Record
+from eventlib.queries.state import state_of
 from eventlib.replay import history
-from eventlib.runtime.control import ParkedRetryRequested
-from eventlib.runtime.parking import parked_facts
-from eventlib.times import now_ms
+from eventlib.runtime.parking.control import ParkedRetryRequested
+from eventlib.runtime.parking.parked import parked_facts
+from eventlib.values import now_ms
 
 CLICKS = Topic("web.clicks", partitions=4)
 LINES = Topic("lines", partitions=4)

@@ -7,7 +7,7 @@ from typing import Never
 import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
-from eventlib.store.memory import MemoryStores
+from eventlib.state.memory import MemoryStores
 from tests.integration.test_runtime import everything
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from eventlib import Choreography, EventLog, Publication, Runtime, WiringError, open_log
-from eventlib.decider import Decider
 from eventlib.errors import ContractError
-from eventlib.inspection.parked import parkings
-from eventlib.inspection.unparking import request_retry
+from eventlib.model.decider import Decider
+from eventlib.operations.parked_commands import request_retry
+from eventlib.operations.seek import move, passages
+from eventlib.queries.parked import parkings
 from eventlib.replay import history
-from eventlib.replay.changes import Change
-from eventlib.replay.moments import state_at
-from eventlib.replay.past import past_of_key
+from eventlib.replay.comparison import Change
+from eventlib.replay.key_history import past_of_key
+from eventlib.replay.point_in_time import state_at
 from eventlib.replay.steps import HistoryStep, Kind
-from eventlib.rerun.positions import move, passages
-from eventlib.times import from_ms
+from eventlib.values import from_ms
 from tests.integration.test_runtime import (
     ChargeAsked,
     Charged,

@@ -12,7 +12,7 @@ from eventlib import cli as eventlib_cli
 from eventlib.cli import output
 from eventlib.cli.streams import safe_streams
 from eventlib.errors import Terminal
-from eventlib.plaintext import escaped, unsafe_in
+from eventlib.values import escaped, unsafe_in
 from services import shop
 from services.order.events import OrderLine, OrderSubmitted
 from services.payment.ports import Charged, Declined

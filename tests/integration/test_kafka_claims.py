@@ -11,18 +11,18 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.group import MemberAssignment
 
-from eventlib.broker import Cluster as BrokerCluster
+from eventlib.devtools.kafka import Cluster as BrokerCluster
 from eventlib.errors import OwnershipLost
-from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.base import Claim, Log, Membership, Record
+from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.kafka.looking import Looks, Written
 from eventlib.log.kafka.options import parse_url
+from eventlib.log.kafka.ownership_topic import PLACE
+from eventlib.log.kafka.point_reads import Looks, Written
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.kafka.register import PLACE
 from eventlib.log.kafka.writer import producer_names
-from eventlib.log.port import Claim, Log, Membership, Record
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 PATIENCE_S = 120.0
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
@@ -112,7 +112,7 @@ async def test_who_retires_gives_each_task_to_the_others_while_it_goes_on_with_t
 async def test_who_seized_a_task_for_a_short_act_is_not_waited_for(
     log: Log, other: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventlib.log.kafka.owners._HEARS_S", 3_600.0)  # who waits for the former one waits for good
+    monkeypatch.setattr("eventlib.log.kafka.ownership._HEARS_S", 3_600.0)  # who waits for the former one waits for good
     acts = 8
     async with asyncio.timeout(4 * PATIENCE_S):
         for act in range(acts):

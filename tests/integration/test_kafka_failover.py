@@ -12,12 +12,12 @@ from secrets import token_hex
 
 import pytest
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogUnavailable, OwnershipLost
+from eventlib.log.base import Claim, Log, Membership, Record
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.port import Claim, Log, Membership, Record
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 TASKS = 3
 TOPICS = [Topic("odd", partitions=TASKS), Topic("even", partitions=TASKS), Topic("plain", partitions=TASKS)]

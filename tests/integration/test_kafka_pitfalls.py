@@ -18,14 +18,14 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from analytics.archiving import archive
 from eventlib import Decider, Event, EventLog, Publication, Runtime, Service, WiringError, open_log
-from eventlib.broker import Cluster
 from eventlib.cli import run
-from eventlib.doctor.examination import examine
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import TopicMismatch
 from eventlib.log.kafka.log import KafkaLog
+from eventlib.model.topic import PARTITIONERS, Topic
+from eventlib.operations.doctor.examination import examine
 from eventlib.replay import replay
-from eventlib.runtime.parking import parked_facts
-from eventlib.topic import PARTITIONERS, Topic
+from eventlib.runtime.parking.parked import parked_facts
 from services import shop
 from services.order.events import CancelSubmitted
 from tests.integration.calling_app import Asked, Phone, three_services

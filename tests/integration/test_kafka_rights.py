@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from eventlib import open_log
-from eventlib.broker import Cluster
 from eventlib.cli.live import declared_views
-from eventlib.deploying.rights import Kind, Operation, User, user_name, users_of
-from eventlib.deploying.topics import wanted_topics
+from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.manifests.acls import Kind, Operation, User, user_name, users_of
+from eventlib.manifests.topics import wanted_topics
 from eventlib.runtime.runtime import prepare_own
 from services import shop
 from tests.integration.authorized import authorized_broker, client_config

@@ -10,12 +10,12 @@ from secrets import token_hex
 
 import pytest
 
-from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster, unsigned_token
+from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster, unsigned_token
 from eventlib.errors import LogDenied, LogUnavailable, WiringError
+from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.port import Record
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 USERS = {"admin": "admin-secret", "clerk": "clerk-secret"}
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]

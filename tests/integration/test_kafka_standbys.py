@@ -26,13 +26,13 @@ from eventlib import (
     Topic,
     open_log,
 )
-from eventlib.broker import Cluster
 from eventlib.cli.running import restoring_lines
-from eventlib.log.port import Record
-from eventlib.runtime.host import Restoring
+from eventlib.devtools.kafka import Cluster
+from eventlib.log.base import Record
+from eventlib.runtime.context import Restoring
 from eventlib.runtime.records import STATE
-from eventlib.store.port import Store
-from eventlib.store.rocksdb import RocksStores
+from eventlib.state.base import Store
+from eventlib.state.rocksdb import RocksStores
 from tests.counted import counted_reads
 
 TASKS, KEYS = 4, 200

@@ -11,13 +11,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError, TopicMismatch, WiringError
+from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
-from eventlib.log.port import Record
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 
 @pytest.fixture

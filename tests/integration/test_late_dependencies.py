@@ -18,19 +18,18 @@ import pytest
 from pydantic import SecretStr
 
 from eventlib import Runtime, RuntimeConfig
-from eventlib.broker import Cluster
 from eventlib.cli import run
 from eventlib.cli.running import Running, Tuning, serve_until
-from eventlib.codec.framed import FramedCodec
-from eventlib.codec.remote import RemoteRegistry
+from eventlib.codec.remote_registry import RemoteRegistry
+from eventlib.codec.wire_format import FramedCodec
+from eventlib.devtools.kafka import Cluster
 from eventlib.errors import EventlibError, LogDenied, LogUnavailable, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.inspection.waiting import waiting_here
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.kafka.security import NoToken, connection_arguments
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import SqliteOptions
+from eventlib.log.kafka.options import KafkaOptions, NoToken, connection_arguments
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.operations.startup_waits import waiting_here
 from eventlib.runtime.runtime import prepare_own
 from eventlib.startup import Startup
 from eventlib.telemetry.options import telemetry_options

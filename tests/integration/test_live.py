@@ -10,9 +10,9 @@ from secrets import token_hex
 import pytest
 
 from eventlib import open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.telemetry.catalogue import METRICS
-from eventlib.times import now_ms
+from eventlib.values import now_ms
 from services import shop as the_shop
 from tests.integration.live_answers import History, check_told, failures
 from tests.integration.live_log import WATCHED, Story, is_read, share_read, told

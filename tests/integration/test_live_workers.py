@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from eventlib import open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.batches import headers_of
 from eventlib.log.kafka.options import parse_url
 from services import shop as the_shop

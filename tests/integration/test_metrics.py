@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from eventlib import Choreography, EventLog, OutcomeUnknown, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.cli.http import Listening
-from eventlib.inspection.sagas import find_saga
+from eventlib.queries.sagas import find_saga
 from eventlib.telemetry.catalogue import METRICS
 from eventlib.telemetry.options import TelemetryOptions
 from eventlib.telemetry.process import telemetry_of

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from eventlib import Event, EventLog
-from eventlib.inspection.sagas import find_saga
+from eventlib.queries.sagas import find_saga
 from services.order.index import OrderIndex
 from services.order.state import Status
 from tests.integration.api_shop import Shop, api, client_of, free_port, open_shop, place, wanted

@@ -9,19 +9,19 @@ import pytest
 
 from eventlib import Choreography, EventLog, Runtime
 from eventlib.errors import ContractError
-from eventlib.inspection.outcomes import asked_already
-from eventlib.inspection.parked import Parking, Wanted, parkings, waiting_inputs
-from eventlib.inspection.sagas import find_saga
-from eventlib.inspection.unparking import (
+from eventlib.operations.command_status import asked_already
+from eventlib.operations.parked_commands import (
     event_with,
     request_discard,
     request_edit,
     request_retries,
     request_retry,
 )
+from eventlib.queries.parked import Parking, Wanted, parkings, waiting_inputs
+from eventlib.queries.sagas import find_saga
 from eventlib.replay import history
 from eventlib.replay.amendments import amendments_of
-from eventlib.replay.moments import standing_at
+from eventlib.replay.point_in_time import standing_at
 from eventlib.runtime.records import JournalEntry
 from tests.integration.rerunning import run_it_again
 from tests.integration.test_runtime import (

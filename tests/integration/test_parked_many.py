@@ -15,8 +15,8 @@ from secrets import token_hex
 import pytest
 
 from eventlib import Publication, Runtime, RuntimeConfig, open_log
-from eventlib.broker import Cluster
-from eventlib.inspection.parked import parkings
+from eventlib.devtools.kafka import Cluster
+from eventlib.queries.parked import parkings
 from eventlib.replay import replay
 from tests.integration.parked_app import BUG, DIES_AT, Heard, Told, app
 

@@ -12,11 +12,12 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtime, Service, open_log
 from eventlib.errors import ContractError, LogUnavailable, TailLost
+from eventlib.log.base import Record
 from eventlib.log.checksum import seal
-from eventlib.log.port import Record
-from eventlib.projection import Projection, ProjectionBehind, View
-from eventlib.store.sqlite import SqliteStores
-from eventlib.times import now_ms
+from eventlib.state.projection import Projection, ProjectionBehind
+from eventlib.state.projection_file import View
+from eventlib.state.sqlite import SqliteStores
+from eventlib.values import now_ms
 
 
 class Paid(Event, topic="payments", key="customer", request=True):

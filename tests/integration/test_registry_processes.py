@@ -12,10 +12,10 @@ from secrets import token_hex
 import httpx
 import pytest
 
-from eventlib.broker import Cluster
 from eventlib.codec.registry import Schema
-from eventlib.codec.schemas import Schemas
-from eventlib.log.sqlite import SqliteLog
+from eventlib.codec.schema_ids import Schemas
+from eventlib.devtools.kafka import Cluster
+from eventlib.log.sqlite.log import SqliteLog
 from tests.contract.registry_servers import self_signed
 from tests.integration.registry_processes import Instance, Registrations, killed_again_and_again, schema
 

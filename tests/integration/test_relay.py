@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from eventlib import Choreography, Event, EventLog, Publication, Runtime, RuntimeConfig, open_log
-from eventlib.codec.framed import FramedCodec
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import LogReadOnly
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_state import SqliteOptions
+from eventlib.log.base import Record
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.runtime.records import JournalEntry
 from services import shop
 from services.stock.events import DeliveryLine, DeliverySubmitted

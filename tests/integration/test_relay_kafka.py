@@ -9,14 +9,14 @@ from secrets import token_hex
 import pytest
 
 from eventlib import Event, EventLog, Publication, Runtime, RuntimeConfig, open_log
-from eventlib.broker import Cluster as BrokerCluster
+from eventlib.devtools.kafka import Cluster as BrokerCluster
 from eventlib.errors import LogUnavailable, OwnershipLost
+from eventlib.log.base import Batch, Claim, Record, Share
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.producer import Producer
-from eventlib.log.port import Batch, Claim, Record, Share
+from eventlib.model.topic import Topic
 from eventlib.runtime.records import JournalEntry
 from eventlib.testing.log_fixture import record
-from eventlib.topic import Topic
 from tests.integration.calling_app import Asked, Called, Calling, Passed, Phone, Shown, each_once, three_services
 
 PATIENCE_S = 120.0

@@ -8,8 +8,9 @@ import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
-from eventlib.log.port import Record, key_text
-from eventlib.replay.acts import (
+from eventlib.log.base import Record, key_text
+from eventlib.replay.journal import Only, TaskJournal
+from eventlib.replay.journal_steps import (
     Act,
     Answered,
     Begun,
@@ -21,9 +22,8 @@ from eventlib.replay.acts import (
     Released,
     Stalled,
 )
-from eventlib.replay.journal import Only, TaskJournal
-from eventlib.runtime.control import ParkedRetryRequested
-from eventlib.times import now_ms
+from eventlib.runtime.parking.control import ParkedRetryRequested
+from eventlib.values import now_ms
 from tests.integration.test_runtime import (
     Ordered,
     Outside,

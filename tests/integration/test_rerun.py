@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from eventlib import Event, EventLog, OutcomeUnknown, Runtime, open_log
-from eventlib.codec.framed import FramedCodec
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, OwnershipLost, WiringError
+from eventlib.log.base import Claim, Record
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Claim, Record
-from eventlib.rerun import follower, known
-from eventlib.rerun.difference import Difference
-from eventlib.store.memory import MemoryStores
+from eventlib.operations.reprocessing import follower, metadata
+from eventlib.operations.reprocessing.comparison import Difference
+from eventlib.state.memory import MemoryStores
 from tests.integration import test_runtime as small
 from tests.integration.rerunning import (
     WHY,
@@ -357,16 +357,16 @@ async def test_what_is_thrown_away_is_gone_and_can_be_begun_anew(
         await busy_days(log)
         service = log.choreography.service("store")
         await run_again(log, stores)
-        assert [(each.name, each.note.why, each.switched) for each in await known.reruns(log)] == [("again", WHY, 0)]
+        assert [(each.name, each.note.why, each.switched) for each in await metadata.reruns(log)] == [("again", WHY, 0)]
         with monkeypatch.context() as patched:
-            patched.setattr(known, "code_version", lambda _: "other")
+            patched.setattr(metadata, "code_version", lambda _: "other")
             with pytest.raises(ContractError, match=r"begun by code .*, and this is other: .* --drop again"):
                 await run_it_again(log, "store")
-        await known.drop(log, service, "again")
-        assert await known.reruns(log) == []
+        await metadata.drop(log, service, "again")
+        assert await metadata.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         with pytest.raises(ContractError, match=r"store has no rerun 'again' on this log \(it has none\)"):
-            await known.drop(log, service, "again")
+            await metadata.drop(log, service, "again")
     async with opened(market()) as log:
         await run_again(log, stores)
         left = await units_left(log, "again")

@@ -9,10 +9,10 @@ import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
-from eventlib.replay.acts import Act, Input, Moved, Released, Skipped
+from eventlib.operations.seek import move, passages
+from eventlib.operations.skip import SkippedNow, skip
 from eventlib.replay.journal import TaskJournal
-from eventlib.rerun.positions import move, passages
-from eventlib.rerun.skips import SkippedNow, skip
+from eventlib.replay.journal_steps import Act, Input, Moved, Released, Skipped
 from tests.integration.test_runtime import (
     Noted,
     Opened,

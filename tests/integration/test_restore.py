@@ -13,7 +13,7 @@ import pytest
 
 from analytics.archiving import archive
 from eventlib.cli import run
-from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite.log import SqliteLog
 from tests.integration.api_shop import client_of, free_port, place, wanted
 from tests.integration.test_api_process import run as started
 from tests.integration.test_api_process import stock_up

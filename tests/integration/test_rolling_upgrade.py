@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.integration.upgraded import NAMES, PART, Upgraded
 from tests.saga.waits import Waits, handovers

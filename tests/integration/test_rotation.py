@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 
-from eventlib.broker import Cluster, ClusterConfig, Sasl, Security, running_cluster
-from eventlib.broker.config import certificate, key_store
+from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
+from eventlib.devtools.kafka.config import certificate, key_store
+from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.port import Record
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 from tests.integration.authorities import Authority, together
 from tests.integration.rotating import LISTENER, alter_broker, alter_password, scram
 from tests.integration.upgraded import Upgraded

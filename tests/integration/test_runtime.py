@@ -28,13 +28,13 @@ from eventlib import (
     Terminal,
     open_log,
 )
-from eventlib.log.port import Record
+from eventlib.log.base import Record
 from eventlib.replay import replay
-from eventlib.runtime.control import ParkedRetryRequested
-from eventlib.runtime.parking import parked_facts
+from eventlib.runtime.parking.control import ParkedRetryRequested
+from eventlib.runtime.parking.parked import parked_facts
 from eventlib.runtime.records import JournalEntry, ParkedKey
-from eventlib.store.memory import MemoryStores
-from eventlib.times import now_ms
+from eventlib.state.memory import MemoryStores
+from eventlib.values import now_ms
 
 NEVER = timedelta(days=300)
 

@@ -12,13 +12,13 @@ from secrets import token_hex
 import pytest
 
 from analytics.audit.bytes import DAMAGED, damage_findings
-from eventlib.broker import Cluster
-from eventlib.doctor.sameness import compare
+from eventlib.devtools.kafka import Cluster
+from eventlib.log.base import Record
 from eventlib.log.checksum import record_checksum
 from eventlib.log.open import open_port
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.topic import Topic
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.model.topic import Topic
+from eventlib.operations.doctor.sameness import compare
 from tests.analytics.sources import archived
 from tests.commands import ended, said
 

@@ -10,10 +10,10 @@ import pytest
 
 from eventlib import Runtime, RuntimeConfig, open_log
 from eventlib import cli as eventlib_cli
-from eventlib.configured import Given, settings_now
+from eventlib.config.effective import Given, settings_now
+from eventlib.config.variables import SettingsError
 from eventlib.telemetry.options import telemetry_options
 from eventlib.telemetry.process import telemetry_of
-from eventlib.variables import SettingsError
 from services import shop
 from services.order.events import OrderLine, OrderSubmitted
 from services.outside import open_ports

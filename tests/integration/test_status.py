@@ -8,10 +8,10 @@ from secrets import token_hex
 import pytest
 
 from eventlib import Choreography, Runtime, RuntimeConfig, open_log
-from eventlib.broker import Cluster
 from eventlib.cli import run
-from eventlib.inspection.status import Limits, StatusReader, complaints
-from eventlib.sagastates import SagaState, SagaStates
+from eventlib.devtools.kafka import Cluster
+from eventlib.model.saga_status import SagaState, SagaStates
+from eventlib.operations.status import Limits, StatusReader, complaints
 from tests.integration.shop_log import Print
 from tests.integration.test_runtime import Order, Ordered, Outside, make_shop
 

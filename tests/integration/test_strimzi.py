@@ -18,8 +18,8 @@ from py4j.java_gateway import (
     launch_gateway,
 )
 
-from eventlib.broker.jars import JarSet
-from eventlib.broker.java import find_java
+from eventlib.devtools.kafka.jars import JarSet
+from eventlib.devtools.kafka.java import find_java
 from tests.unit.kustomized import Resource, built
 
 STRIMZI = JarSet("Strimzi's resources", "strimzi-api", "api", Path(__file__).with_name("strimzi.lock"))

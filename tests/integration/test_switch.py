@@ -10,18 +10,18 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.errors import ContractError, OwnershipLost
-from eventlib.inspection.parked import parkings, waiting_inputs
-from eventlib.inspection.state import state_of
-from eventlib.inspection.unparking import request_retry
-from eventlib.log.port import Claim, Record
+from eventlib.log.base import Claim, Record
+from eventlib.operations.parked_commands import request_retry
+from eventlib.operations.reprocessing import metadata
+from eventlib.operations.reprocessing.comparison import difference
+from eventlib.operations.reprocessing.cutover import Switched, switch
+from eventlib.operations.reprocessing.metadata import Wanted
+from eventlib.operations.reprocessing.running import rerunning
+from eventlib.queries.parked import parkings, waiting_inputs
+from eventlib.queries.state import state_of
 from eventlib.replay import history, replay, state_at
-from eventlib.rerun import known
-from eventlib.rerun.difference import difference
-from eventlib.rerun.known import Wanted
-from eventlib.rerun.running import rerunning
-from eventlib.rerun.switching import Switched, switch
-from eventlib.store.memory import MemoryStores
-from eventlib.times import now_ms
+from eventlib.state.memory import MemoryStores
+from eventlib.values import now_ms
 from tests.integration.rerunning import (
     WHY,
     ChargeAsked,
@@ -353,7 +353,7 @@ async def test_wherever_it_is_interrupted_doing_it_again_takes_the_rest(opened: 
             async with rerunning(log, MemoryStores(), service, "again", Wanted(WHY)) as again:
                 await switch(again, WHY)
     async with opened(market()) as log:
-        (known_one,) = await known.reruns(log)
+        (known_one,) = await metadata.reruns(log)
         assert known_one.switched == after
         await live_goes_on(log, seed=3)  # with some tasks that took over, and some that did not
     done = await switched(opened, Code())
@@ -362,7 +362,7 @@ async def test_wherever_it_is_interrupted_doing_it_again_takes_the_rest(opened: 
         await live_goes_on(log)
         await check_shelves(log)
         assert [type(e) for e in await said(log, "stock")].count(GivenBack) >= 12
-        assert [known_one.switched for known_one in await known.reruns(log)] == [8]
+        assert [known_one.switched for known_one in await metadata.reruns(log)] == [8]
 
 
 async def test_two_who_switch_at_once_switch_once(opened: Opened) -> None:
@@ -387,7 +387,7 @@ async def test_what_is_the_services_cannot_be_thrown_away_nor_switched_again(ope
     assert await switched(opened, Code()) == Switched()
     async with opened(market()) as log:
         with pytest.raises(ContractError, match=r"has taken over the states of again \(8 of 8 tasks\)"):
-            await known.drop(log, log.choreography.service("store"), "again")
+            await metadata.drop(log, log.choreography.service("store"), "again")
         assert (await run_it_again(log, "store", "later")).is_none
 
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from secrets import token_hex
 
 from eventlib import open_log
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
+from eventlib.operations.reprocessing import metadata
+from eventlib.operations.seek import move, passages
 from eventlib.replay import history, replay, state_at
-from eventlib.rerun import known
-from eventlib.rerun.positions import move, passages
 from tests.integration.rerunning import WHY, Code, Opened, market, run_it_again, said, send, serving, settle, stock
 from tests.integration.test_rerun import shelves_of
 from tests.integration.test_switch import check_laws, check_shelves, some_short_baskets, switched
@@ -33,7 +33,7 @@ async def test_a_wrong_run_is_found_done_again_and_taken_over_while_its_service_
             ("basket", 0, 12, 0),
             ("shelf", 0, 0, 0),
         ]
-        (listed,) = await known.reruns(log)
+        (listed,) = await metadata.reruns(log)
         assert (listed.handled, listed.switched) == (listed.of, 0)
         done = await switched(opened, Code())
         assert (done.tasks, done.said, done.unsaid) == (8, 12, 0)
@@ -61,8 +61,8 @@ async def test_what_is_thrown_away_or_gone_past_leaves_nothing(broker: Cluster) 
         service = log.choreography.service("store")
         assert await passages(log, service, "latest") == [], "nothing is left to be handled"
         assert (await run_it_again(log, "store")).is_none
-        await known.drop(log, service, "again")
-        assert await known.reruns(log) == []
+        await metadata.drop(log, service, "again")
+        assert await metadata.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         await send(log, [("3", "A")])
         done = await move(log, service, await passages(log, service, "latest"), WHY)

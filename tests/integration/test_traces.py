@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from eventlib import OutcomeUnknown, Runtime, RuntimeConfig, open_log
-from eventlib.event import contract_of
-from eventlib.identity import request_id
-from eventlib.inspection.sagas import find_saga
+from eventlib.model.event import contract_of
+from eventlib.model.identity import request_id
+from eventlib.queries.sagas import find_saga
 from eventlib.telemetry.options import telemetry_options
 from eventlib.telemetry.process import Telemetry, telemetry_of
 from services import shop

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from eventlib import open_log
-from eventlib.event import EventType, contract_of
-from eventlib.inspection.traffic import Counted, count_traffic
-from eventlib.log.port import Record
-from eventlib.picture.model import Traffic
+from eventlib.analysis.diagram.model import Traffic
+from eventlib.log.base import Record
+from eventlib.model.event import EventType, contract_of
+from eventlib.operations.edge_traffic import Counted, count_traffic
 from services import shop
 from services.order.events import OrderCancelRequested, OrderPlaced, OrderSubmitted
 from services.payment.events import ChargeRequested, PaymentTaken

@@ -8,12 +8,12 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
 from eventlib.errors import ContractError
-from eventlib.inspection.state import state_of
-from eventlib.rerun.known import Wanted
-from eventlib.rerun.running import rerunning
-from eventlib.rerun.switching import switch
-from eventlib.states import replace
-from eventlib.store.memory import MemoryStores
+from eventlib.model.states import replace
+from eventlib.operations.reprocessing.cutover import switch
+from eventlib.operations.reprocessing.metadata import Wanted
+from eventlib.operations.reprocessing.running import rerunning
+from eventlib.queries.state import state_of
+from eventlib.state.memory import MemoryStores
 from tests.golden.contracts import first
 from tests.golden.contracts.first import DeliveryTold, ParcelAccepted, ParcelDelivered, ParcelHandedIn, Speed
 

@@ -10,9 +10,9 @@ from secrets import token_hex
 
 import pytest
 
-from eventlib.broker import Cluster
 from eventlib.cli import run
 from eventlib.cli.workers import pause_after
+from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, importing, outside_at
 from tests.saga.following import Endings

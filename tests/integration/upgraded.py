@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, outside_at, wait_for
 from tests.saga.following import Endings

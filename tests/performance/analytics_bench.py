@@ -27,7 +27,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eventlib.broker import ClusterConfig, running_cluster
+from eventlib.devtools.kafka import ClusterConfig, running_cluster
 from tests.performance.analytics_tables import Measured, growth_of, table_of
 
 ROOT = Path(__file__).resolve().parents[2]

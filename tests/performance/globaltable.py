@@ -21,10 +21,10 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlib import Choreography, Event, GlobalTable, Topic, open_log
-from eventlib.broker import Cluster, ClusterConfig, running_cluster
-from eventlib.foreign import Json
-from eventlib.log.port import Log, Record
-from eventlib.times import now_ms
+from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
+from eventlib.external import Json
+from eventlib.log.base import Log, Record
+from eventlib.values import now_ms
 from tests.performance.kafka_streams.program import java_command
 from tests.performance.sagas import cpu_s
 from tests.unit.small_services import noting

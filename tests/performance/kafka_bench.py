@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from eventlib.broker import Cluster, ClusterConfig, running_cluster
+from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.runtime import collect_garbage_seldom
 from tests.performance.kafka_scale import growth, wide, workers
 from tests.performance.kafka_session import Stalled, running

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from tests.performance.kafka_session import ROOT, Stalled, running
 from tests.performance.kafka_systems import Toolkit
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
+from eventlib.log.base import Log, Reader
 from eventlib.log.open import open_port
-from eventlib.log.port import Log, Reader
 from tests.performance.kafka_systems import PARTITIONS, STEPS, TOPICS, Place, System
 
 ROOT = Path(__file__).resolve().parents[2]

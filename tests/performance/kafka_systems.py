@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventlib.codec.framed import FramedCodec
-from eventlib.event import contract_of
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.eventlog import EventLog, Publication
-from eventlib.log.port import Log, Record
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.log.base import Log, Record
+from eventlib.model.event import contract_of
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 from services import shop
 from services.order.events import OrderPlaced
 from services.stock.events import StockReceived

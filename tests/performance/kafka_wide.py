@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 
 _APP = "tests.performance.wide_shop"
 _SETTLES_S = 8

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eventlib.log.port import Log, Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.log.sqlite_schema import connect, prepare
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.log.base import Log, Record
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.log.sqlite.schema import connect, prepare
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 TOPICS, PARTITIONS = 8, 8
 INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Never
 
 from eventlib import Choreography, Decider, Event, Publication, Runtime, RuntimeConfig, Service, Topic, open_log
-from eventlib.broker import ClusterConfig, running_cluster
-from eventlib.store.rocksdb import RocksStores
+from eventlib.devtools.kafka import ClusterConfig, running_cluster
+from eventlib.state.rocksdb import RocksStores
 from tests.counted import counted_reads
 from tests.performance.sagas import cpu_s
 

@@ -1,6 +1,6 @@
 """The shop as it is with 64 partitions for each of its topics; to be imported before any of its events is."""
 
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
 
 PARTITIONS = 64
 
@@ -8,7 +8,7 @@ PARTITIONS = 64
 _eight, *_others = Topic.__init__.__defaults__ or ()
 Topic.__init__.__defaults__ = (PARTITIONS, *_others)
 
-from eventlib.event import contract_of  # noqa: E402
+from eventlib.model.event import contract_of  # noqa: E402
 from services.order.events import OrderPlaced  # noqa: E402
 from tests.performance.instant_shop import shop  # noqa: E402
 

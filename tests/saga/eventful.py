@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from eventlib import Event, Publication, Runtime, open_log, times
-from eventlib.decider import Decider
-from eventlib.inspection.parked import parkings
-from eventlib.inspection.unparking import request_retry
-from eventlib.log.port import Record
+from eventlib import Event, Publication, Runtime, open_log, values
+from eventlib.log.base import Record
+from eventlib.model.decider import Decider
+from eventlib.operations.parked_commands import request_retry
+from eventlib.queries.parked import parkings
 from services import shop
 from services.order.events import CancelSubmitted, OrderCancelRequested, OrderLine, OrderSubmitted
 from services.payment.decider import payments
@@ -39,7 +39,7 @@ class Clock:
         monkeypatch.setattr("eventlib.eventlog.time_ns", lambda: self() * 1_000_000)
 
     def __call__(self) -> int:
-        return times.now_ms() + self.ahead_ms
+        return values.now_ms() + self.ahead_ms
 
 
 async def make_eventful(url: str, directory: Path, clock: Clock, seed: int) -> None:
@@ -141,7 +141,7 @@ async def _after_all_was_forgotten(running: RunningShop) -> None:
 
 async def _garbage(running: RunningShop, key: str) -> None:
     place = "payments", running.log.choreography.service("payment").control.partition_of(key.encode())
-    garbage = Record(*place, -1, times.now_ms(), key.encode(), b"\x00garbage", id="garbage", type="PaymentTaken")
+    garbage = Record(*place, -1, values.now_ms(), key.encode(), b"\x00garbage", id="garbage", type="PaymentTaken")
     await running.log.port.append([garbage])
 
 

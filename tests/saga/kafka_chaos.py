@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 
-from eventlib.broker import Cluster
-from eventlib.log.kafka.cluster import GROUP, TRANSACTION
-from eventlib.log.kafka.cluster import Cluster as Brokers
+from eventlib.devtools.kafka import Cluster
+from eventlib.log.kafka.client import GROUP, TRANSACTION
+from eventlib.log.kafka.client import Cluster as Brokers
 from eventlib.log.kafka.options import parse_url
 from services import shop
 from tests.saga.fleet import Fleet

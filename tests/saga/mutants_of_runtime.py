@@ -8,22 +8,22 @@ import pytest
 
 from eventlib import Event, Meta
 from eventlib.errors import DamagedRecord
+from eventlib.log.base import Claim, Log, Record, TopicPartition, key_text
 from eventlib.log.memory_owners import MemoryOwners
-from eventlib.log.port import Claim, Log, Record, TopicPartition, key_text
 from eventlib.replay import rebuilding
-from eventlib.runtime.course import Course
-from eventlib.runtime.entry import Memory
-from eventlib.runtime.handling import Handling
-from eventlib.runtime.parking import ParkedKeys
+from eventlib.runtime.committer import Worker
+from eventlib.runtime.effects import Course
+from eventlib.runtime.emit import Speaker, Turn
+from eventlib.runtime.keyed_state import Memory
+from eventlib.runtime.parking.parked import ParkedKeys
+from eventlib.runtime.parking.releasing import WaitingInputs
+from eventlib.runtime.processor import Handling
 from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
-from eventlib.runtime.saying import Speaker, Turn
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
-from eventlib.runtime.waiting import WaitingInputs
-from eventlib.runtime.worker import Worker
-from eventlib.simulate import stage
-from eventlib.simulate.log import SimulatedLog
+from eventlib.simulation import stage
+from eventlib.simulation.log import SimulatedLog
 from tests.saga.mutant import Mutant
 
 

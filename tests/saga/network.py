@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Self
 
-from eventlib.broker import Cluster
-from eventlib.broker.config import HOST
-from eventlib.broker.node import is_free
+from eventlib.devtools.kafka import Cluster
+from eventlib.devtools.kafka.config import HOST
+from eventlib.devtools.kafka.node import is_free
 
 _CHUNK_BYTES = 1 << 16
 _PATIENCE_S = 120.0

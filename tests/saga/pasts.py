@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from eventlib import EventLog, open_log
 from eventlib.errors import UnknownKey
-from eventlib.replay.past import past_of_key
+from eventlib.replay.key_history import past_of_key
 from services import shop
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.decider import Handler
 from eventlib.errors import WiringError
-from eventlib.event import Event
-from eventlib.simulate.exhaustive import explore
-from eventlib.simulate.scenario import SmallCase
-from eventlib.simulate.stage import Stage
+from eventlib.model.decider import Handler
+from eventlib.model.event import Event
+from eventlib.simulation.exhaustive.explore import explore
+from eventlib.simulation.scenario import SmallCase
+from eventlib.simulation.stage import Stage
 from services import shop
 from services.payment.decider import payments
 from services.payment.events import ChargeUncertain

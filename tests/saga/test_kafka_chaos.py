@@ -14,7 +14,7 @@ from secrets import token_hex
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from eventlib.broker import Cluster, ClusterConfig, running_cluster
+from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from tests.saga.fleet import Fleet, free_port, outside_at
 from tests.saga.following import Endings
 from tests.saga.kafka_chaos import FAR, NEAR, Attack, Chaos

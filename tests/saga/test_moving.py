@@ -9,7 +9,7 @@ from secrets import token_hex
 
 import pytest
 
-from eventlib.broker import Cluster
+from eventlib.devtools.kafka import Cluster
 from tests.commands import said
 from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of
 from tests.saga.laws import History, check_laws, read_file

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from eventlib.simulate.choices import drawn_from
-from eventlib.simulate.schedule import BrokenLaw, Schedule
-from eventlib.simulate.stage import Stage
+from eventlib.simulation.scenario import drawn_from
+from eventlib.simulation.schedule import BrokenLaw, Schedule
+from eventlib.simulation.stage import Stage
 from services import shop
 from services.simulation.scenario import ShopScenario
 from tests.saga.mutants_of_runtime import RUNTIME

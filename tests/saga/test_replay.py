@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from eventlib.decider import Decider, Handler
-from eventlib.event import Event, Meta
-from eventlib.log.port import Record
-from eventlib.replay import Part, Report, kept, replay, window
-from eventlib.replay.alike import Alike
+from eventlib.log.base import Record
+from eventlib.model.decider import Decider, Handler
+from eventlib.model.event import Event, Meta
+from eventlib.replay import Part, Report, replay, scanner, spilling_cache
+from eventlib.replay.fast_path import Alike
 from eventlib.replay.report import merged
-from eventlib.times import from_ms
+from eventlib.values import from_ms
 from services.dispatch.decider import shipments
 from services.dispatch.events import DispatchFailed, OrderDispatched
 from services.order.decider import orders
@@ -272,10 +272,10 @@ async def test_parts_make_the_whole_in_the_same_order(
 
 async def test_memory_that_is_too_small_is_made_up_for(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await replay(shop.log)
-    monkeypatch.setattr(window, "_KEPT", 5)
-    monkeypatch.setattr(window, "_READ_AHEAD", 1)
-    monkeypatch.setattr(window, "_LEAST", 3)
-    monkeypatch.setattr(kept, "IN_MEMORY", 5)
+    monkeypatch.setattr(scanner, "_KEPT", 5)
+    monkeypatch.setattr(scanner, "_READ_AHEAD", 1)
+    monkeypatch.setattr(scanner, "_LEAST", 3)
+    monkeypatch.setattr(spilling_cache, "IN_MEMORY", 5)
     assert await replay(shop.log) == whole
 
 

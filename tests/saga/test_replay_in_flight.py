@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from eventlib import Runtime
-from eventlib.decider import Handler
-from eventlib.event import Event
+from eventlib.model.decider import Handler
+from eventlib.model.event import Event
 from eventlib.replay import Gate, gate
 from services.order.decider import orders
 from services.payment.decider import payments
@@ -153,7 +153,7 @@ async def test_the_command_tells_it_by_its_exit_code(tmp_path: Path) -> None:
 
 
 CHANGED = """
-from eventlib.decider import Handler
+from eventlib.model.decider import Handler
 from services import shop
 from services.stock.events import LineRequested
 from services.stock.shelf import shelves

@@ -11,12 +11,12 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.errors import ContractError
-from eventlib.inspection.state import KnownState, known_state
-from eventlib.replay.moments import state_at
-from eventlib.replay.past import past_of_key
-from eventlib.runtime.entry import entry_of
+from eventlib.queries.state import KnownState, known_state
+from eventlib.replay.key_history import past_of_key
+from eventlib.replay.point_in_time import state_at
+from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.records import STATE, state_name
-from eventlib.times import from_ms, to_ms
+from eventlib.values import from_ms, to_ms
 from services import shop
 from tests.saga.eventful import Clock, make_eventful
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlib.log.kafka.options import parse_url
-from eventlib.log.kafka.register import PLACE, Task, task_of
+from eventlib.log.kafka.ownership_topic import PLACE, Task, task_of
 
 _ENDINGS = {"OrderCompleted", "OrderCancelled"}
 

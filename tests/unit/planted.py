@@ -6,9 +6,9 @@ For tests that plant one fault into it.
 from dataclasses import replace
 
 from eventlib import Choreography, Event
-from eventlib.checks import check
-from eventlib.effect import Retry
-from eventlib.findings import Finding
+from eventlib.analysis.checks import check
+from eventlib.analysis.finding import Finding
+from eventlib.model.effect import Retry
 from tests.unit.wired import Asks, Says, Wired
 
 

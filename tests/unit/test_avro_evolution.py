@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from eventlib.codec.framed import FramedCodec
 from eventlib.codec.registry import Schema
-from eventlib.codec.schemas import Schemas
+from eventlib.codec.schema_ids import Schemas
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError
-from eventlib.event import Event
 from eventlib.log.memory import MemoryLog
+from eventlib.model.event import Event
 
 # Written once by the first version of these classes, and never again: it stands for the logs that are out there.
 GOLDEN = Path(__file__).parent.parent / "golden" / "avro-first-version.json"

@@ -14,13 +14,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 
-from eventlib.codec.framed import FramedCodec
-from eventlib.codec.port import UnknownSchema
+from eventlib.codec.base import UnknownSchema
 from eventlib.codec.registry import Schema
-from eventlib.codec.schemas import Schemas
+from eventlib.codec.schema_ids import Schemas
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError
-from eventlib.event import Event
 from eventlib.log.memory import MemoryLog
+from eventlib.model.event import Event
 
 
 class Colour(StrEnum):

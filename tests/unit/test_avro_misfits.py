@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast
 import pytest
 from pydantic import BaseModel, Field
 
-from eventlib.codec.framed import FramedCodec
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.memory import MemoryLog
 

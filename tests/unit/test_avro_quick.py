@@ -10,7 +10,7 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eventlib.codec.avro.quick import quick_reader_of
+from eventlib.codec.avro.compiled_reader import quick_reader_of
 
 BUSY = settings(suppress_health_check=[HealthCheck.too_slow])  # others may be using the machine
 INTS = st.integers(-(2**31), 2**31 - 1)

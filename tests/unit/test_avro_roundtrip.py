@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json, without_logical_types
 from eventlib.codec.avro.write import writer_of
-from eventlib.codec.framed import FramedCodec
-from eventlib.event import EPOCH, Event
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.log.memory import MemoryLog
+from eventlib.model.event import EPOCH, Event
 
 
 class Colour(StrEnum):

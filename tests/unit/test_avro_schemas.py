@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_text
 from eventlib.errors import WiringError
-from eventlib.event import Event
+from eventlib.model.event import Event
 
 
 class Colour(StrEnum):

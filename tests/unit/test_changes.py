@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from eventlib.event import Event
-from eventlib.replay.changes import ABSENT, Change, changes
+from eventlib.model.event import Event
+from eventlib.replay.comparison import ABSENT, Change, changes
 
 
 class Stage(Enum):

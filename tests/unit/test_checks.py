@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from eventlib import Choreography, Decider, Event, Service
-from eventlib.checks import check
-from eventlib.findings import Accepted
+from eventlib.analysis.checks import check
+from eventlib.analysis.finding import Accepted
 from examples import loyalty
 from services import shop
 from tests.unit.planted import (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from eventlib import Event
-from eventlib.checks import check
+from eventlib.analysis.checks import check
 from tests.unit.planted import (
     CANCELLABLE,
     ORDER,

@@ -205,7 +205,7 @@ def test_warnings_end_with_0_unless_they_are_to_count(project: Path, capsys: pyt
 
 def test_what_is_accepted_is_shown_with_its_reason(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     accepting = """
-from eventlib.findings import Accepted
+from eventlib.analysis.finding import Accepted
 from faulty import app as found
 app = found.extended("accepting", accepts=[
     Accepted("handler-without-source", "Heard", "a bridge says it"),
@@ -359,7 +359,7 @@ def test_what_goes_wrong_while_it_cleans_up_after_a_signal_is_not_what_ended_it(
 
 
 def test_help_does_not_load_what_only_commands_need() -> None:
-    heavy = ("pydantic", "asyncio", "sqlite3", "eventlib.event", "eventlib.saga")
+    heavy = ("pydantic", "asyncio", "sqlite3", "eventlib.model.event", "eventlib.model.saga")
     helped = "import sys, eventlib.cli; eventlib.cli.run(['--help'])"
     loaded = f"{helped}; sys.exit(repr([name for name in {heavy} if name in sys.modules] or 0))"
     done = subprocess.run([sys.executable, "-c", loaded], check=False, capture_output=True, text=True)

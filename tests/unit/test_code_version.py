@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import Choreography, Service
-from eventlib.runtime.code_version import code_version
+from eventlib.runtime.records import code_version
 
 CODE = '''"""Tills."""
 

@@ -9,11 +9,11 @@ import yaml
 
 from eventlib import cli
 from eventlib.cli.live import declared_views
-from eventlib.deploying.rights import Kind, Operation, User, users_of
-from eventlib.deploying.yaml_text import documents
-from eventlib.event import contract_of
+from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.viewing import Viewing
+from eventlib.manifests.acls import Kind, Operation, User, users_of
+from eventlib.manifests.yaml_text import documents
+from eventlib.model.event import contract_of
 from services import shop
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json
-from eventlib.codec.framed import FramedCodec
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, WiringError
-from eventlib.evolution import Aliases, unknown_is, upcasts, version_of
 from eventlib.log.memory import MemoryLog
+from eventlib.model.evolution import Aliases, unknown_is, upcasts, version_of
 
 
 def model(name: str = "Sold", **annotations: Any) -> type[BaseModel]:

@@ -14,10 +14,11 @@ from hypothesis import strategies
 from pydantic import BaseModel, Field
 
 from eventlib import Choreography, Decider, Event, Service, Topic, WiringError
-from eventlib.checks import check
+from eventlib.analysis.checks import check
+from eventlib.analysis.diagram.model import picture
 from eventlib.errors import ContractError
-from eventlib.foreign import Avro, Foreign, Json, Text
-from eventlib.picture.model import picture
+from eventlib.external import Avro, Json, Text
+from eventlib.model.event import Foreign
 from tests.unit.small_services import Count, noting
 
 

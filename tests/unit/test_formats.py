@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from eventlib.codec.framed import FramedCodec
-from eventlib.codec.port import UnknownSchema
+from eventlib.codec.base import UnknownSchema
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, WiringError
-from eventlib.event import Event
-from eventlib.evolution import Aliases, unknown_is, upcasts
 from eventlib.log.memory import MemoryLog
-from eventlib.topic import FORMATS, Topic
+from eventlib.model.event import Event
+from eventlib.model.evolution import Aliases, unknown_is, upcasts
+from eventlib.model.topic import FORMATS, Topic
 
 
 class Size(StrEnum):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.latencies import Latencies
+from eventlib.histogram import Latencies
 from services.demo import order_lines
 from services.importing.known import Known, KnownOrders
 from services.importing.source import Source, UnreadableFile

@@ -10,8 +10,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c as crc32c
 
 from eventlib.errors import ContractError, DamagedRecord
+from eventlib.log.base import Record
 from eventlib.log.kafka.batches import Batch, Chunk, Producing, batches, next_sequence
-from eventlib.log.port import Record
 
 NOBODY = Producing(-1, -1, transactional=False, compression=0)
 PLACE = ("t", 0)

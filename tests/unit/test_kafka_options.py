@@ -4,10 +4,10 @@ import os
 
 import pytest
 
+from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.config.variables import SettingsError
 from eventlib.errors import WiringError
 from eventlib.log.kafka.options import KafkaOptions, parse_url
-from eventlib.settings import eventlib_settings, runtime_config
-from eventlib.variables import SettingsError
 
 
 @pytest.fixture(autouse=True)

@@ -18,10 +18,10 @@ import pytest
 from kubernetes_validate import utils
 
 from eventlib.cli.live import declared_views
-from eventlib.deploying.rights import users_of
-from eventlib.deploying.topics import wanted_topics
+from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.viewing import Viewing
+from eventlib.manifests.acls import users_of
+from eventlib.manifests.topics import wanted_topics
 from services import shop
 from tests.unit.kustomized import Resource, built, documents, loaded
 

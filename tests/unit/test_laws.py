@@ -6,7 +6,7 @@ from typing import Never
 import pytest
 
 from eventlib import Decider, Event, Meta, WiringError
-from eventlib.laws import Fold, Law, Outside, Watch, law
+from eventlib.invariants import Fold, Law, Outside, Watch, law
 
 
 class Paid(Event, topic="law.money", key="order_id"):

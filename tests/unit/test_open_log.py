@@ -7,7 +7,7 @@ import pytest
 from eventlib.errors import WiringError
 from eventlib.log.memory import MemoryLog
 from eventlib.log.open import open_port
-from eventlib.log.sqlite import SqliteLog
+from eventlib.log.sqlite.log import SqliteLog
 
 
 async def test_memory() -> None:

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from eventlib.inspection.ordering import causes_first, in_order
-from eventlib.log.port import Record
+from eventlib.log.base import Record
+from eventlib.queries.sagas import causes_first, in_order
 
 
 def said(place: str, at_ms: int, event_id: str, cause: str | None = None) -> Record:

@@ -79,7 +79,7 @@ def test_no_other_code_makes_a_page() -> None:
     }
     assert found == {
         "analytics/reporting/page.html.j2",
-        "eventlib/api_docs.py",
+        "eventlib/http/docs.py",
         "services/simulation/server.py",
     }  # the last a garbled answer
     report = (ROOT / "analytics" / "reporting" / "page.html.j2").read_text()

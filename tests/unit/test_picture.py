@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from eventlib import Choreography
-from eventlib.picture.model import Arrow, Lane, Picture, Traffic, duration, number, picture
-from eventlib.picture.svg import svg
-from eventlib.picture.text import dot, mermaid
+from eventlib.analysis.diagram.model import Arrow, Lane, Picture, Traffic, duration, number, picture
+from eventlib.analysis.diagram.svg import svg
+from eventlib.analysis.diagram.text import dot, mermaid
 from examples import loyalty
 from services import shop
 from tests.unit.planted import (

@@ -5,11 +5,11 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from eventlib.picture.grid import grid
-from eventlib.picture.layout import Box, Layout, layout
-from eventlib.picture.model import Arrow, Lane, Node, Picture, Role, Traffic, picture
-from eventlib.picture.routes import routes
-from eventlib.picture.svg import svg
+from eventlib.analysis.diagram.grid import grid
+from eventlib.analysis.diagram.layout import Box, Layout, layout
+from eventlib.analysis.diagram.model import Arrow, Lane, Node, Picture, Role, Traffic, picture
+from eventlib.analysis.diagram.routes import routes
+from eventlib.analysis.diagram.svg import svg
 from services import shop
 
 ROLES: tuple[Role, ...] = ("step", "failure", "compensation")

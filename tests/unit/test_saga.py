@@ -3,9 +3,9 @@
 from itertools import permutations
 
 from eventlib.errors import UndecodableRecord
-from eventlib.event import Event, contract_of, key_of
-from eventlib.log.port import Record
-from eventlib.saga import Decoded, Saga, saga_of
+from eventlib.log.base import Record
+from eventlib.model.event import Event, contract_of, key_of
+from eventlib.model.saga import Decoded, Saga, saga_of
 from services import shop
 from services.dispatch.events import DispatchCancelled, DispatchFailed, OrderDispatched
 from services.order.events import OrderCancelled, OrderCancelRequested, OrderCompleted, OrderPlaced

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from eventlib.codec.registry import Schema, Wanted
-from eventlib.codec.schemas import Schemas
+from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import UndecodableRecord
+from eventlib.log.base import Record
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Record
-from eventlib.log.sqlite import SqliteLog
-from eventlib.registry.topics import SCHEMAS
+from eventlib.log.sqlite.log import SqliteLog
+from eventlib.registry.records import SCHEMAS
 
 A, B, C = (Schema(f'{{"type":"record","name":"{name}","fields":[]}}') for name in "ABC")
 

@@ -10,9 +10,9 @@ import pytest
 
 from eventlib import RuntimeConfig, WiringError
 from eventlib import cli as eventlib_cli
+from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.config.variables import SettingsError
 from eventlib.log import DEFAULT_URL
-from eventlib.settings import eventlib_settings, runtime_config
-from eventlib.variables import SettingsError
 from services import __main__ as shop_cli
 from services.settings import ShopSettings, demo_settings, shop_settings
 

@@ -11,13 +11,12 @@ import pytest
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.cli import run
 from eventlib.errors import ContractError, Terminal
-from eventlib.laws import Fold, law
-from eventlib.processes import in_processes
-from eventlib.simulate.choices import Choices
-from eventlib.simulate.scenario import Scenario
-from eventlib.simulate.search import Case, Extent, search
-from eventlib.simulate.shared import Played
-from eventlib.simulate.stage import Stage
+from eventlib.fork_pool import in_processes
+from eventlib.invariants import Fold, law
+from eventlib.simulation.scenario import Choices, Scenario
+from eventlib.simulation.search import Case, Extent, search
+from eventlib.simulation.shared import Played
+from eventlib.simulation.stage import Stage
 
 pytestmark = pytest.mark.heavy
 

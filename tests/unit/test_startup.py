@@ -16,8 +16,8 @@ from starlette.routing import Route
 from eventlib.cli.late import LateApp
 from eventlib.cli.stopping import Stopped, unless_stopped
 from eventlib.errors import LogDenied, LogUnavailable, Retryable, TopicMismatch
-from eventlib.hosts import is_host
-from eventlib.inspection.waiting import WaitingNote, waiting_here
+from eventlib.log.url import is_host
+from eventlib.operations.startup_waits import WaitingNote, waiting_here
 from eventlib.startup import Backoff, Startup
 
 QUICK = Backoff(first_s=0.001, longest_s=0.004, slow_s=0.02, quiet_s=60)

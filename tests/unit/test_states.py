@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eventlib.states import replace
+from eventlib.model.states import replace
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from eventlib.log.port import TopicPartition
-from eventlib.tablefile import TableFile, Values
+from eventlib.log.base import TopicPartition
+from eventlib.state.table_snapshot import TableFile, Values
 
 FOUND = {f"k{n}".encode(): b"v" * (n % 40) for n in range(7_000)}
 POSITIONS: Mapping[TopicPartition, int] = {("t", 0): 5, ("t", 1): 0}

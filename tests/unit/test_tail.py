@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from eventlib.errors import ContractError
-from eventlib.inspection.tail import Start, start_of, tail
+from eventlib.log.base import Record
 from eventlib.log.memory import MemoryLog
-from eventlib.log.port import Record
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.queries.stream import Start, start_of, tail
 
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
 

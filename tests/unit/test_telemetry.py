@@ -13,17 +13,16 @@ from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 from opentelemetry.trace import SpanKind
 from prometheus_client.parser import text_string_to_metric_families
 
+from eventlib.config.variables import SettingsError
 from eventlib.errors import WiringError
 from eventlib.eventlog import CALLER, SAGA
-from eventlib.identity import child_traceparent, derived_id, is_sampled, root_traceparent, sampling_bound
+from eventlib.model.identity import child_traceparent, derived_id, is_sampled, root_traceparent, sampling_bound
 from eventlib.sampling import traced_share
-from eventlib.telemetry.jobs import job_span
+from eventlib.telemetry.jobs import job_span, write_textfile
 from eventlib.telemetry.logs import JsonFormatter, TextFormatter
 from eventlib.telemetry.options import telemetry_options
 from eventlib.telemetry.spans import Said, Times, context_of, made
-from eventlib.telemetry.textfile import write_textfile
 from eventlib.telemetry.tracer import Tracer
-from eventlib.variables import SettingsError
 from tests.integration.otlp import receiving, spans_of
 
 

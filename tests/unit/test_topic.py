@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import Topic
-from eventlib.topic import murmur2
+from eventlib.model.topic import murmur2
 
 # Written by KafkaPartitions.java, which lies beside it: what a broker said to Kafka's own producer.
 VECTORS = json.loads((Path(__file__).parents[1] / "golden" / "kafka-partitions.json").read_text(encoding="utf-8"))

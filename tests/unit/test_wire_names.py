@@ -15,17 +15,17 @@ from eventlib import Event
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json
 from eventlib.errors import WiringError
-from eventlib.evolution import wire_name, wire_name_of
-from eventlib.log.port import Record
-from eventlib.registry.topics import SCHEMAS as SCHEMAS_TOPIC
-from eventlib.rerun import unheard
-from eventlib.rerun.known import Note, SwitchNote
-from eventlib.runtime.control import REQUESTS
-from eventlib.runtime.entry import Memory
-from eventlib.runtime.handling import stalled
-from eventlib.runtime.past import MARK, mark_of
+from eventlib.log.base import Record
+from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.operations.reprocessing import pending_inputs
+from eventlib.operations.reprocessing.metadata import Note, SwitchNote
+from eventlib.registry.records import SCHEMAS as SCHEMAS_TOPIC
+from eventlib.runtime.bootstrap import MARK, mark_of
+from eventlib.runtime.keyed_state import Memory
+from eventlib.runtime.parking.control import REQUESTS
+from eventlib.runtime.parking.parked import SkippedInput
+from eventlib.runtime.processor import stalled
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions, Step
-from eventlib.runtime.skipping import SkippedInput
 from services import shop
 
 ROOT = Path(__file__).parents[2]
@@ -83,7 +83,7 @@ KINDS = {
 
 def test_a_journals_steps_are_called_what_they_were() -> None:
     found = set[str]()
-    for file in [*(ROOT / "eventlib/runtime").glob("*.py"), *(ROOT / "eventlib/rerun").glob("*.py")]:
+    for file in [*(ROOT / "eventlib/runtime").rglob("*.py"), *(ROOT / "eventlib/operations").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Step":
                 kind = node.args[0]
@@ -98,8 +98,8 @@ def test_headers_are_called_what_they_were() -> None:
     assert mark_of("stock") == ((MARK, b"stock"),) == (("past_of", b"stock"),)
     memory = Memory({"overdue": 5}, {"id": "hash"})
     assert memory.headers == (("task", b'{"passed": {"overdue": 5}, "answered": {"id": "hash"}}'),)
-    note = unheard.Note(1, "other", 7)
-    assert unheard.marked(record, note).headers == (("rerun", b"1/7/other"),)
+    note = pending_inputs.Note(1, "other", 7)
+    assert pending_inputs.marked(record, note).headers == (("rerun", b"1/7/other"),)
 
 
 def test_topics_are_called_what_they_were() -> None:

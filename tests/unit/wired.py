@@ -8,7 +8,7 @@ from operator import or_
 from typing import Any, Never
 
 from eventlib import Choreography, Decider, Event, Service
-from eventlib.effect import FOREVER, Retry
+from eventlib.model.effect import FOREVER, Retry
 
 Says = Mapping[type[Event], Sequence[type[Event]]]
 

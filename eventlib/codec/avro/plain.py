@@ -7,7 +7,7 @@ from typing import Any
 
 from fastavro import parse_schema, schemaless_reader
 
-from eventlib.codec.avro.guard import guard_of
+from eventlib.codec.avro.bounds_check import guard_of
 from eventlib.codec.avro.scalars import Convert, exact_reader
 from eventlib.codec.avro.types import Json, without_logical_types
 from eventlib.errors import ContractError, WiringError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from eventlib.evolution import wire_name_of
+from eventlib.model.evolution import wire_name_of
 
 Json = Any
 """A schema, or a part of one, as JSON has it."""

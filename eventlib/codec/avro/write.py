@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from fastavro import parse_schema
 
-from eventlib.codec.avro import binary
-from eventlib.codec.avro.guard import guard_of
+from eventlib.codec.avro import scalars
+from eventlib.codec.avro.bounds_check import guard_of
 from eventlib.codec.avro.scalars import scalar_writer
 from eventlib.codec.avro.types import (
     NULL,
@@ -35,12 +35,12 @@ Put = Callable[[Any], bytes]
 _TEXT, _INTEGER = Plain(str, "string"), Plain(int, "long")
 
 _PRIMITIVES: dict[str, Put] = {
-    "string": binary.text,
-    "int": binary.long,
-    "long": binary.long,
-    "double": binary.double,
-    "boolean": binary.boolean,
-    "bytes": binary.blob,
+    "string": scalars.text,
+    "int": scalars.long,
+    "long": scalars.long,
+    "double": scalars.double,
+    "boolean": scalars.boolean,
+    "bytes": scalars.blob,
 }
 
 
@@ -113,7 +113,7 @@ class _Writers:
         It is made of source, as a loop over them takes twice as long; text and whole numbers, which most fields are,
         take no call of their own.
         """
-        names: dict[str, Any] = {"header": header, "varint_of": binary.VARINTS.get, "varint": binary.long}
+        names: dict[str, Any] = {"header": header, "varint_of": scalars.VARINTS.get, "varint": scalars.long}
         lines, parts = list[str](), ["header"] if header else []
         for n, field in enumerate(record.fields):
             source = _attribute(field.name)
@@ -132,7 +132,7 @@ class _Writers:
         return cast("Put", names["join"])
 
     def _union(self, union: Union) -> Put:
-        branches = {_class_of(node): (binary.long(index), self.of(node)) for index, node in enumerate(union.branches)}
+        branches = {_class_of(node): (scalars.long(index), self.of(node)) for index, node in enumerate(union.branches)}
         if float in branches:
             branches.setdefault(int, branches[float])
 
@@ -150,7 +150,7 @@ class _Writers:
 
 def _scalar(node: Plain | Exact | Choice) -> Put:
     if node == NULL:
-        return lambda _: binary.NOTHING
+        return lambda _: scalars.NOTHING
     put, convert = _PRIMITIVES[node.avro], scalar_writer(node)
     if convert is None:
         return put
@@ -165,12 +165,12 @@ def _scalar(node: Plain | Exact | Choice) -> Put:
 def _symbol(node: Symbols) -> Put:
     convert = scalar_writer(node)
     assert convert is not None  # noqa: S101  an enum's members are always converted
-    written = {symbol: binary.long(index) for index, symbol in enumerate(node.members)}
+    written = {symbol: scalars.long(index) for index, symbol in enumerate(node.members)}
     return lambda value: written[convert(value)]
 
 
 def _optional(null: int, put: Put) -> Put:
-    none, some = binary.long(null), binary.long(1 - null)
+    none, some = scalars.long(null), scalars.long(1 - null)
     return lambda value: none if value is None else some + put(value)
 
 
@@ -198,13 +198,13 @@ def _array(put: Put, container: type[Iterable[Any]]) -> Put:
         if not ordered:
             # The same set makes the same bytes in every process, whatever its hash seed.
             written.sort()
-        return binary.items(written)
+        return scalars.items(written)
 
     return write
 
 
 def _map(put: Put) -> Put:
-    return lambda value: binary.items([binary.text(key) + put(item) for key, item in value.items()])
+    return lambda value: scalars.items([scalars.text(key) + put(item) for key, item in value.items()])
 
 
 def _attribute(name: str) -> str:

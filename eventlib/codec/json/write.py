@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from eventlib.codec.avro.scalars import scalar_writer
 from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Node, Plain, Record, StringMap, Symbols, Union
 from eventlib.codec.avro.write import MISFITS
-from eventlib.codec.shape import json_types
+from eventlib.codec.plain_values import json_types
 from eventlib.errors import ContractError, WiringError
 
 Convert = Callable[[Any], Any]

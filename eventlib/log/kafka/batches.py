@@ -12,8 +12,8 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from aiokafka.record.memory_records import MemoryRecords
 
 from eventlib.errors import ContractError, DamagedRecord, LogCorrupt
+from eventlib.log.base import Record, TopicPartition, keep_newest, text_of
 from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
-from eventlib.log.port import Record, TopicPartition, keep_newest, text_of
 
 _MAGIC = 2
 _MOST_IN_A_BATCH = 1_000_000

@@ -12,8 +12,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c as crc32c
 
 from eventlib.errors import ContractError, LogCorrupt
+from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
-from eventlib.log.port import TopicPartition
 
 
 class _Batches:

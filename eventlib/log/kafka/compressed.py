@@ -6,8 +6,8 @@ Source: https://kafka.apache.org/documentation/#recordbatch.
 import zlib
 
 from eventlib.errors import ContractError, LogCorrupt
-from eventlib.inflating import TooLarge, inflate
-from eventlib.log.port import TopicPartition
+from eventlib.http.client import TooLarge, inflate
+from eventlib.log.base import TopicPartition
 
 _MAGIC = 2
 _LENGTH, _OVERHEAD, _MAGIC_AT, _ATTRIBUTES, _BODY = 8, 12, 16, 22, 61

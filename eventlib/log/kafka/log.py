@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Self
 
 from eventlib.errors import LogUnavailable
-from eventlib.log.kafka.appends import Appends
-from eventlib.log.kafka.cluster import Cluster, starting
-from eventlib.log.kafka.looking import Looks, Written
-from eventlib.log.kafka.members import Members
-from eventlib.log.kafka.owners import Owners
+from eventlib.log.base import Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.log.kafka.append_batcher import Appends
+from eventlib.log.kafka.client import Cluster, starting
+from eventlib.log.kafka.membership import Members
+from eventlib.log.kafka.ownership import Owners
+from eventlib.log.kafka.ownership_topic import PLACE as REGISTER
+from eventlib.log.kafka.point_reads import Looks, Written
 from eventlib.log.kafka.reader import Feed, KafkaReader
-from eventlib.log.kafka.register import PLACE as REGISTER
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import Topics
-from eventlib.log.port import Claim, Log, Membership, Reader, Record, Share, TopicPartition
 from eventlib.log.rules import known, refuse_unfit
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
 
 _BATCH_BYTES = 1_000_000
 

@@ -8,11 +8,11 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from eventlib.errors import EventlibError, Retryable
+from eventlib.log.base import Record, TopicPartition
 from eventlib.log.kafka.batches import Batch, Producing, batches, next_sequence
-from eventlib.log.kafka.cluster import TRANSACTION, Cluster
+from eventlib.log.kafka.client import TRANSACTION, Cluster
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, Undecided, failure
 from eventlib.log.kafka.requests import EndTxnRequest5, Exactly, ProduceRequest12
-from eventlib.log.port import Record, TopicPartition
 
 _COMPRESSION = {"none": 0, "gzip": 1}
 _REQUEST_BYTES = 32_000_000  # brokers take 100 MB

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from eventlib.errors import EventlibError, LogUnavailable
-from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.base import Reader, Record, TopicPartition
+from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
-from eventlib.log.kafka.fetching import EARLIEST, LATEST, Fetched, Wanted, fetch, offsets_at
-from eventlib.log.kafka.looking import Looks, Written
-from eventlib.log.kafka.slot import Slot
+from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, Slot, Wanted, fetch, offsets_at
+from eventlib.log.kafka.point_reads import Looks, Written
 from eventlib.log.kafka.tail import Tail
-from eventlib.log.port import Reader, Record, TopicPartition
 from eventlib.log.reader import MOST_DEFERRED
 
 _BUDGET_BYTES = 32_000_000

@@ -4,11 +4,10 @@ import asyncio
 from typing import Any
 
 from eventlib.errors import EventlibError
-from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.base import TopicPartition
+from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
-from eventlib.log.kafka.fetching import Fetched, Wanted, fetch_request, fetched
-from eventlib.log.kafka.slot import Slot
-from eventlib.log.port import TopicPartition
+from eventlib.log.kafka.partition_fetcher import Fetched, Slot, Wanted, fetch_request, fetched
 
 _WAIT_MS = 200
 """How long a broker may wait for something new; a partition that is followed from now on waits as long at most."""

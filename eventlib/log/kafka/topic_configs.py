@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from eventlib.log.base import TOMBSTONES_KEPT
 from eventlib.log.kafka.options import KafkaOptions
-from eventlib.log.port import TOMBSTONES_KEPT
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
 
 OWN = "_eventlib."
 """What the names of topics that the log has for itself begin with."""

@@ -8,10 +8,11 @@ from typing import Any
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 
 from eventlib.errors import LogUnavailable, TopicMismatch, WiringError
-from eventlib.log.kafka.appends import Appends
-from eventlib.log.kafka.cluster import Cluster
+from eventlib.log.base import Record
+from eventlib.log.kafka.append_batcher import Appends
+from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure, name_of
-from eventlib.log.kafka.looking import Looks
+from eventlib.log.kafka.point_reads import Looks
 from eventlib.log.kafka.requests import Exactly, IncrementalAlterConfigsRequest0
 from eventlib.log.kafka.topic_configs import (
     COMPACTION_KEYS,
@@ -26,10 +27,9 @@ from eventlib.log.kafka.topic_configs import (
     declared_configs,
     topic_from,
 )
-from eventlib.log.port import Record
 from eventlib.log.rules import refuse_mismatch
-from eventlib.times import now_ms
-from eventlib.topic import Topic
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
 
 _KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _TOPIC = 2  # among the kinds of resources

@@ -7,7 +7,7 @@ reads the latest; FORWARD: the latest reads the new one; FULL: both; TRANSITIVE:
 from collections.abc import Sequence
 from enum import StrEnum
 
-from eventlib.registry.compatibility.incompatibility import Incompatibility
+from eventlib.registry.compatibility.base import Incompatibility
 from eventlib.registry.parsing import Parsed, SchemaType
 
 __all__ = ["Incompatibility", "Level", "SchemaType", "incompatibilities", "unreadable"]

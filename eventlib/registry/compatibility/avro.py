@@ -5,8 +5,7 @@ read as one in microseconds, and a decimal with another scale: the bytes fit, an
 refused (LOGICAL_TYPE_MISMATCH).
 """
 
-from eventlib.registry.compatibility.incompatibility import Incompatibility
-from eventlib.registry.compatibility.pairs import Pairs
+from eventlib.registry.compatibility.base import Incompatibility, Pairs
 from eventlib.registry.parsing.avro_types import (
     NO_DEFAULT,
     Array,

@@ -1,12 +1,14 @@
-"""The keywords of JSON Schema that bound a value by itself: enumerations, limits, patterns."""
+"""The keywords of JSON Schema that bound a single value; patterns are matched in linear time."""
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
-from eventlib.registry.compatibility.incompatibility import Incompatibility
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from eventlib.registry.compatibility.base import Found, Incompatibility
 from eventlib.registry.compatibility.json_types import FAMILIES, exact, values_of
-from eventlib.registry.compatibility.pairs import Found
 
 Schema = Mapping[str, Any]
 
@@ -107,3 +109,17 @@ def _multiples(before: Any, now: Any, path: str, types: frozenset[str]) -> Found
         return []
     rule = "MULTIPLE_OF_EXPANDED" if is_now % was == 0 else "MULTIPLE_OF_CHANGED"
     return [Incompatibility(rule, path, f"multipleOf was {before} and is {now}: keep it, or a divisor of it")]
+
+
+def matches(pattern: str, name: str) -> bool | None:
+    """Tell whether a name has a match of a pattern anywhere in it; None when that stays open."""
+    validator = _validator(pattern)
+    return None if validator is None else bool(validator.isinstance_python(name))
+
+
+@lru_cache(maxsize=512)
+def _validator(pattern: str) -> SchemaValidator | None:
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None

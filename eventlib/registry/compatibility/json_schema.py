@@ -11,13 +11,12 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from eventlib.registry.compatibility.incompatibility import Incompatibility
+from eventlib.registry.compatibility.base import Found, Incompatibility, Pairs
 from eventlib.registry.compatibility.json_arrays import arrays
+from eventlib.registry.compatibility.json_combinators import choices, products
 from eventlib.registry.compatibility.json_objects import objects
 from eventlib.registry.compatibility.json_scalars import enumeration, limits, scalars
-from eventlib.registry.compatibility.json_sums import choices, products
 from eventlib.registry.compatibility.json_types import FAMILIES, is_empty, type_names, types_of
-from eventlib.registry.compatibility.pairs import Found, Pairs
 from eventlib.registry.parsing.json_schema import Document, Node
 
 _ANYTHING: dict[str, Any] = {}

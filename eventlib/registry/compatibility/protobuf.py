@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from eventlib.registry.compatibility.incompatibility import Incompatibility
-from eventlib.registry.compatibility.pairs import Found, Pairs
+from eventlib.registry.compatibility.base import Found, Incompatibility, Pairs
 from eventlib.registry.parsing.protobuf import Files, enums_of, messages_of
 
 _F = FieldDescriptorProto

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from eventlib.registry.parsing.avro_defaults import misfit
 from eventlib.registry.parsing.avro_types import (
     NO_DEFAULT,
     PRIMITIVES,
@@ -22,6 +21,7 @@ from eventlib.registry.parsing.avro_types import (
     Record,
     Type,
     Union,
+    misfit,
     name_of,
 )
 from eventlib.registry.parsing.parsed import DEEPEST, InvalidSchema

@@ -1,4 +1,4 @@
-"""What an Avro schema is made of. Source: Apache Avro 1.12 specification, "Schema Declaration"."""
+"""What an Avro schema is made of, and whether a default is a value of its field's type."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -97,3 +97,70 @@ Type: TypeAlias = Primitive | Array | Map | Union | Named
 def name_of(found: Type) -> str:
     """Return what tells a type from the others in a union, and in a sentence."""
     return found.name if isinstance(found, Record | Enum | Fixed) else found.kind
+
+
+_INT, _LONG = 1 << 31, 1 << 63
+
+
+def misfit(value: Any, of: Type) -> str | None:  # noqa: PLR0911  one answer for each kind
+    """Return why a JSON value is no value of a type, or None when it is one; of a union, of any branch.
+
+    Avro 1.12 lets a default be of any branch; Java's parser and fastavro do so too.
+    """
+    match of:
+        case Primitive(kind=kind):
+            return None if _is_primitive(value, kind) else _expected(kind, value)
+        case Union(branches=branches):
+            fits = any(misfit(value, each) is None for each in branches)
+            return None if fits else f"{_shown(value)} is of no branch of the union"
+        case Array(items=items):
+            return _first(value, items) if isinstance(value, list) else _expected("a list", value)
+        case Map(values=values):
+            return _first([*value.values()], values) if isinstance(value, dict) else _expected("an object", value)
+        case Enum(symbols=symbols):
+            return None if value in symbols else f"{_shown(value)} is none of the symbols"
+        case Fixed(size=size):
+            fits = _is_primitive(value, "bytes") and len(value) == size
+            return None if fits else f"{_shown(value)} is not {size} bytes"
+        case Record():
+            return _record(value, of) if isinstance(value, dict) else _expected("an object", value)
+
+
+def _record(value: dict[str, Any], of: Record) -> str | None:
+    for each in of.fields.values():
+        if each.name not in value and each.default is NO_DEFAULT:
+            return f"the field {each.name} is missing"
+        if each.name in value and (reason := misfit(value[each.name], each.type)) is not None:
+            return f"{each.name}: {reason}"
+    return None
+
+
+def _first(values: list[Any], of: Type) -> str | None:
+    return next((reason for each in values if (reason := misfit(each, of)) is not None), None)
+
+
+def _is_primitive(value: Any, kind: str) -> bool:  # noqa: PLR0911  one answer for each type
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int":
+            return whole and -_INT <= value < _INT
+        case "long":
+            return whole and -_LONG <= value < _LONG
+        case "float" | "double":
+            return whole or isinstance(value, float)
+        case "bytes":
+            return isinstance(value, str) and all(ord(each) < 256 for each in value)  # noqa: PLR2004  a character is a byte
+        case _:
+            return isinstance(value, str)
+
+
+def _expected(what: str, value: Any) -> str:
+    return f"expected {what}, not {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:80]

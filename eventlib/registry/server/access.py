@@ -7,7 +7,7 @@ import secrets
 
 from fastapi import Request
 
-from eventlib.registry.refusals import Refused
+from eventlib.registry.errors import Refused
 from eventlib.registry.server.options import SchemasOptions
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})

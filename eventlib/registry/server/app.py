@@ -3,14 +3,12 @@
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eventlib.api_docs import serve_docs
-from eventlib.bodies import bounded
-from eventlib.registry.refusals import Refused
-from eventlib.registry.server.answers import MEDIA_TYPES, Answer, answer_errors, error_answer
-from eventlib.registry.server.compatibility import compatibility_router
-from eventlib.registry.server.config import config_router
-from eventlib.registry.server.mode import mode_router
-from eventlib.registry.server.schemas import schemas_router
+from eventlib.http.body_limit import bounded
+from eventlib.http.docs import serve_docs
+from eventlib.registry.errors import Refused
+from eventlib.registry.server.levels import config_router, mode_router
+from eventlib.registry.server.messages import MEDIA_TYPES, Answer, answer_errors, error_answer
+from eventlib.registry.server.schemas import compatibility_router, schemas_router
 from eventlib.registry.server.service import Service
 from eventlib.registry.server.subjects import subjects_router, versions_router
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import httpx
 from fastapi import Request, Response
 
+from eventlib.registry.errors import Refused, forwarding_failed, no_writer
 from eventlib.registry.following import View
-from eventlib.registry.refusals import Refused, forwarding_failed, no_writer
-from eventlib.registry.server.answers import Answer
+from eventlib.registry.server.messages import Answer
 from eventlib.registry.writing import NotTheWriter, Writer
 
 FORWARDED = "x-eventlib-forwarded"

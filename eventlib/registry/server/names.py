@@ -6,8 +6,8 @@ from urllib.parse import unquote
 from fastapi import Depends, Path, Query
 
 from eventlib.registry.catalogue import LATEST
+from eventlib.registry.errors import Refused, invalid_subject, invalid_version
 from eventlib.registry.records import HIGHEST
-from eventlib.registry.refusals import Refused, invalid_subject, invalid_version
 
 _LONGEST = 1_000
 _DEFAULT_CONTEXT = ":.:"

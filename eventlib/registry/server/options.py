@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from eventlib.config.variables import Variables, read_settings
+from eventlib.log.url import no_userinfo
 from eventlib.registry.compatibility import Level
-from eventlib.urls import no_userinfo
-from eventlib.variables import Variables, read_settings
 
 
 class SchemasOptions(Variables):

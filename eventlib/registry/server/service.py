@@ -11,16 +11,16 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from eventlib.errors import EventlibError
-from eventlib.log.port import Log
-from eventlib.outgoing import http_client
+from eventlib.http.client import http_client
+from eventlib.log.base import Log
 from eventlib.registry.catalogue import Catalogue
+from eventlib.registry.errors import LACKING, Refused, store_failed
 from eventlib.registry.following import View
-from eventlib.registry.refusals import LACKING, Refused, store_failed
+from eventlib.registry.records import SCHEMAS, WRITERS
 from eventlib.registry.registrar import Registrar
 from eventlib.registry.server.access import Access
 from eventlib.registry.server.forwarding import Forwarding
 from eventlib.registry.server.options import SchemasOptions
-from eventlib.registry.topics import SCHEMAS, WRITERS
 from eventlib.registry.writing import Writer
 from eventlib.startup import Startup
 

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from eventlib.registry.refusals import no_subject
-from eventlib.registry.server.answers import Answer
-from eventlib.registry.server.bodies import SchemaBody, read, told
+from eventlib.registry.errors import no_subject
+from eventlib.registry.server.messages import Answer, SchemaBody, read, told
 from eventlib.registry.server.names import Deleted, Limit, Normalize, Offset, Permanent, Subject, VersionNumber, page
 from eventlib.registry.server.schemas import Format, bare, text_in
 from eventlib.registry.server.service import Service

@@ -7,7 +7,7 @@ from contextlib import suppress
 from eventlib import EventlibError, EventLog
 from eventlib.queries import SagaEvent, saga_of
 from eventlib.spi import Record
-from eventlib.times import from_ms
+from eventlib.values import from_ms
 from services.order.events import OrderSubmitted
 from services.order.http.config import ApiConfig
 from services.order.http.desk import Accepted, Place

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from eventlib import Choreography, Decider, Event, Service
-from eventlib.states import replace
+from eventlib.model.states import replace
 
 
 class Speed(StrEnum):

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from eventlib import EventLog, Runtime, open_log
-from eventlib.log.port import Log, Record
-from eventlib.registry.topics import SCHEMAS
+from eventlib.log.base import Log, Record
+from eventlib.registry.records import SCHEMAS
 
 HERE = Path(__file__).parent
 VERSIONS = ("first", "second", "third")

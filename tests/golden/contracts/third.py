@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from eventlib import Choreography, Decider, Event, Service
-from eventlib.evolution import Aliases, unknown_is, upcasts
-from eventlib.states import replace
+from eventlib.model.evolution import Aliases, unknown_is, upcasts
+from eventlib.model.states import replace
 
 
 @unknown_is("SLOW")

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eventlib.broker import Cluster
-from eventlib.broker.layout import Layout, choose_ports
+from eventlib.devtools.kafka import Cluster
+from eventlib.devtools.kafka.layout import Layout, choose_ports
 
 PLACE = Path(__file__).parent
 EMBEDDED, KAFKA = "embedded", "kafka"

@@ -4,8 +4,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from eventlib.broker.jars import KAFKA, JarSet
-from eventlib.broker.java import find_java
+from eventlib.devtools.kafka.jars import KAFKA, JarSet
+from eventlib.devtools.kafka.java import find_java
 from eventlib.errors import BrokerFailed
 
 STREAMS = JarSet("Kafka Streams", "kafka-streams", "kafka-streams", Path(__file__).with_name("jars.lock"))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from eventlib.event import Event
+from eventlib.model.event import Event
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchRequested
 from services.order.events import CancelSubmitted, OrderCancelled, OrderCompleted, OrderPlaced, OrderSubmitted
 from services.payment.events import PaymentRefunded, PaymentTaken, PaymentVoided, PaymentWaived

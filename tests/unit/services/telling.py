@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from eventlib.identity import derived_id
+from eventlib.model.identity import derived_id
 from services.dispatch import events as dispatch
 from services.order import events as order
 from services.payment import events as payment

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from eventlib.decider import Decider
-from eventlib.event import Event
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event
 from eventlib.testing import given
 from services.dispatch.decider import shipments
 from services.dispatch.events import CancelRefused

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eventlib.event import Event, Meta
+from eventlib.model.event import Event, Meta
 from services.dispatch.decider import shipments
 from services.dispatch.effects import dispatch, recall
 from services.dispatch.events import DispatchFailed, DispatchRequested, RecallRequested

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from eventlib import Event
-from eventlib.effect import Effect
-from eventlib.log.port import Record
-from eventlib.runtime.course import Course, Pause
+from eventlib.log.base import Record
+from eventlib.model.effect import Effect
+from eventlib.runtime.effects import Course, Pause
 from services import shop
 from services.dispatch.events import DispatchRequested, DispatchUncertain, RecallRequested
 from services.dispatch.http_carrier import HttpCarrier

@@ -2,7 +2,7 @@
 
 import time
 
-from eventlib.event import Event, Meta
+from eventlib.model.event import Event, Meta
 from eventlib.testing import given
 from services.order.events import OrderLine
 from services.stock.events import LineReleaseRequested, LineReserved, LineShipped

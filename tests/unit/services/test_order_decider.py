@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from eventlib.event import Event
+from eventlib.model.event import Event
 from eventlib.testing import given
 from eventlib.testing.given import DEFAULT_TIME
 from services.dispatch.events import CancelRefused

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eventlib.event import Event
-from eventlib.identity import derived_id
+from eventlib.model.event import Event
+from eventlib.model.identity import derived_id
 from eventlib.testing import given
 from eventlib.testing.given import DEFAULT_TIME
 from services.payment.decider import KEPT, payments

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from eventlib.checks import check
-from eventlib.event import contract_of
+from eventlib.analysis.checks import check
+from eventlib.model.event import contract_of
 from services import shop
 from services.order.events import ProductListed
 from services.payment.events import ChargeRequested

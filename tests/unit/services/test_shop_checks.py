@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from eventlib import Choreography, Decider, Event, Service
-from eventlib.checks import check, compensation
-from eventlib.flow import Flow
+from eventlib.analysis import compensation
+from eventlib.analysis.checks import check
+from eventlib.analysis.event_graph import Flow
 from services import shop
 from services.dispatch.events import DispatchCancelled, DispatchFailed
 from services.order.events import OrderCancelRequested

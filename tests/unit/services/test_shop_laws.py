@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from eventlib import Decider, Event, Meta
-from eventlib.laws import Watch
+from eventlib.invariants import Watch
 from services import shop
 from services.dispatch.decider import shipments
 from services.dispatch.events import CancelRefused

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from eventlib.codec.framed import FramedCodec
-from eventlib.event import Event, contract_of
+from eventlib.codec.wire_format import FramedCodec
 from eventlib.log.memory import MemoryLog
+from eventlib.model.event import Event, contract_of
 from eventlib.testing import given
 from services import shop
 from services.dispatch.decider import shipments

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from eventlib.event import Event
+from eventlib.model.event import Event
 from eventlib.testing import given
 from eventlib.testing.given import DEFAULT_TIME
 from services.stock.delivery import deliveries

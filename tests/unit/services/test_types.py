@@ -9,9 +9,9 @@ from mypy import api
 SNIPPETS = """
 from dataclasses import dataclass
 
-from eventlib.decider import Decider
-from eventlib.event import Event, Meta
-from eventlib.states import replace
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, Meta
+from eventlib.model.states import replace
 from services.stock.events import LineRefused, LineRequested, LineReserved, StockReceived
 
 

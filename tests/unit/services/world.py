@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from eventlib.decider import Decider, SaidMeta
-from eventlib.effect import Effect
 from eventlib.errors import OutcomeUnknown
-from eventlib.event import Event, Meta, contract_of, key_of
-from eventlib.identity import derived_id
+from eventlib.model.decider import Decider, SaidMeta
+from eventlib.model.effect import Effect
+from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.identity import derived_id
 from services import shop
 from tests.unit.services.outside import FickleCarrier, FickleGateway
 

@@ -1,0 +1,197 @@
+"""The admin API on a log: every path needs the token, but for `/healthz`, which says nothing else than the exit code does."""
+
+from collections.abc import Callable, Sequence
+from hmac import compare_digest
+from typing import Annotated
+
+from fastapi import Body, Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
+
+from eventlib.cli.parked import parking_json, waiting_json
+from eventlib.cli.status import status_json
+from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.http.body_limit import StrictRoute
+from eventlib.model.event import Position
+from eventlib.operations.command_status import asked_already
+from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
+from eventlib.operations.startup_waits import STATE_DIR
+from eventlib.operations.status import Limits, StatusReader, complaints
+from eventlib.queries.parked import Parking, Wanted, parkings, waiting_inputs
+
+SHORTEST_TOKEN = 16
+_MOST_LISTED = 1_000
+Who = Annotated[str, Field(min_length=1, max_length=200, description="Who does it; kept on the log.")]
+
+
+class _Wish(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    by: Who
+
+
+class Retry(_Wish):
+    """Who wants something handled again."""
+
+
+class Edit(_Wish):
+    """Other data for the first input of a parked key: all of it, or some fields of it."""
+
+    data: dict[str, object] | None = None
+    fields: dict[str, object] = Field(default_factory=dict, alias="set")
+    reason: str = ""
+
+
+class Discard(_Wish):
+    """Why something parked is given up."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=2_000)]
+
+
+class Meant(BaseModel):
+    """Which of what is parked is meant, as a query says it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    service: list[str] = []
+    decider: list[str] = []
+    reason_matches: Annotated[
+        str | None, Field(description="Where this regular expression is found in the reason.")
+    ] = None
+
+    def on(self, log: EventLog) -> Wanted:
+        """Return it for a log. Raises: WiringError, ContractError."""
+        return Wanted.of(log, self.service, self.decider, self.reason_matches)
+
+
+class Listed(Meant):
+    """Which of what is parked is to be listed, and how many of it."""
+
+    limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
+
+
+def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR) -> FastAPI:
+    """Return the admin API on a log; requests carry one of the tokens as `Authorization: Bearer TOKEN`.
+
+    `state_dir` is where processes of this machine keep their local stores.
+
+    Guarantee: what is answered with 202 stands on the log, and is done once. Raises: WiringError for a short token.
+    """
+    shortest = min(map(len, tokens), default=0)
+    if shortest < SHORTEST_TOKEN:
+        raise WiringError(
+            f"an admin token has {shortest} characters: EVENTLIB_ADMIN_TOKEN takes {SHORTEST_TOKEN} or more"
+        )
+    app = FastAPI(title=f"{log.choreography.name}: admin", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_exception_handler(EventlibError, _problem)
+    app.router.route_class = StrictRoute
+    known = [Depends(_guard(tokens))]
+    desk = _Desk(log, state_dir)
+    app.get("/healthz")(desk.health)
+    app.get("/status", dependencies=known)(desk.status)
+    app.get("/parked", dependencies=known)(desk.listed)
+    app.post("/parked/retry", dependencies=known, status_code=202)(desk.retry_all)
+    app.get("/parked/{service}/{decider}/{key:path}", dependencies=known)(desk.show)
+    one = "/parked/{service}/{decider}/{key:path}"
+    app.post(f"{one}/retry", dependencies=known, status_code=202)(desk.retry)
+    app.post(f"{one}/edit", dependencies=known, status_code=202)(desk.edit)
+    app.post(f"{one}/discard", dependencies=known, status_code=202)(desk.discard)
+    return app
+
+
+class _Desk:
+    """Answers for one log."""
+
+    def __init__(self, log: EventLog, state_dir: str) -> None:
+        self._log = log
+        self._reader = StatusReader(log, state_dir=state_dir)
+
+    async def health(self) -> Response:
+        """Answer 200 when all is well, else 503."""
+        return Response(status_code=503 if complaints(await self._reader.look(), Limits()) else 200)
+
+    async def status(self) -> dict[str, object]:
+        """Tell how services stand."""
+        status = await self._reader.look()
+        return status_json(status, complaints(status, Limits()))
+
+    async def listed(self, meant: Annotated[Listed, Query()]) -> dict[str, object]:
+        """List what is parked, the oldest first."""
+        found = await parkings(self._log, wanted=meant.on(self._log))
+        return {"count": len(found), "parked": [parking_json(each) for each in found[: meant.limit]]}
+
+    async def show(
+        self, service: str, decider: str, key: str, limit: Annotated[int, Query(ge=1, le=_MOST_LISTED)] = 100
+    ) -> dict[str, object]:
+        """Show one parked key or effect, and what waits behind it."""
+        parking = await self._one(service, decider, key)
+        waiting = await waiting_inputs(self._log, parking, limit)
+        return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in waiting]}
+
+    async def retry_all(self, wish: Retry, meant: Annotated[Meant, Query()]) -> dict[str, int]:
+        """Have all that is meant handled again; what is asked for already is not asked for twice."""
+        found = await parkings(self._log, wanted=meant.on(self._log))
+        already = await asked_already(self._log, found)
+        new = [each for each in found if each.name not in already]
+        await request_retries(self._log, new, wish.by)
+        return {"asked": len(new), "asked_already": len(already)}
+
+    async def retry(self, service: str, decider: str, key: str, wish: Retry) -> dict[str, object]:
+        """Have one handled again."""
+        parking = await self._one(service, decider, key)
+        return _asked(parking, (await request_retries(self._log, [parking], wish.by))[0])
+
+    async def edit(self, service: str, decider: str, key: str, wish: Annotated[Edit, Body()]) -> dict[str, object]:
+        """Have a key's first input handled with other data, and then those behind it."""
+        parking = await self._one(service, decider, key)
+        event = await event_with(self._log, parking, wish.data, wish.fields)
+        return _asked(parking, await request_edit(self._log, parking, event, wish.by, wish.reason))
+
+    async def discard(self, service: str, decider: str, key: str, wish: Discard) -> dict[str, object]:
+        """Give a key's first input, or an effect, up for good."""
+        parking = await self._one(service, decider, key)
+        return _asked(parking, await request_discard(self._log, parking, wish.by, wish.reason))
+
+    async def _one(self, service: str, decider: str, key: str) -> Parking:
+        wanted = Wanted.of(self._log, [service], [decider], None)
+        found = [each for each in await parkings(self._log, wanted=wanted) if key in {each.key, each.id}]
+        if not found:
+            raise HTTPException(404, f"nothing is parked of {decider} {key}")
+        if len(found) > 1:
+            raise HTTPException(409, f"name one of {', '.join(each.id or each.key for each in found)}")
+        return found[0]
+
+
+def _asked(parking: Parking, position: Position) -> dict[str, object]:
+    at = {"topic": position.topic, "partition": position.partition, "offset": position.offset}
+    return {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id, "asked": at}
+
+
+def _guard(tokens: Sequence[str]) -> Callable[..., None]:
+    """Return what lets a request through that carries one of the tokens; it takes as long for a wrong one."""
+    bearer = HTTPBearer(auto_error=False)
+
+    def guard(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
+        brought = b"" if given is None else given.credentials.encode()
+        if not any(compare_digest(brought, token.encode()) for token in tokens):
+            raise HTTPException(
+                401, "give the admin token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+            )
+
+    return guard
+
+
+def _problem(_request: Request, error: Exception) -> JSONResponse:
+    """Answer what the library refuses: 404 for an unknown name, 422 for what does not fit, 503 for what the log keeps unknown."""
+    match error:
+        case WiringError():
+            code = 404
+        case ContractError() if not isinstance(error, UndecodableRecord):
+            code = 422
+        case _:
+            code = 503
+    body = {"type": "about:blank", "status": code, "detail": str(error) or "the log did not answer in time"}
+    headers = {"Retry-After": "1"} if code == 503 else None  # noqa: PLR2004  HTTP's
+    return JSONResponse(body, code, headers, media_type="application/problem+json")

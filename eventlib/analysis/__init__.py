@@ -1,0 +1,1 @@
+"""Static analysis of a choreography: checks, event graph, diagram."""

@@ -1,0 +1,42 @@
+"""Checks: a choreography's faults, as far as types show them. Each module says what it proves and what it guesses."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from eventlib.analysis import compensation, cycles, dead_events, effects, keys, waits
+from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.finding import Accepted, Finding
+from eventlib.model.choreography import Choreography
+
+__all__ = ["check"]
+
+_CHECKS = (dead_events, keys, effects, compensation, waits, cycles)
+
+
+def check(choreography: Choreography) -> list[Finding]:
+    """Return the choreography's faults, errors first; an empty list is a clean one.
+
+    What the choreography accepts is among them, with its reason. What cannot even be wired (topics that are not
+    co-partitioned, a key that is no field) is not: it is refused at import.
+    """
+    flow = Flow(choreography)
+    found = [finding for each in _CHECKS for finding in each.findings(flow)]
+    found += _accepted_for_nothing(found, choreography.accepts)
+    reasons = {(accepted.rule, accepted.subject): accepted.reason for accepted in choreography.accepts}
+    judged = [replace(each, accepted=reasons.get((each.rule, each.subject))) for each in found]
+    return sorted(judged, key=lambda each: (each.accepted is not None, each.severity != "error"))
+
+
+def _accepted_for_nothing(found: Iterable[Finding], accepts: Iterable[Accepted]) -> Iterable[Finding]:
+    there = {(finding.rule, finding.subject) for finding in found}
+    for accepted in accepts:
+        if (accepted.rule, accepted.subject) not in there:
+            yield Finding(
+                "warning",
+                "accepted-for-nothing",
+                f"{accepted.rule}: {accepted.subject}",
+                "the choreography",
+                f"{accepted.rule} of {accepted.subject} is accepted, but is not found",
+                "it would hide the next finding of that name",
+                "take it out of `accepts`, or mend its rule or subject",
+            )

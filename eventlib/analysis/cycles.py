@@ -1,0 +1,42 @@
+"""Rings of events that can follow from one another without end. Exact, but for one thing: a state may bound them.
+
+A ring that only a deadline closes is left out: it waits in between, and types do not say in which state it does.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.finding import Finding
+from eventlib.model.event import EventType
+
+
+def findings(flow: Flow) -> Iterable[Finding]:
+    """Return each ring once, by its shortest way round."""
+    seen = set[EventType]()
+    for event in flow.choreography.events:
+        ring = _ring(flow, event)
+        if ring and not seen & {*ring}:
+            yield _finding(flow, ring)
+        seen.update(ring)
+
+
+def _ring(flow: Flow, event: EventType) -> list[EventType]:
+    """Return the shortest way from an event to itself, the event at both ends; nothing when there is none."""
+    said = {each: reaction for reaction in flow.to(event) for each in reaction.says}
+    walk = flow.walk(*said)
+    return [event, *walk.path(event)] if event in walk else []
+
+
+def _finding(flow: Flow, ring: list[EventType]) -> Finding:
+    names = [event.__name__ for event in ring]
+    wheres = [r.where for cause, said in pairwise(ring) for r in flow.to(cause) if said in r.says]
+    return Finding(
+        "warning",
+        "ring",
+        min(names),
+        ", ".join(dict.fromkeys(wheres)),
+        f"{' → '.join(names)}: each follows from the one before",
+        "unless a state stops it, this goes on for ever, and at once",
+        "break the ring, wait with a deadline, or accept it with the reason why it ends",
+    )

@@ -1,0 +1,98 @@
+"""Events that nobody handles, and handlers, effects and deadlines that never come to anything. Exact, by the types."""
+
+from collections.abc import Iterable
+
+from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.finding import Finding
+from eventlib.model.event import EventType, contract_of
+
+
+def findings(flow: Flow) -> Iterable[Finding]:
+    """Return what is said in vain, and what waits for what never comes."""
+    said = {event for reaction in flow.reactions for event in reaction.says}
+    for event in _unsaid_events(flow, said):
+        if any(reaction.kind == "handler" for reaction in flow.to(event)):
+            yield _unsaid(flow, event)
+    for event in flow.choreography.events:
+        if event in said and not flow.to(event) and not contract_of(event).final:
+            yield _unheard(flow, event)
+    yield from _never_begun(flow, said)
+    yield from _never_requested(flow)
+    yield from _without_answer(flow)
+
+
+def _unsaid_events(flow: Flow, said: set[EventType]) -> list[EventType]:
+    asked = dict.fromkeys(reaction.cause for reaction in flow.reactions if reaction.cause is not None)
+    return [event for event in asked if event not in said and event not in flow.entries]
+
+
+def _unsaid(flow: Flow, event: EventType) -> Finding:
+    return Finding(
+        "error",
+        "handler-without-source",
+        event.__name__,
+        flow.to(event)[0].where,
+        f"{event.__name__} is handled, but nobody says it",
+        "what would follow from it never happens",
+        "say it somewhere, drop the handler, or declare request=True if it comes from outside",
+    )
+
+
+def _unheard(flow: Flow, event: EventType) -> Finding:
+    return Finding(
+        "error",
+        "event-without-handler",
+        event.__name__,
+        flow.saying(event)[0].where,
+        f"{event.__name__} is said, but nobody handles it",
+        "a story that comes to it ends there, and nobody knows",
+        "handle it, or declare final=True if it ends a story",
+    )
+
+
+def _never_begun(flow: Flow, said: set[EventType]) -> Iterable[Finding]:
+    """Look for events that are said, but only in answer to one another: nothing from outside begins it."""
+    known = flow.walk(*_unsaid_events(flow, said))  # what these would bring is found already, by its beginning
+    for event in flow.choreography.events:
+        if event in said and event not in flow.happening and event not in known:
+            yield Finding(
+                "error",
+                "event-out-of-reach",
+                event.__name__,
+                flow.saying(event)[0].where,
+                f"{event.__name__} follows only from events that follow from it",
+                "nothing from outside begins that ring, so none of it ever happens",
+                "handle what begins it: a request from outside, or an event of another service",
+            )
+
+
+def _never_requested(flow: Flow) -> Iterable[Finding]:
+    for effect in (reaction for reaction in flow.reactions if reaction.kind == "effect"):
+        asked = [r for r in flow.reactions if r.decider is effect.decider and r.kind != "effect"]
+        if effect.cause is not None and not any(effect.cause in reaction.says for reaction in asked):
+            request = effect.cause.__name__
+            yield Finding(
+                "error",
+                "effect-never-requested",
+                request,
+                effect.where,
+                f"{effect.name} runs when {effect.decider.name} says {request}, and none of its handlers does",
+                "the outside world is never asked",
+                f"say {request} in a handler of {effect.decider.name}, or drop the effect",
+            )
+
+
+def _without_answer(flow: Flow) -> Iterable[Finding]:
+    for service in flow.choreography.services:
+        for decider in service.deciders:
+            for deadline in decider.deadlines.values():
+                if deadline.handler is None:
+                    yield Finding(
+                        "error",
+                        "deadline-without-handler",
+                        f"{decider.name}.{deadline.name}",
+                        f"{service.name}/{decider.name}.{deadline.name}",
+                        f"nothing happens when {deadline.name} has passed",
+                        "what it should end goes on waiting",
+                        f"write `@{deadline.name}.passed` on a handler",
+                    )

@@ -1,0 +1,1 @@
+"""Diagrams of a choreography, as Mermaid, DOT and SVG."""

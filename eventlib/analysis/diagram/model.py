@@ -1,0 +1,240 @@
+"""What a picture of a choreography shows, whatever it is drawn in.
+
+Nodes are events, the effects between a request and its answers, deadlines, and the deciders that only listen; an arrow
+leads from a cause to what is said. That a decider which says something listens to other events as well is not drawn.
+"""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.model import signatures
+from eventlib.model.choreography import Choreography
+from eventlib.model.decider import Decider
+from eventlib.model.event import EventType, contract_of
+
+Role = Literal["step", "failure", "compensation"]
+Kind = Literal["request", "event", "effect", "deadline", "listener"]
+
+OUTSIDE = "outside"
+"""The lane of what no service says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where nodes stand: with a decider of a service, with a port of the outside world, or outside of everything."""
+
+    service: str | None
+    name: str
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it is none of the services'."""
+        return self.service is None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An event, effect, deadline or listener; `ends` is true of an event that ends a story. `notes` are for who looks closer."""
+
+    id: str
+    label: str
+    kind: Kind
+    role: Role
+    lane: Lane
+    ends: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """What leads to what, and where that is decided; there is one between two nodes."""
+
+    source: str
+    target: str
+    role: Role
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How often an arrow was gone on a log; and within how many milliseconds 95% of the times, where that is known."""
+
+    count: int
+    p95_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Lanes, nodes and arrows, each in a steady order; with traffic, when it was counted on a log."""
+
+    title: str
+    subtitle: str
+    lanes: tuple[Lane, ...]
+    nodes: tuple[Node, ...]
+    arrows: tuple[Arrow, ...]
+    traffic: Mapping[tuple[str, str], Traffic] | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def on(self, lane: Lane) -> list[Node]:
+        """Return the nodes of a lane."""
+        return [node for node in self.nodes if node.lane == lane]
+
+    def label(self, arrow: Arrow) -> str:
+        """Return what stands on an arrow: its traffic, when it was counted and there was any."""
+        traffic = (self.traffic or {}).get((arrow.source, arrow.target))
+        if traffic is None:
+            return ""
+        return number(traffic.count) + ("" if traffic.p95_ms is None else f" · {duration(traffic.p95_ms)}")
+
+    def is_gone(self, arrow: Arrow) -> bool:
+        """Tell whether an arrow was gone on the log, or nobody has counted."""
+        return self.traffic is None or (arrow.source, arrow.target) in self.traffic
+
+    def counted(
+        self, subtitle: str, counts: Mapping[str, int], traffic: Mapping[tuple[str, str], Traffic]
+    ) -> "Picture":
+        """Return this picture with what was counted on a log: events by type, and each arrow's traffic."""
+        listeners = {node.id for node in self.nodes if node.kind == "listener"}
+        pairs = [(arrow.source, arrow.target) for arrow in self.arrows if arrow.target in listeners]
+        heard = {pair: Traffic(counts[pair[0]]) for pair in pairs if pair[0] in counts}
+        return replace(self, subtitle=subtitle, counts=counts, traffic={**heard, **traffic})
+
+
+def picture(choreography: Choreography) -> Picture:
+    """Return the picture of a choreography, without traffic."""
+    flow = Flow(choreography)
+    arrows = tuple({(arrow.source, arrow.target): arrow for arrow in _arrows(flow)}.values())
+    shown = {name for arrow in arrows for name in (arrow.source, arrow.target)}
+    nodes = tuple(node for node in _nodes(flow) if node.id in shown)
+    size = f"{len(choreography.services)} services, {len(choreography.deciders)} deciders"
+    subtitle = f"{size}, {len(choreography.events)} events: what may follow from what"
+    return Picture(choreography.name, subtitle, tuple(_lanes(choreography, nodes)), nodes, arrows)
+
+
+def effect_id(decider: Decider[Any], request: EventType) -> str:
+    """Return the id of the node for a decider's effect."""
+    return f"effect/{decider.name}/{request.__name__}"
+
+
+def deadline_id(decider: Decider[Any], name: str) -> str:
+    """Return the id of the node for a decider's deadline."""
+    return f"deadline/{decider.name}/{name}"
+
+
+def listener_id(decider: Decider[Any]) -> str:
+    """Return the id of the node for a decider that says nothing."""
+    return f"listener/{decider.name}"
+
+
+def number(count: int) -> str:
+    """Return a number that fits on an arrow."""
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:,.4g}M"  # noqa: PLR2004  a million
+
+
+def duration(milliseconds: int) -> str:
+    """Return a duration that fits on an arrow."""
+    if milliseconds < 1_000:  # noqa: PLR2004  milliseconds in a second
+        return f"{milliseconds} ms"
+    for unit, length_ms in (("s", 1_000), ("min", 60_000), ("h", 3_600_000)):
+        if milliseconds < 100 * length_ms:
+            return f"{milliseconds / length_ms:.3g} {unit}"
+    return f"{milliseconds / 86_400_000:,.0f} d"
+
+
+def _nodes(flow: Flow) -> Iterator[Node]:
+    known = dict.fromkeys([*flow.choreography.events, *(r.cause for r in flow.reactions if r.cause is not None)])
+    deciders = {decider: service.name for service in flow.choreography.services for decider in service.deciders}
+    for event in (event for event in known if event in flow.entries or not flow.saying(event)):
+        kind: Kind = "request" if event in flow.entries else "event"
+        yield Node(event.__name__, event.__name__, kind, "step", Lane(None, OUTSIDE), False, _about(flow, event))
+    for service in flow.choreography.services:
+        for decider in service.deciders:
+            own = [event for event in decider.says if event not in flow.entries and _home(flow, event) is decider]
+            for event in own:
+                role, ends = _role(flow, event), contract_of(event).final
+                lane = Lane(service.name, decider.name)
+                yield Node(event.__name__, event.__name__, "event", role, lane, ends, _about(flow, event))
+    for reaction in flow.reactions:
+        if reaction.kind != "handler":
+            yield _between(flow, reaction, deciders[reaction.decider])
+    for decider, home in deciders.items():
+        if not decider.says:
+            yield Node(listener_id(decider), decider.name, "listener", "step", Lane(home, decider.name))
+
+
+def _between(flow: Flow, reaction: Reaction, service: str) -> Node:
+    home = Lane(service, reaction.decider.name)
+    if reaction.effect is None or reaction.cause is None:
+        name = deadline_id(reaction.decider, reaction.name)
+        return Node(name, reaction.name, "deadline", "step", home, False, (reaction.where,))
+    role: Role = "compensation" if reaction.cause in flow.compensating else "step"
+    asked = reaction.effect.otherwise
+    ports = sorted(reaction.effect.ports)
+    lane = Lane(None, ports[0]) if ports else home
+    tries = reaction.effect.ask.retry.attempts
+    notes = [reaction.where, f"asked {'until it answers' if tries is None else f'at most {tries} times'}"]
+    if asked is not None:
+        notes.append(f"otherwise: {signatures.name_of(asked)}")
+    node_id = effect_id(reaction.decider, reaction.cause)
+    return Node(node_id, reaction.name, "effect", role, lane, False, tuple(notes))
+
+
+def _arrows(flow: Flow) -> Iterator[Arrow]:
+    for reaction in flow.reactions:
+        source = "" if reaction.cause is None else reaction.cause.__name__
+        if reaction.kind == "effect" and reaction.cause is not None:
+            through = effect_id(reaction.decider, reaction.cause)
+            role: Role = "compensation" if reaction.cause in flow.compensating else "step"
+            yield Arrow(source, through, role, reaction.where)
+            source = through
+        elif reaction.kind == "deadline":
+            source = deadline_id(reaction.decider, reaction.name)
+        for said in reaction.says:
+            yield Arrow(source, said.__name__, _role(flow, said), reaction.where)
+        if not reaction.decider.says:
+            yield Arrow(source, listener_id(reaction.decider), "step", reaction.where)
+
+
+def _role(flow: Flow, event: EventType) -> Role:
+    if event in flow.compensating:
+        return "compensation"
+    if event in flow.failures:
+        return "failure"
+    return "compensation" if event in flow.happening - flow.hoping else "step"
+
+
+def _home(flow: Flow, event: EventType) -> Decider[Any] | None:
+    """Return the decider whose event it is: of those that say it, the one that says most on its topic."""
+    topic = contract_of(event).topic
+
+    def own(decider: Decider[Any]) -> int:
+        return Counter(contract_of(said).topic.name for said in decider.says)[topic.name]
+
+    saying = dict.fromkeys(reaction.decider for reaction in flow.saying(event))
+    return max(saying, key=own, default=None)
+
+
+def _about(flow: Flow, event: EventType) -> tuple[str, ...]:
+    contract = contract_of(event)
+    heard = dict.fromkeys(r.decider.name for r in flow.to(event) if r.kind == "handler")
+    lines = [
+        inspect.cleandoc(event.__doc__ or ""),
+        f"topic {contract.topic.name}" + ("" if contract.key is None else f", key {contract.key}"),
+        f"heard by {', '.join(heard)}" if heard else "",
+        f"reverses {', '.join(each.__name__ for each in contract.reverses)}" if contract.reverses else "",
+    ]
+    return tuple(line for line in lines if line)
+
+
+def _lanes(choreography: Choreography, nodes: Iterable[Node]) -> Iterator[Lane]:
+    """Yield the lanes that hold anything: what is outside, then each decider, and its ports behind it."""
+    held = {node.lane for node in nodes}
+    wanted = [Lane(None, OUTSIDE)]
+    for service in choreography.services:
+        wanted += [Lane(service.name, decider.name) for decider in service.deciders]
+        wanted += [Lane(None, port) for port in sorted(service.ports)]
+    yield from (lane for lane in dict.fromkeys(wanted) if lane in held)

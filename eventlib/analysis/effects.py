@@ -1,0 +1,50 @@
+"""Effects that can end without an answer, and effects whose answers do not say which one is the failure. Exact."""
+
+from collections.abc import Iterable
+
+from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.analysis.finding import Finding
+from eventlib.model.effect import Effect
+from eventlib.model.event import contract_of
+
+
+def findings(flow: Flow) -> Iterable[Finding]:
+    """Return the effects that leave a story without an answer, or the checks without a meaning."""
+    for reaction in flow.reactions:
+        if reaction.effect is not None and reaction.effect.gives_up:
+            yield _gives_up(flow, reaction, reaction.effect)
+        if reaction.effect is not None and _is_undeclared(reaction.effect):
+            yield _undeclared(reaction, reaction.effect)
+
+
+def _gives_up(flow: Flow, reaction: Reaction, effect: Effect) -> Finding:
+    undoes = any(event in flow.compensating for event in effect.says)
+    return Finding(
+        "error" if undoes else "warning",
+        "effect-gives-up",
+        effect.request.__name__,
+        reaction.where,
+        f"{reaction.name} gives up after {effect.ask.retry.attempts} attempts, and says nothing then",
+        "what is to be undone stays as it is" if undoes else "the story stands still until a person retries it",
+        "a compensation does not give up: retry=FOREVER"
+        if undoes
+        else "say what follows with otherwise=, or never give up: retry=FOREVER",
+    )
+
+
+def _is_undeclared(effect: Effect) -> bool:
+    answers = effect.ask.answers
+    return len(answers) > 1 and all(contract_of(answer).failure is None for answer in answers)
+
+
+def _undeclared(reaction: Reaction, effect: Effect) -> Finding:
+    answers = " or ".join(answer.__name__ for answer in effect.ask.answers)
+    return Finding(
+        "warning",
+        "failure-undeclared",
+        effect.request.__name__,
+        reaction.where,
+        f"{reaction.name} answers {answers}, and none of them says whether it is a failure",
+        "without that nobody can tell what has to be undone",
+        "declare failure=True on the event class that is one (failure=False, if none is)",
+    )

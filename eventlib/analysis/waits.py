@@ -1,0 +1,64 @@
+"""Waits that no deadline ends. A warning, since types show less here than elsewhere.
+
+A decider *may wait* when it handles an event that follows, through others, from another event that it handles: between
+the two it knows of something unfinished. Others are another decider, and an effect that never gives up; a decider's
+own effects with an end are not. The wait is *covered* when the decider has a deadline that says something, or handles
+what follows from another decider's deadline: whether these two belong to the same story, and whether the deadline is
+there in every state that waits, types do not show. Nor do they show a wait for people: what comes from outside
+may come or not.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.analysis.finding import Finding
+from eventlib.model.decider import Decider
+from eventlib.model.event import EventType
+
+
+def findings(flow: Flow) -> Iterable[Finding]:
+    """Return the deciders that may wait for ever."""
+    for service in flow.choreography.services:
+        for decider in service.deciders:
+            wait = None if _is_covered(flow, decider) else _wait(flow, decider)
+            if wait is not None:
+                yield _finding(f"{service.name}/{decider.name}", decider, *wait)
+
+
+def _wait(flow: Flow, decider: Decider[Any]) -> tuple[EventType, EventType] | None:
+    """Return two events that the decider handles, the second of which follows from the first through others."""
+
+    def is_own(reaction: Reaction) -> bool:
+        if reaction.decider is not decider:
+            return False
+        return reaction.effect is None or reaction.effect.ask.retry.attempts is not None
+
+    for first in decider.handlers:
+        own = flow.walk(first, by=is_own)
+        elsewhere = [said for event in own for r in flow.to(event) if not is_own(r) for said in r.says]
+        later = flow.walk(*elsewhere)
+        for second in decider.handlers:
+            if second in later and second is not first:
+                return first, second
+    return None
+
+
+def _is_covered(flow: Flow, decider: Decider[Any]) -> bool:
+    deadlines = [reaction for reaction in flow.reactions if reaction.kind == "deadline" and reaction.says]
+    if any(deadline.decider is decider for deadline in deadlines):
+        return True
+    later = flow.walk(*(said for deadline in deadlines for said in deadline.says))
+    return any(event in later for event in decider.handlers)
+
+
+def _finding(where: str, decider: Decider[Any], first: EventType, second: EventType) -> Finding:
+    return Finding(
+        "warning",
+        "wait-without-deadline",
+        decider.name,
+        where,
+        f"after {first.__name__}, {decider.name} may wait for {second.__name__}, and no deadline ends that",
+        "if it never comes, the story stands still, and nobody is told",
+        f"give {decider.name} a deadline, or let it handle what another's deadline leads to",
+    )

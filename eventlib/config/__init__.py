@@ -1,0 +1,26 @@
+"""Settings from the environment: the library's, and an application's own in the same way.
+
+A setting is a field of a pydantic-settings class, with its type, default and `Field(description=…)`; `eventlib config`
+prints those of the library.
+"""
+
+from typing import TYPE_CHECKING
+
+from eventlib.facade import lazy
+
+if TYPE_CHECKING:
+    from eventlib.config.settings import eventlib_settings, runtime_config
+    from eventlib.config.variables import SettingsError, read_settings
+    from eventlib.log.url import no_userinfo
+
+__all__ = ["SettingsError", "eventlib_settings", "no_userinfo", "read_settings", "runtime_config"]
+
+if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
+    __getattr__ = lazy(
+        __name__,
+        {
+            "config.settings": ["eventlib_settings", "runtime_config"],
+            "config.variables": ["SettingsError", "read_settings"],
+            "log.url": ["no_userinfo"],
+        },
+    )

@@ -1,0 +1,1 @@
+"""Archives: a log as Parquet files and a manifest, readable as a log."""

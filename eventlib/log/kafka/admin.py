@@ -1,0 +1,183 @@
+"""Admin queries of a cluster, and the deletion of a consumer group's offsets."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from aiokafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeConfigsRequest
+from aiokafka.protocol.group import HeartbeatRequest
+from aiokafka.protocol.transaction import EndTxnRequest
+
+from eventlib.errors import ContractError, LogDenied
+from eventlib.log.kafka.admin_requests import DescribeQuorumRequest1, MetadataRequest8
+from eventlib.log.kafka.client import GROUP, TRANSACTION, Cluster, starting
+from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, failure
+from eventlib.log.kafka.requests import Exactly
+from eventlib.log.kafka.topic_configs import creation_configs
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
+
+_TOPIC, _BROKER = 2, 4  # among the kinds of resources
+_NO_PRODUCER = -1
+_QUORUM = "__cluster_metadata"
+
+
+class Operation(IntEnum):
+    """What an access rule is about, by its code in Kafka's protocol; as bits in its answers."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DESCRIBE = 8
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+
+    def among(self, bits: int) -> bool:
+        """Tell whether it is among what an answer allows."""
+        return bool(bits >> self & 1)
+
+
+class Place(NamedTuple):
+    """One partition's replicas."""
+
+    partition: int
+    leader: int
+    replicas: Sequence[int]
+    in_sync: Sequence[int]
+
+
+class TopicState(NamedTuple):
+    """A topic as the cluster shows it to this user: an error code, what the user may do, and where it stands."""
+
+    code: int
+    operations: int
+    places: Sequence[Place]
+
+
+class Clock(NamedTuple):
+    """The time at the cluster, and what it was here before and after asking (milliseconds)."""
+
+    asked_ms: int
+    there_ms: int
+    answered_ms: int
+
+
+async def topic_states(cluster: Cluster, names: Iterable[str]) -> tuple[dict[str, TopicState], int]:
+    """Return these topics' states, and what this user may do with the cluster."""
+    asked = [cluster.physical(name) for name in names]
+    answer = await _ask(cluster, Exactly(MetadataRequest8(asked, False, True, True)))
+    found = {
+        cluster.logical(name): TopicState(
+            code, operations, [Place(each[1], each[2], each[4], each[5]) for each in partitions]
+        )
+        for code, name, _, partitions, operations in answer.topics
+    }
+    return found, answer.operations
+
+
+async def topic_settings(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the settings of these topics; of those that this user may look at, and that are there."""
+    asked = [(_TOPIC, cluster.physical(name), None) for name in names]
+    if not asked:
+        return {}
+    answer = await _ask(cluster, DescribeConfigsRequest(asked))
+    return {cluster.logical(name): _settings(entries) for code, _, _, name, entries in answer.resources if not code}
+
+
+async def broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
+    """Return the settings of each broker that tells this user."""
+    found = dict[int, dict[str, str]]()
+    for node in cluster.brokers:
+        message = DescribeConfigsRequest([(_BROKER, str(node), None)])
+        answer = await cluster.persist(lambda: cluster.send(node, message, "ask"), cluster.options.request_timeout_s)  # noqa: B023  called at once
+        for code, _, _, _, entries in answer.resources:
+            if not code:
+                found[node] = _settings(entries)
+    return found
+
+
+async def creatable(cluster: Cluster, topics: Sequence[Topic], replicas: int) -> Mapping[str, tuple[int, str]]:
+    """Return which of these topics could not be created, with an error code and the broker's sentence."""
+    requests: list[Any] = [
+        (cluster.physical(topic.name), topic.partitions, replicas, [], [*configs.items()])
+        for topic in topics
+        for configs in [creation_configs(topic, replicas, cluster.options)]
+    ]
+    message = CreateTopicsRequest(requests, int(cluster.options.request_timeout_s * 1000), validate_only=True)
+    answer = await _ask(cluster, message)
+    return {cluster.logical(name): (code, sentence or "") for name, code, sentence in answer.topic_errors if code}
+
+
+async def may_read_group(cluster: Cluster, group: str) -> bool:
+    """Tell whether this user may be in a consumer group: nobody in particular is no member of it, if it may ask."""
+    try:
+        node = await _coordinator(cluster, GROUP, group)
+    except LogDenied:
+        return False
+    message = HeartbeatRequest(group, 0, "")
+    answer = await cluster.persist(lambda: cluster.send(node, message, "ask"), cluster.options.request_timeout_s)
+    return bool(answer.error_code != Code.GROUP_AUTHORIZATION_FAILED)
+
+
+async def may_write_transactions(cluster: Cluster, transactional_id: str) -> bool:
+    """Tell whether this user may have transactions under an id: a producer that never was cannot end one, if it may."""
+    try:
+        node = await _coordinator(cluster, TRANSACTION, transactional_id)
+    except LogDenied:
+        return False
+    message = EndTxnRequest(transactional_id, _NO_PRODUCER, 0, False)
+    answer = await cluster.persist(lambda: cluster.send(node, message, "ask"), cluster.options.request_timeout_s)
+    return bool(answer.error_code != Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+async def clock(cluster: Cluster) -> Clock | None:
+    """Return the time at the leader of the quorum of controllers; None when it does not tell this user."""
+    message = Exactly(DescribeQuorumRequest1([(_QUORUM, [(0, {})], {})], {}))
+    await _ask(cluster, message)  # so that what is measured is not the way to a new connection
+    asked = now_ms()
+    answer = await _ask(cluster, message)
+    answered = now_ms()
+    for _, partitions, _ in answer.topics or ():
+        for _, code, leader, _, _, voters, _, _ in partitions:
+            for replica, _, fetched_at, _, _ in voters:
+                if not code and replica == leader:
+                    return Clock(asked, fetched_at, answered)
+    return None
+
+
+async def _coordinator(cluster: Cluster, kind: int, key: str) -> int:
+    return await cluster.persist(lambda: cluster.coordinator(kind, key), cluster.options.request_timeout_s)
+
+
+async def _ask(cluster: Cluster, message: Any) -> Any:
+    return await cluster.persist(lambda: cluster.ask(message), cluster.options.request_timeout_s)
+
+
+def _settings(entries: Iterable[Any]) -> dict[str, str]:
+    return {key: value for key, value, *_ in entries}
+
+
+async def forget_group(url: str, group: str) -> None:
+    """Delete a consumer group's positions; one that there is not is fine.
+
+    Raises: ContractError when members of it are running; WiringError, LogUnavailable, LogDenied.
+    """
+    async with starting(url) as cluster:
+
+        async def attempt() -> int:
+            node = await cluster.coordinator(GROUP, group)
+            answer = await cluster.send(node, DeleteGroupsRequest([group]), "ask")
+            code: int = answer.results[0][1]
+            if code in STALE_COORDINATOR:
+                cluster.forget_coordinator(GROUP, group)
+                raise failure(code, f"deleting the group {group}")
+            return code
+
+        code = await cluster.persist(attempt, cluster.options.request_timeout_s)
+        await cluster.close()
+    if code == Code.NON_EMPTY_GROUP:
+        raise ContractError(
+            f"members of the group {group} are running: stop them first; one that died counts for a while"
+        )
+    if code not in {Code.NONE, Code.GROUP_ID_NOT_FOUND}:
+        raise failure(code, f"deleting the group {group}")

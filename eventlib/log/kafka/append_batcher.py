@@ -1,0 +1,197 @@
+"""Group commit: appends that arrive while one is under way are sent together as the next batch."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from secrets import token_hex
+from typing import NamedTuple
+
+from eventlib.errors import EventlibError, LogUnavailable, Terminal
+from eventlib.log.base import Record, TopicPartition
+from eventlib.log.kafka.client import Cluster
+from eventlib.log.kafka.failures import Fenced
+from eventlib.log.kafka.point_reads import Written
+from eventlib.log.kafka.producer import Producer
+
+_RECORDS = 5_000
+_BYTES = 4_000_000
+_OVERHEAD = 100  # of a record, beside its key, value and headers; and of each attribute
+
+
+class _Entry(NamedTuple):
+    """One caller's records, and the future that it waits for."""
+
+    records: Sequence[Record]
+    size: int
+    future: "asyncio.Future[list[int]]"
+    act: Callable[[], Awaitable[None]] | None = None
+
+
+class Group:
+    """Collects appends, and writes them one group after the other.
+
+    `write` writes records whole or not at all. A group that is refused for its content is tried again one by one, so
+    that each caller answers for its own.
+    """
+
+    def __init__(
+        self, write: Callable[[Sequence[Record]], Awaitable[list[int]]], name: str, most_bytes: int = _BYTES
+    ) -> None:
+        self._write = write
+        self._name = name
+        self._most_bytes = most_bytes
+        self._pending = deque[_Entry]()
+        self._writing: asyncio.Task[None] | None = None
+
+    def append(self, records: Sequence[Record]) -> "asyncio.Future[list[int]]":
+        """Put records into the next group; the future has their offsets when they are durable."""
+        return self._enqueue(records, size_of(records), None)
+
+    def alone(self, act: Callable[[], Awaitable[None]]) -> "asyncio.Future[list[int]]":
+        """Let something else be done in its turn, between two groups; the future says that it is over."""
+        return self._enqueue((), 0, act)
+
+    def _enqueue(
+        self, records: Sequence[Record], size: int, act: Callable[[], Awaitable[None]] | None
+    ) -> "asyncio.Future[list[int]]":
+        future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        self._pending.append(_Entry(records, size, future, act))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._run(), name=self._name)
+        return future
+
+    async def close(self) -> None:
+        """Stop; whoever still waits is not told whether it was written."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+        closed = LogUnavailable("the log was closed before it answered whether this was written")
+        _fail(self._pending, closed)
+
+    async def _run(self) -> None:
+        group: list[_Entry] = []
+        try:
+            while group := self._next():
+                if group[0].act is None:
+                    await self._together(group)
+                else:
+                    await group[0].act()
+                    group[0].future.set_result([])
+        except BaseException as error:
+            _fail(group, error if isinstance(error, Exception) else LogUnavailable("the log was closed meanwhile"))
+            raise
+        finally:
+            self._writing = None
+
+    def _next(self) -> list[_Entry]:
+        group, count, size = list[_Entry](), 0, 0
+        while self._pending:
+            entry = self._pending[0]
+            if entry.act is not None:
+                return group or [self._pending.popleft()]
+            if group and (count + len(entry.records) > _RECORDS or size + entry.size > self._most_bytes):
+                break
+            self._pending.popleft()
+            if not entry.future.done():  # its caller may have been cancelled
+                group.append(entry)
+                count += len(entry.records)
+                size += entry.size
+        return group
+
+    async def _together(self, group: list[_Entry]) -> None:
+        try:
+            offsets = await self._write([record for entry in group for record in entry.records])
+        except Terminal as error:
+            if len(group) == 1:
+                _fail(group, error)
+                return
+            for entry in group:
+                await self._together([entry])
+        except Exception as error:  # noqa: BLE001  whatever it is, each caller has to hear of it
+            _fail(group, error)
+        else:
+            first = 0
+            for entry in group:
+                if not entry.future.done():
+                    entry.future.set_result(offsets[first : first + len(entry.records)])
+                first += len(entry.records)
+
+
+def size_of(records: Sequence[Record]) -> int:
+    """Return about how many bytes records take on the wire, rather too many."""
+    size = 0
+    for record in records:
+        size += 9 * _OVERHEAD + len(record.key or b"") + len(record.value or b"")
+        for name, value in record.headers:
+            size += _OVERHEAD + len(name) + len(value)
+    return size
+
+
+def _fail(entries: "Sequence[_Entry] | deque[_Entry]", error: Exception) -> None:
+    for entry in entries:
+        if not entry.future.done():
+            entry.future.set_exception(error)
+
+
+class Appends:
+    """What a process appends as nobody in particular.
+
+    Guarantee: all or nothing, and durable. After LogUnavailable it may be on the log all the same.
+    """
+
+    def __init__(self, cluster: Cluster, written: Written, largest: Callable[[str], int]) -> None:
+        self._cluster = cluster
+        self._written = written
+        self._largest = largest
+        self._plain: Producer | None = None
+        self._transactional: Producer | None = None
+        self._starting = asyncio.Lock()
+        self._groups = dict[TopicPartition, Group]()
+        self._several = Group(self._commit, "appends to several partitions")
+
+    async def append(self, records: Sequence[Record]) -> list[int]:
+        """Append records; those of one partition that fit into a batch need no transaction."""
+        place = records[0][:2]
+        largest = self._largest(place[0])
+        if size_of(records) > largest or any(record[:2] != place for record in records):
+            return await self._several.append(records)
+        group = self._groups.get(place)
+        if group is None:
+            group = self._groups[place] = Group(self._produce, f"appends to {place[0]}/{place[1]}", largest)
+        return await group.append(records)
+
+    async def close(self) -> None:
+        """Stop, and fail what still waits."""
+        await asyncio.gather(*(group.close() for group in (*self._groups.values(), self._several)))
+
+    async def _produce(self, records: Sequence[Record]) -> list[int]:
+        async with self._starting:
+            if self._plain is None:
+                started = Producer(self._cluster, "write 0", self._largest, None)
+                await started.start()
+                self._plain = started
+        producer = self._plain
+        try:
+            offsets = await producer.produce(records)
+        except EventlibError:
+            if self._plain is producer:  # whether its last batch was written may be unknown: the next one begins anew
+                self._plain = None
+            raise
+        self._written.wrote(records, offsets)
+        return offsets
+
+    async def _commit(self, records: Sequence[Record]) -> list[int]:
+        if self._transactional is None:
+            name = f"{self._cluster.options.writers}{os.getpid()}-{token_hex(6)}"
+            started = Producer(self._cluster, "write 0", self._largest, name)
+            await started.start()
+            self._transactional = started
+        producer, self._transactional = self._transactional, None
+        try:
+            offsets = await producer.commit(records)
+        except Fenced as error:
+            raise LogUnavailable(f"it is not known whether this was written: {error}") from error
+        self._transactional = producer
+        self._written.wrote(records, offsets)
+        return offsets

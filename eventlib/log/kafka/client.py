@@ -1,0 +1,309 @@
+"""The brokers of a Kafka cluster: which one leads or coordinates what, and the connections to them."""
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from io import BytesIO
+from typing import Any, NamedTuple, TypeVar
+
+from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.types import CompactArray, CompactString, Int16, TaggedFields
+
+from eventlib.errors import LogDenied, LogUnavailable, LogVersionMismatch
+from eventlib.log.base import TopicPartition
+from eventlib.log.kafka.failures import Code, Transient, failure
+from eventlib.log.kafka.options import KafkaOptions, NoToken, connection_arguments, parse_url
+from eventlib.log.kafka.probing import refuse_what_stays
+from eventlib.log.kafka.requests import ApiVersionsRequest3, Exactly
+
+T = TypeVar("T")
+
+GROUP, TRANSACTION = 0, 1
+"""What a coordinator is for."""
+
+_REFUSED = (AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError)
+_FIRST_PAUSE_S = 0.002
+_LONGEST_PAUSE_S = 0.5
+_IDLE_MS = 9 * 60 * 1000  # brokers drop idle connections after ten minutes
+_LETTING_GO_S = 2.0
+
+
+class Broker(NamedTuple):
+    """Where a broker listens, by its own account."""
+
+    host: str
+    port: int
+
+
+class Cluster:
+    """The brokers behind one log, as this process sees them: topics without the log's prefix, and nothing else.
+
+    Connections are kept by broker and lane. A broker answers a connection's requests one after the other, so what
+    waits (a fetch, a rebalance, replication) has a lane of its own.
+    """
+
+    def __init__(self, hosts: list[str], options: KafkaOptions) -> None:
+        self.options = options
+        self.id = ""
+        self.topics: Mapping[str, Mapping[int, int]] = {}
+        self.brokers: Mapping[int, Broker] = {}
+        self.features: Mapping[str, int] = {}
+        self.hosts = [Broker(host, int(port)) for host, _, port in (each.rpartition(":") for each in hosts)]
+        self._arguments = connection_arguments(options)
+        self._connections = dict[tuple[int, str], AIOKafkaConnection]()
+        self._connecting = dict[tuple[int, str], asyncio.Lock]()
+        self._coordinators = dict[tuple[int, str], int]()
+        self._silent = set[int]()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        """Learn who the brokers are, and what they agree on.
+
+        Raises: LogUnavailable when none can be reached; LogDenied when they refuse this user.
+        """
+        await self.refresh()
+        answer = await self.persist(self._versions, self.options.request_timeout_s)
+        self.features = _finalized(answer)
+
+    async def _versions(self) -> Any:
+        return await self.ask(Exactly(ApiVersionsRequest3("eventlib", "1", {})))
+
+    @property
+    def implicit_transactions(self) -> bool:
+        """Whether writing takes a partition into a transaction, and its end takes the producer to a new epoch (KIP-890)."""
+        return self.features.get("transaction.version", 0) >= 2  # noqa: PLR2004  the feature's level
+
+    def physical(self, topic: str) -> str:
+        """Return what a topic is called on the cluster."""
+        return self.options.prefix + topic
+
+    def logical(self, topic: str) -> str:
+        """Return what a topic of the cluster is called here."""
+        return topic.removeprefix(self.options.prefix)
+
+    def leader(self, place: TopicPartition) -> int:
+        """Return the broker that leads a partition. Raises: Transient when none is known."""
+        node = self.topics.get(place[0], {}).get(place[1], -1)
+        if node < 0:
+            raise Transient(f"{place[0]}/{place[1]} has no leader just now")
+        return node
+
+    def by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Return partitions by the broker that leads them. Raises: Transient when one has none."""
+        found = dict[int, list[TopicPartition]]()
+        for place in places:
+            found.setdefault(self.leader(place), []).append(place)
+        return found
+
+    async def send(self, node: int, message: Any, lane: str) -> Any:
+        """Send a request to a broker, and return its answer.
+
+        Raises: Transient when it cannot be reached, or did not answer in time: it may have done what was asked.
+        """
+        try:
+            answer = await self._send(node, message, lane)
+        except Transient:
+            self._silent.add(node)
+            raise
+        self._silent.discard(node)
+        return answer
+
+    async def _send(self, node: int, message: Any, lane: str) -> Any:
+        connection = self._connections.get((node, lane))
+        if connection is None or not connection.connected():
+            connection = await self._connect(node, lane)
+        try:
+            return await connection.send(message)
+        except TimeoutError as error:
+            connection.close()
+            raise Transient(f"{_place(connection)} did not answer in time") from error
+        except IncompatibleBrokerVersion as error:
+            raise LogVersionMismatch(f"{_place(connection)} is too old for this: {error}") from error
+        except (KafkaError, OSError) as error:
+            raise Transient(f"{_place(connection)}: {error}") from error
+
+    async def ask(self, message: Any) -> Any:
+        """Send a request that any broker can answer; those that gave no answer last come last. Raises: Transient."""
+        error: Transient | None = None
+        for node in sorted(self.brokers, key=self._silent.__contains__):
+            try:
+                return await self.send(node, message, "ask")
+            except Transient as found:
+                error = found
+        raise error or Transient("no broker is known")
+
+    async def persist(self, attempt: Callable[[], Awaitable[T]], within_s: float) -> T:
+        """Try until it works, with growing pauses. Raises: LogUnavailable when it has not in `within_s` seconds."""
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + within_s, _FIRST_PAUSE_S
+        while True:
+            try:
+                return await attempt()
+            except Transient as error:
+                if self._closed:
+                    raise LogUnavailable("the log was closed by this process; open it again to use it") from error
+                if loop.time() + pause >= deadline:
+                    raise LogUnavailable(f"no success within {within_s:g} seconds: {error}") from error
+                if error.stale:
+                    with suppress(LogUnavailable):
+                        await self.refresh()
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  spreads load, hides nothing
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    async def coordinator(self, kind: int, key: str) -> int:
+        """Return the broker that coordinates a group or a transactional id. Raises: Transient."""
+        node = self._coordinators.get((kind, key))
+        if node is None or node not in self.brokers:
+            answer = await self.ask(FindCoordinatorRequest(key, kind))
+            if answer.error_code:
+                raise failure(answer.error_code, f"finding the coordinator of {key}")
+            node = self._coordinators[kind, key] = answer.coordinator_id
+            if node not in self.brokers:
+                await self.refresh()
+        return node
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        """Ask again next time."""
+        self._coordinators.pop((kind, key), None)
+
+    async def refresh(self) -> None:
+        """Learn the brokers, the topics and their leaders anew; who asks meanwhile shares the answer.
+
+        Raises: LogUnavailable when no broker can be reached.
+        """
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refresh(), name="kafka metadata")
+            self._refreshing.add_done_callback(self._refreshed)
+        await asyncio.shield(self._refreshing)
+
+    def _refreshed(self, done: asyncio.Task[None]) -> None:
+        self._refreshing = None
+        if not done.cancelled():
+            done.exception()  # seen, also when everybody who waited was cancelled
+
+    async def _refresh(self) -> None:
+        message = MetadataRequest(None, allow_auto_topic_creation=False)
+        try:
+            answer = await self.ask(message)
+        except Transient:
+            answer = await self._bootstrap(message)
+        self.id = answer.cluster_id
+        self.brokers = {node: Broker(host, port) for node, host, port, _ in answer.brokers}
+        prefix = self.options.prefix
+        self.topics = {
+            self.logical(name): {partition: leader for _, partition, leader, *_ in partitions}
+            for error, name, is_internal, partitions in answer.topics
+            if error in {Code.NONE, Code.LEADER_NOT_AVAILABLE} and not is_internal and name.startswith(prefix)
+        }
+
+    async def _bootstrap(self, message: Any) -> Any:
+        errors = list[str]()
+        for host, port in self.hosts:
+            try:
+                connection = await self._open(Broker(host, port))
+            except Transient as error:
+                errors.append(str(error))
+                continue
+            try:
+                return await connection.send(message)
+            except (KafkaError, OSError, TimeoutError) as error:
+                errors.append(f"{host}:{port}: {error or 'no answer in time'}")
+            finally:
+                await _let_go(connection)
+        raise LogUnavailable(f"no Kafka broker can be reached: {'; '.join(errors)}")
+
+    async def _connect(self, node: int, lane: str) -> AIOKafkaConnection:
+        async with self._connecting.setdefault((node, lane), asyncio.Lock()):
+            connection = self._connections.get((node, lane))
+            if connection is not None and connection.connected():
+                return connection
+            broker = self.brokers.get(node)
+            if broker is None:
+                raise Transient(f"broker {node} is not in the cluster")
+            connection = await self._open(broker)
+            if self._closed:
+                await _let_go(connection)
+                raise Transient("the log was closed")
+            self._connections[node, lane] = connection
+            return connection
+
+    async def _open(self, broker: Broker) -> AIOKafkaConnection:
+        place = f"{broker.host}:{broker.port}"
+        try:
+            return await create_conn(broker.host, broker.port, max_idle_ms=_IDLE_MS, **self._arguments)
+        except _REFUSED as error:
+            raise LogDenied(
+                f"{place} refuses this user: {error}; see EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_SASL"
+            ) from error
+        except ssl.SSLCertVerificationError as error:
+            raise LogDenied(f"{place} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA") from error
+        except NoToken as error:
+            if error.refused:
+                raise LogDenied(
+                    f"{error}; see EVENTLIB_KAFKA_OAUTH_TOKEN_URL, EVENTLIB_KAFKA_OAUTH_CLIENT_ID and "
+                    "EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET"
+                ) from error
+            raise Transient(str(error)) from error
+        except KafkaConnectionError as error:
+            hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL say what it expects?"
+            raise Transient(f"{place} closed the connection at once: {hint}") from error
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise Transient(f"{place} cannot be reached: {error or 'no answer in time'}") from error
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
+        await asyncio.gather(*(_let_go(connection) for connection in self._connections.values()))
+
+
+@asynccontextmanager
+async def starting(url: str) -> AsyncIterator[Cluster]:
+    """Start the cluster behind a log's URL for who opens that; when that fails it is closed again.
+
+    Raises: WiringError for what is no such URL; LogUnavailable when no broker can be reached; LogDenied.
+    """
+    cluster = Cluster(*parse_url(url))
+    try:
+        try:
+            await cluster.start()
+        except LogUnavailable:
+            await refuse_what_stays(cluster.hosts, cluster.options)
+            raise
+        yield cluster
+    except BaseException:
+        await cluster.close()
+        raise
+
+
+async def _let_go(connection: AIOKafkaConnection) -> None:
+    """Close a connection, and wait until its socket is closed, but not for a broker that takes nothing more."""
+    closed = connection.close()
+    if closed is not None:
+        await asyncio.wait([closed], timeout=_LETTING_GO_S)
+
+
+def _place(connection: AIOKafkaConnection) -> str:
+    return f"{connection.host}:{connection.port}"
+
+
+def _finalized(answer: Any) -> dict[str, int]:
+    """Return the features that the cluster has agreed on, from the tagged field that holds them."""
+    fields = CompactArray(("name", CompactString()), ("last", Int16), ("first", Int16), ("tags", TaggedFields))
+    found = fields.decode(BytesIO(answer.tags[2])) if 2 in answer.tags else []  # noqa: PLR2004  the field's number
+    return {name: last for name, last, _, _ in found or []}

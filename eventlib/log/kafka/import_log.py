@@ -1,0 +1,180 @@
+"""A log on Kafka while it is filled from another one, record by record, at the same offsets."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from eventlib.errors import LogCorrupt, LogUnavailable, TopicMismatch, WiringError
+from eventlib.log.base import Record, TopicPartition
+from eventlib.log.kafka.append_batcher import Appends
+from eventlib.log.kafka.client import Cluster, starting
+from eventlib.log.kafka.failures import Fenced
+from eventlib.log.kafka.point_reads import Looks, Written
+from eventlib.log.kafka.producer import Producer
+from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE, DECLARATIONS, INCOMING, OWNERS
+from eventlib.log.kafka.topics import Topics
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
+
+_BATCH_BYTES = 1_000_000
+_MOST_AT_ONCE = 1_000_000
+_LANE = "write 0"
+_LOOK_S = 0.005
+_OWN = (OWNERS.name, DECLARATIONS.name)
+
+
+class Incoming:
+    """A log that nobody else may use yet: services that start on it are told so.
+
+    Between records only offsets that nobody can read are used up, by aborted transactions. So offsets, and all that
+    names them, are those of the log that it is a copy of. Guarantee: what is there stands as it was given; after a
+    crash its partitions' ends tell how far it has come; a second copier of the same log stops with an error, or this.
+    """
+
+    def __init__(self, cluster: Cluster, url: str) -> None:
+        self.url = url
+        self._cluster = cluster
+        self._looks = Looks(cluster, Written())
+        self._topics = Topics(cluster, self._looks, Appends(cluster, Written(), self._largest_batch))
+        self._topics.receives = True
+        self._declared: Mapping[str, Topic] = {}
+        self._writer = Producer(cluster, _LANE, self._largest_batch, None)
+        self._passing = asyncio.Lock()  # a producer has one transaction at a time
+        options = cluster.options
+        self._passer = Producer(cluster, _LANE, self._largest_batch, f"{options.writers}copy")
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """Open what will be a log. Raises: WiringError, LogUnavailable, LogDenied."""
+        async with starting(url) as cluster:
+            log = cls(cluster, url)
+            await log._topics.load()
+        return log
+
+    async def begin(self, topics: Sequence[Topic], source: str) -> bool:
+        """Make its topics, or go on where a copy of the same source was broken off; tell whether it was whole before.
+
+        Raises: WiringError when somebody has used it, or it is another's copy; TopicMismatch.
+        """
+        if INCOMING.name not in self._cluster.topics:
+            self._refuse_used(topics)
+            await self._topics.create_keeping_all([INCOMING])
+        self._declared = {topic.name: topic for topic in topics}
+        await self._passer.start()
+        await self._writer.start()
+        notes = await self._notes(source)
+        await self._topics.create_keeping_all([topic for topic in topics if topic.name not in self._cluster.topics])
+        for topic in topics:
+            if len(self._cluster.topics[topic.name]) != topic.partitions:
+                raise TopicMismatch(f"topic {topic.name!r} has other partitions on {self.url}: copy it from scratch")
+        return any(note.get("whole") for note in notes)
+
+    async def discard(self, topics: Sequence[Topic]) -> None:
+        """Delete what there is of an unfinished copy of these topics; a log that is whole, or no copy, stays."""
+        if INCOMING.name in self._cluster.topics:
+            await self._topics.delete([*(topic.name for topic in topics), *_OWN])
+            await self._topics.delete([INCOMING.name])
+
+    async def empty(self, names: Sequence[str]) -> None:
+        """Let topics be as if nothing had been written to them."""
+        if not names:
+            return
+        await self._topics.delete(names)
+        for name in names:
+            self._looks.forget(name)
+        await self._topics.create_keeping_all([self._declared[name] for name in names])
+        await self._writer.start()
+
+    async def end(self, place: TopicPartition) -> int:
+        """Return up to where a partition is filled."""
+        return (await self._looks.ends([place]))[place]
+
+    async def read(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+        """Return what is there, as `Log.read` does."""
+        return await self._looks.read(place, offset, limit)
+
+    async def put(self, records: Sequence[Record]) -> None:
+        """Append records of one partition, whose offsets follow each other and its end.
+
+        Raises: LogCorrupt when they were given other offsets; LogUnavailable, and then its end says what was written.
+        """
+        offsets = await self._writer.produce(records)
+        if offsets[0] != records[0].offset or offsets[-1] != records[-1].offset:
+            raise self._disturbed(records[0][:2], records[0].offset)
+
+    async def pass_over(self, place: TopicPartition, until: int) -> None:
+        """Let a partition end at an offset, with nothing to be read between here and there. Raises: as `put`."""
+        position = await self.end(place)
+        while position < until:
+            step = min(until - position, _MOST_AT_ONCE)
+            async with self._passing:
+                await self._pass_over(place, step)
+            position += step
+            await self._reached(place, position)
+
+    async def finish(self) -> None:
+        """Let it be a log like any other, with retention and compaction as they are declared. Raises: LogUnavailable."""
+        await self._note({"whole": True})
+        await self._topics.create(self._declared.values())
+        await self._topics.delete([INCOMING.name])
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._cluster.close()
+
+    async def _pass_over(self, place: TopicPartition, offsets: int) -> None:
+        try:
+            await self._passer.pass_over(place, offsets)
+        except Fenced as error:
+            raise self._another_copier(error) from error
+
+    async def _reached(self, place: TopicPartition, end: int) -> None:
+        """Wait for the end of an aborted transaction: it comes after the answer."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._cluster.options.append_timeout_s
+        while (reached := await self.end(place)) != end:
+            if reached > end:
+                raise self._disturbed(place, end)
+            if loop.time() > deadline:
+                raise LogUnavailable(f"an aborted transaction on {place[0]}/{place[1]} of {self.url} does not end")
+            await asyncio.sleep(_LOOK_S)
+
+    def _disturbed(self, place: TopicPartition, offset: int) -> LogCorrupt:
+        return LogCorrupt(
+            f"{place[0]}/{place[1]} of {self.url} has got records from somebody else, at {offset}: "
+            "keep others away from it, and copy from scratch (--from-scratch)"
+        )
+
+    def _refuse_used(self, topics: Sequence[Topic]) -> None:
+        used = sorted({*_OWN, *(topic.name for topic in topics)} & self._cluster.topics.keys())
+        if used:
+            raise WiringError(
+                f"{self.url} has been used as a log already (it has {', '.join(used[:3])}): copy to an empty one; "
+                "?prefix=NAME. in the URL keeps several on one cluster apart"
+            )
+
+    async def _notes(self, source: str) -> list[dict[str, Any]]:
+        """Return what was noted of this copy, after noting whose it is. Raises: WiringError when it is another's."""
+        if not await self._looks.read((INCOMING.name, 0), 0, 1):
+            await self._note({"source": source})
+        records = await self._looks.read((INCOMING.name, 0), 0, 100)
+        notes: list[dict[str, Any]] = [json.loads(record.value or b"{}") for record in records]
+        if any(note.get("source", source) != source for note in notes):
+            raise WiringError(f"{self.url} is an unfinished copy of another log: discard it with --from-scratch")
+        return notes
+
+    async def _note(self, note: Mapping[str, Any]) -> None:
+        """Write something down, which nobody can whose place another copier has taken. Raises: LogUnavailable."""
+        record = Record(INCOMING.name, 0, -1, now_ms(), None, json.dumps(note).encode())
+        try:
+            await self._passer.commit([record])
+        except Fenced as error:
+            raise self._another_copier(error) from error
+
+    def _another_copier(self, error: Fenced) -> LogUnavailable:
+        return LogUnavailable(f"another copier has begun with {self.url} ({error}): let one of them finish")
+
+    def _largest_batch(self, topic: str) -> int:
+        declared = self._declared.get(topic)
+        return _BATCH_BYTES if declared is None else min(_BATCH_BYTES, declared.max_event_bytes + BESIDE_THE_VALUE)

@@ -1,0 +1,226 @@
+"""Fetches records of partitions and their offsets, and buffers what a reader has not taken."""
+
+import asyncio
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from aiokafka.protocol.fetch import FetchRequest_v11
+from aiokafka.protocol.offset import OffsetRequest
+
+from eventlib.log.base import Record, TopicPartition
+from eventlib.log.kafka.batches import Chunk
+from eventlib.log.kafka.client import Cluster
+from eventlib.log.kafka.failures import Code, failure
+from eventlib.log.kafka.requests import Exactly
+
+if TYPE_CHECKING:
+    from eventlib.log.kafka.tail import Tail
+
+_A_LITTLE = 5_000
+
+
+class Looking(Protocol):
+    """A reader, as its slots know it."""
+
+    def look(self) -> None:
+        """Something has changed: look again."""
+
+    def room(self) -> int:
+        """Return how many bytes a slot may hold."""
+
+
+class Slot:
+    """A partition, from a position on.
+
+    `position` is the next offset to be taken, `fetched` the next to be brought. `tail` brings it, or nobody does
+    while the slot has to catch up.
+    """
+
+    def __init__(self, reader: Looking, place: TopicPartition, offset: int) -> None:
+        self.reader = reader
+        self.place = place
+        self.position = offset
+        self.fetched = offset
+        self.tail: Tail | None = None
+        self._chunks = deque[Chunk]()
+        self._bytes = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be brought."""
+        return self._bytes < self.reader.room()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._chunks)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether what comes next cannot be taken: it was damaged."""
+        return bool(self._chunks) and self._chunks[0].is_refused
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Keep what comes next, if this is it and there is room."""
+        if not chunk.first <= self.fetched < chunk.next or not self.has_room:
+            return
+        self.fetched = chunk.next
+        if chunk.is_empty:
+            self.skip_to(chunk.next)
+        else:
+            self._chunks.append(chunk)
+            self._bytes += chunk.size
+        self.reader.look()
+
+    def skip_to(self, offset: int) -> None:
+        """Know that there is nothing before an offset."""
+        self.fetched = max(self.fetched, offset)
+        if not self._chunks:
+            self.position = max(self.position, self.fetched)
+
+    def go_past(self, offset: int) -> bool:
+        """Go on at an offset a little ahead; False, and nothing is done, when it is not."""
+        if self.is_refused or not self.position <= offset <= self.fetched + _A_LITTLE:
+            return False
+        self.position = offset
+        return True
+
+    def take(self, limit: int) -> list[Record]:
+        """Take up to `limit` records; the position goes past gaps after them. Raises: as `Chunk.records` does."""
+        found = list[Record]()
+        while self._chunks and len(found) < limit:
+            if found and self.is_refused:
+                return found
+            chunk = self._chunks[0]
+            records = chunk.records
+            first = bisect_left(records, self.position, key=_offset)
+            taken = records[first : first + limit - len(found)]
+            found += taken
+            if first + len(taken) == len(records):
+                self._chunks.popleft()
+                self._bytes -= chunk.size
+                self.position = max(self.position, chunk.next)
+            else:
+                self.position = taken[-1].offset + 1
+        if not self._chunks:
+            self.position = max(self.position, self.fetched)
+        return found
+
+
+def _offset(record: Record) -> int:
+    return record.offset
+
+
+LATEST, EARLIEST = -1, -2
+"""The times that stand for a partition's ends."""
+
+_A_CONSUMER = -1
+_ALL, _COMMITTED = 0, 1
+_ANY_EPOCH = -1
+_RESPONSE_BYTES = 8_000_000
+
+NO_SESSION = (0, -1)
+"""The session of a fetch that stands for itself: its id, and how many fetches it had."""
+
+
+class Wanted(NamedTuple):
+    """From where a partition is to be fetched, and how many bytes at most; at least one batch comes."""
+
+    place: TopicPartition
+    offset: int
+    most_bytes: int
+
+
+class Fetched(NamedTuple):
+    """A broker's answer about one partition: what it sent, and up to where there is something committed."""
+
+    place: TopicPartition
+    code: int
+    end: int
+    chunk: Chunk | None
+
+
+async def fetch(cluster: Cluster, node: int, wanted: Sequence[Wanted], lane: str = "read") -> list[Fetched]:
+    """Fetch what is there now, from one broker. Raises: Transient."""
+    answer = await cluster.send(node, fetch_request(cluster, wanted), lane)
+    if answer.error_code:
+        raise failure(answer.error_code, "fetching")
+    offsets = {each.place: each.offset for each in wanted}
+    return fetched(cluster, answer, offsets)
+
+
+def fetch_request(
+    cluster: Cluster,
+    wanted: Sequence[Wanted],
+    session: tuple[int, int] = NO_SESSION,
+    forgotten: Iterable[TopicPartition] = (),
+    wait_ms: int = 0,
+) -> Exactly:
+    """Return the request for a fetch; in a session it names only what has changed since the last one."""
+    topics = dict[str, list[tuple[int, ...]]]()
+    for (topic, partition), offset, most_bytes in wanted:
+        each = (partition, _ANY_EPOCH, offset, _A_CONSUMER, most_bytes)
+        topics.setdefault(cluster.physical(topic), []).append(each)
+    gone = dict[str, list[int]]()
+    for topic, partition in forgotten:
+        gone.setdefault(cluster.physical(topic), []).append(partition)
+    return Exactly(
+        FetchRequest_v11(
+            _A_CONSUMER, wait_ms, 1, _RESPONSE_BYTES, _COMMITTED, *session, [*topics.items()], [*gone.items()], ""
+        )
+    )
+
+
+def fetched(cluster: Cluster, answer: Any, offsets: Mapping[TopicPartition, int]) -> list[Fetched]:
+    """Read the answer to a fetch; `offsets` are where each partition was fetched from. Raises: LogCorrupt."""
+    found = list[Fetched]()
+    for topic, partitions in answer.topics:
+        name = cluster.logical(topic)
+        for partition, code, _, end, _, aborted, _, data in partitions:
+            place = (name, partition)
+            most = cluster.options.inflated_bytes
+            chunk = Chunk(place, offsets.get(place, 0), data, aborted, most) if data else None
+            found.append(Fetched(place, code, end, chunk))
+    return found
+
+
+async def offsets_at(
+    cluster: Cluster, places: Iterable[TopicPartition], time_ms: int, *, committed: bool = True
+) -> dict[TopicPartition, int]:
+    """Return the first committed offset at or after a time, of each partition; the end's for LATEST, -1 for none.
+
+    With `committed=False` what is not decided yet counts as well. Raises: LogUnavailable, LogDenied.
+    """
+    isolation = _COMMITTED if committed else _ALL
+    found = dict[TopicPartition, int]()
+    left = set(places)
+
+    async def attempt() -> None:
+        by_leader = cluster.by_leader(left)
+        asked = [_ask(cluster, node, theirs, (isolation, time_ms)) for node, theirs in by_leader.items()]
+        for answers in await asyncio.gather(*asked):
+            found.update(answers)
+            left.difference_update(answers)
+
+    await cluster.persist(attempt, cluster.options.request_timeout_s)
+    return found
+
+
+async def _ask(
+    cluster: Cluster, node: int, places: Sequence[TopicPartition], what: tuple[int, int]
+) -> dict[TopicPartition, int]:
+    isolation, time_ms = what
+    topics = dict[str, list[tuple[int, int]]]()
+    for topic, partition in places:
+        topics.setdefault(cluster.physical(topic), []).append((partition, time_ms))
+    answer = await cluster.send(node, OffsetRequest(_A_CONSUMER, isolation, [*topics.items()]), "read")
+    found = dict[TopicPartition, int]()
+    for topic, partitions in answer.topics:
+        for partition, code, _, offset in partitions:
+            place = (cluster.logical(topic), partition)
+            if code != Code.NONE:
+                raise failure(code, f"asking for an offset of {place[0]}/{partition}")
+            found[place] = offset
+    return found

@@ -1,0 +1,167 @@
+"""Looking at partitions without following them: for restore, inspection, and where they begin and end."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, MutableMapping
+
+from eventlib.errors import DamagedRecord, LogUnavailable
+from eventlib.log.base import Record, TopicPartition
+from eventlib.log.kafka.batches import Chunk
+from eventlib.log.kafka.client import Cluster
+from eventlib.log.kafka.failures import Code, failure
+from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, Wanted, fetch, offsets_at
+
+_MOST_BYTES = 1_000_000
+_BYTES_A_RECORD = 1_000
+_FEWEST_BYTES = 16_000
+_KEPT_CHUNKS = 8
+_LONGEST_PAUSE_S = 0.02
+
+
+class Written:
+    """Up to where this process has written to each partition.
+
+    A commit is answered before its records can be read, so who looks for them has to know that they are coming.
+    """
+
+    def __init__(self) -> None:
+        self._ends = dict[TopicPartition, int]()
+
+    def end(self, place: TopicPartition) -> int:
+        """Return the offset after what this process has written last."""
+        return self._ends.get(place, 0)
+
+    def wrote(self, records: Iterable[Record], offsets: Iterable[int]) -> None:
+        """Take note of an append."""
+        ends = self._ends
+        for record, offset in zip(records, offsets, strict=True):
+            place = record[:2]
+            if offset >= ends.get(place, 0):
+                ends[place] = offset + 1
+
+    def forget(self, topic: str) -> None:
+        """Take note that a topic is gone: one under its name begins at 0 again."""
+        self._ends = {place: end for place, end in self._ends.items() if place[0] != topic}
+
+
+class Looks:
+    """Reads at any place; what a broker sent beyond what was asked for is kept for who reads on."""
+
+    def __init__(self, cluster: Cluster, written: Written) -> None:
+        self._cluster = cluster
+        self._written = written
+        self._kept = dict[TopicPartition, Chunk]()
+
+    def forget(self, topic: str) -> None:
+        """Forget what was seen of a topic that is gone."""
+        self._written.forget(topic)
+        self._kept = {place: chunk for place, chunk in self._kept.items() if place[0] != topic}
+
+    async def read(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+        """See `Log.read`."""
+        found = list[Record]()
+        position = max(offset, 0)
+        while len(found) < limit:
+            chunk = self._kept.pop(place, None)
+            if chunk is None or not chunk.first <= position < chunk.next:
+                position, chunk = await self._chunk(place, position, limit - len(found))
+                if chunk is None or (found and chunk.is_refused):
+                    break
+            records = [record for record in chunk.records if record.offset >= position][: limit - len(found)]
+            found += records
+            position = chunk.next
+            if len(found) == limit and records and records[-1] is not chunk.records[-1]:
+                self._keep(place, chunk)
+        return found
+
+    async def newest(
+        self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
+    ) -> int:
+        """See `Log.newest`."""
+        end = (await self.ends([place]))[place]
+        while offset < end:
+            offset, chunk = await self._chunk(place, offset, _MOST_BYTES)
+            if chunk is None:
+                break
+            chunk.keep_newest(offset, kept, kind)
+            offset = chunk.next
+            await asyncio.sleep(0)  # others are to run between chunks
+        return max(offset, end)
+
+    async def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the next offset of each partition, after all that is committed and all that this process wrote."""
+        found = await offsets_at(self._cluster, places, LATEST)
+        return {place: max(end, self._written.end(place)) for place, end in found.items()}
+
+    async def decided_end(self, place: TopicPartition) -> int:
+        """See `Log.decided_end`."""
+        end = (await offsets_at(self._cluster, [place], LATEST, committed=False))[place]
+        return await self._until_visible(place, end)
+
+    async def start(self, place: TopicPartition) -> int:
+        """See `Log.start`."""
+        # The end first: what is appended while this looks around must not lie before what it returns.
+        end = (await self.ends([place]))[place]
+        try:
+            oldest = await self.read(place, await self.log_start(place), 1)
+        except DamagedRecord as error:
+            return error.offset
+        return oldest[0].offset if oldest else end
+
+    async def log_start(self, place: TopicPartition) -> int:
+        """See `Log.log_start`."""
+        return (await offsets_at(self._cluster, [place], EARLIEST))[place]
+
+    async def at(self, place: TopicPartition, timestamp_ms: int) -> int:
+        """See `Log.offset_at`."""
+        end = await self._until_visible(place, self._written.end(place))
+        found = (await offsets_at(self._cluster, [place], max(timestamp_ms, 0)))[place]
+        return found if found >= 0 else end
+
+    async def _until_visible(self, place: TopicPartition, end: int) -> int:
+        """Wait until all before an offset can be read, and return where that ends by then.
+
+        Raises: LogUnavailable when something holds it up.
+        """
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + self._cluster.options.append_timeout_s, 0.001
+        while (visible := (await offsets_at(self._cluster, [place], LATEST))[place]) < end:
+            if loop.time() > deadline:
+                raise LogUnavailable(
+                    f"what was written to {place[0]}/{place[1]} cannot be read yet: another transaction there is open"
+                )
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return visible
+
+    async def _chunk(self, place: TopicPartition, position: int, limit: int) -> tuple[int, Chunk | None]:
+        """Return the next chunk that has something, and from where it counts; None at the end."""
+        while True:
+            answer = await self._cluster.persist(
+                lambda: self._fetch(place, position, limit),  # noqa: B023  awaited before position changes
+                self._cluster.options.request_timeout_s,
+            )
+            if answer.code == Code.OFFSET_OUT_OF_RANGE:
+                start = await self.log_start(place)
+                if start <= position:
+                    return position, None
+                position = start
+            elif answer.chunk is not None and answer.chunk.next > position:
+                return position, answer.chunk
+            elif position < self._written.end(place):
+                await self._until_visible(place, self._written.end(place))
+            elif position < answer.end:
+                position = answer.end  # only this partition was asked for, so nothing is left in between
+            else:
+                return position, None
+
+    async def _fetch(self, place: TopicPartition, position: int, limit: int) -> Fetched:
+        most = min(max(limit * _BYTES_A_RECORD, _FEWEST_BYTES), _MOST_BYTES)
+        (answer,) = await fetch(self._cluster, self._cluster.leader(place), [Wanted(place, position, most)])
+        if answer.code not in {Code.NONE, Code.OFFSET_OUT_OF_RANGE}:
+            raise failure(answer.code, f"reading {place[0]}/{place[1]}")
+        return answer
+
+    def _keep(self, place: TopicPartition, chunk: Chunk) -> None:
+        self._kept[place] = chunk
+        while len(self._kept) > _KEPT_CHUNKS:
+            self._kept.pop(next(iter(self._kept)))

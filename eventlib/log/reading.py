@@ -1,0 +1,99 @@
+"""Reads partitions to their end in chunks; damaged records are passed and reported."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import NoReturn
+
+from eventlib.errors import DamagedRecord, LogReadOnly
+from eventlib.log.base import Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.model.topic import Topic
+
+_CHUNK = 2_000
+
+
+async def chunks(log: Log, place: TopicPartition, first: int) -> AsyncIterator[list[Record]]:
+    """Yield a partition's records from an offset on, some thousands at a time, until there are no more.
+
+    Raises: what `Log.read` does.
+    """
+    offset = first
+    while records := await log.read(*place, offset, _CHUNK):
+        offset = records[-1].offset + 1
+        yield records
+
+
+class PastDamage(Log):
+    """Reads what another log has, and goes past what is damaged there; `damaged` says what that is, by its place.
+
+    It is not written to, and waits for nothing.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.url, self.log_id = log.url, log.log_id
+        self.damaged: dict[tuple[str, int, int], DamagedRecord] = {}
+        self._log = log
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """See `Log.read`; it raises nothing about damage."""
+        while True:
+            try:
+                return await self._log.read(topic, partition, offset, limit)
+            except DamagedRecord as error:
+                self.damaged[topic, partition, error.offset] = error
+                offset = error.resume_at
+
+    async def topics(self) -> Mapping[str, Topic]:
+        """See `Log.topics`."""
+        return await self._log.topics()
+
+    async def start(self, topic: str, partition: int) -> int:
+        """See `Log.start`."""
+        return await self._log.start(topic, partition)
+
+    async def log_start(self, topic: str, partition: int) -> int:
+        """See `Log.log_start`."""
+        return await self._log.log_start(topic, partition)
+
+    async def end(self, topic: str, partition: int) -> int:
+        """See `Log.end`."""
+        return await self._log.end(topic, partition)
+
+    async def decided_end(self, topic: str, partition: int) -> int:
+        """See `Log.decided_end`."""
+        return await self._log.decided_end(topic, partition)
+
+    async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """See `Log.offset_at`."""
+        return await self._log.offset_at(topic, partition, timestamp_ms)
+
+    async def create_topics(self, topics: Iterable[Topic]) -> None:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(topics)
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(names)
+
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(records, claim)
+
+    def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(positions)
+
+    async def seize(self, service: str, partition: int) -> Claim:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(service, partition)
+
+    async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
+        """Refuse. Raises: LogReadOnly."""
+        self._refuse(service, partitions, standbys)
+
+    async def compact(self) -> None:
+        """Leave the log as it is."""
+
+    async def close(self) -> None:
+        """Leave the log open for those who have opened it."""
+
+    def _refuse(self, *_asked: object) -> NoReturn:
+        raise LogReadOnly(f"{self.url} is only looked at here")

@@ -1,0 +1,281 @@
+"""One process's hold on an SQLite log: the connection, what is known of the file, and how a transaction begins.
+
+All of it runs in the event loop's thread: a transaction begins and ends between two awaits, so that nobody in this
+process ever sees half of one, and whoever has to wait for another process gives the loop back meanwhile.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+from eventlib.errors import LogCorrupt, LogUnavailable
+from eventlib.log.base import TopicPartition
+from eventlib.log.rules import known
+from eventlib.log.sqlite.errors import REPAIR, damaged, explained, is_busy, read_only
+from eventlib.log.sqlite.high_water import HighWaterMark, missing_offsets, now_another, tail_lost
+from eventlib.log.sqlite.schema import FORMAT_VERSION, connect, prepare, refuse_cut_off, version_of
+from eventlib.log.sqlite.sealed import meta_value, owner_rows, partition_rows, topic_rows, write_partitions
+from eventlib.log.sqlite.state import Listeners, OwnerRow, PartitionState, SqliteOptions, topic_of
+from eventlib.log.sqlite.upgrade import show_as_it_is, upgrade
+from eventlib.model.topic import Topic
+
+T = TypeVar("T")
+_NOTHING_YET = -1
+_RETRY_S = 0.0005  # the event loop rounds up to a millisecond
+_UNKNOWN = -(1 << 62)
+
+_log = logging.getLogger("eventlib.log")
+
+
+class LogFile:
+    """The connection, and a copy of the small tables that is reloaded when another process has committed."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, log_id: str, options: SqliteOptions) -> None:
+        self.path = path
+        self.log_id = log_id
+        self.options = options
+        self.connection = connection
+        self.listeners = Listeners()
+        self.topics: Mapping[str, Topic] = {}
+        self.partitions = dict[TopicPartition, PartitionState]()
+        self.owners: Mapping[tuple[str, int], OwnerRow] = {}
+        self.others_appended_at = float("-inf")
+        self.held_s = 0.0
+        self.closed = False
+        self.offsets = 0
+        """How many offsets all partitions have given out; far below zero when one cannot tell."""
+        self._mark = HighWaterMark(path, log_id)
+        self._version = _NOTHING_YET
+        self._is_first_format = version_of(connection) == 1
+        self._topic_rows: list[tuple[Any, ...]] = []
+        self._numbers = dict[int, PartitionState]()
+
+    @classmethod
+    async def open(cls, path: Path, options: SqliteOptions) -> "LogFile":
+        """Open the file, or make a new one. Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogUnavailable."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise read_only(path, f"its directory cannot be made: {error}") from error
+
+        def attempt() -> "LogFile":
+            refuse_cut_off(path)
+            connection = connect(path, options.max_bytes)
+            try:
+                file = cls(path, connection, prepare(connection, path), options)
+                file.catch_up()
+            except BaseException:
+                connection.close()
+                raise
+            if file.offsets >= 0 and (missing := missing_offsets(path, file.log_id, file.offsets)):
+                _log.error("%s", tail_lost(path, missing))
+            return file
+
+        return await _patiently(attempt, path, options.busy_s)
+
+    async def read(self, sql: str, values: Mapping[str, object] | Sequence[object] = ()) -> list[Any]:
+        """Return a query's rows. No transaction stays open, so that no reader holds a checkpoint up."""
+
+        def attempt() -> list[Any]:
+            with well_formed(self.path):
+                return self.open_connection().execute(sql, values).fetchall()
+
+        return await _patiently(attempt, self.path, self.options.busy_s)
+
+    async def refresh(self) -> None:
+        """Learn what others have committed."""
+        await _patiently(self.catch_up, self.path, self.options.busy_s)
+
+    async def reload(self) -> None:
+        """Learn everything anew, also what this process has changed."""
+        self._version = _NOTHING_YET
+        await self.refresh()
+
+    async def write(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `act` in a transaction of its own. Raises: LogUnavailable after `busy_s`; what `explained` says."""
+
+        def attempt() -> T:
+            self.begin()
+            return self.finish(act)
+
+        return await _patiently(attempt, self.path, self.options.busy_s)
+
+    def begin(self) -> None:
+        """Begin a transaction that may write, and learn what others have committed before it.
+
+        Raises: TailLost; sqlite3.Error, among them busy ones.
+        """
+        self.open_connection().execute("BEGIN IMMEDIATE")
+        try:
+            self._upgrade_first_format()
+            self.catch_up()
+            self._refuse_lost_tail()
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+
+    def finish(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `act` in the transaction that was begun, and commit it; roll back when anything goes wrong."""
+        began = perf_counter()
+        try:
+            result = act(self.connection)
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            self._version = _NOTHING_YET  # what `act` has noted about the file is not so
+            raise
+        self._mark.raise_to(self.offsets)
+        self.held_s = perf_counter() - began
+        return result
+
+    def catch_up(self) -> None:
+        """Reload the small tables when another process has committed since. Raises: sqlite3.Error."""
+        version = self.open_connection().execute("PRAGMA data_version").fetchone()[0]
+        if version == self._version:
+            return
+        if self._is_first_format and version_of(self.connection) > 1:
+            self._is_first_format = False  # another process has written to it
+            show_as_it_is(self.connection)
+        with well_formed(self.path):
+            self._reload_as_of_one_moment()
+        self._version = version
+
+    def _refuse_lost_tail(self) -> None:
+        if self.offsets >= 0 and (missing := self._mark.missing(self.offsets)):
+            raise tail_lost(self.path, missing)
+
+    def _upgrade_first_format(self) -> None:
+        if self._is_first_format and version_of(self.connection) == 1:
+            upgrade(self.connection, FORMAT_VERSION)
+            self._version = _NOTHING_YET
+
+    def _reload_as_of_one_moment(self) -> None:
+        if self.connection.in_transaction:
+            self._reload()
+        else:
+            self.connection.execute("BEGIN")
+            try:
+                self._reload()
+            finally:
+                self.connection.execute("COMMIT")
+
+    def _reload(self) -> None:
+        if meta_value(self.connection, "log_id") != self.log_id:
+            raise now_another(self.path)
+        self.learn_topics()
+        moved, offsets = set[TopicPartition](), 0
+        for (number, _, _, *row), damage in partition_rows(self.connection):
+            offsets += _UNKNOWN if damage else row[0]
+            state = self._numbers.get(number)
+            if state is None or (state.topic.name, state.partition) not in self.partitions:
+                continue  # its topic was deleted
+            state.damage = damage
+            if damage:
+                continue
+            if state.end != row[0]:
+                moved.add((state.topic.name, state.partition))
+            state.learn(row)
+        self.offsets = offsets
+        if moved and self._version != _NOTHING_YET:
+            self.others_appended_at = asyncio.get_running_loop().time()
+        self.learn_owners()
+        for listener in self.listeners.appended if moved else ():
+            listener(moved)
+
+    def learn_topics(self) -> None:
+        """Reload the topics. Raises: sqlite3.Error."""
+        rows = topic_rows(self.connection)
+        if rows == self._topic_rows:
+            return
+        self.topics = {row[0]: topic_of(row) for row in rows}
+        found = [(damage, row[:3]) for row, damage in partition_rows(self.connection)]
+        sound = {(name, partition) for damage, (_, name, partition) in found if not damage}
+        self.partitions = {place: state for place, state in self.partitions.items() if place[0] in self.topics}
+        for damage, (number, name, partition) in found:
+            topic = self.topics.get(name)
+            if topic is None:
+                continue  # it was deleted; where its partitions ended stays, so that no offset is given twice
+            if damage and ((name, partition) in sound or partition not in range(topic.partitions)):
+                continue  # that is not what the row is about
+            state = self._numbers.setdefault(number, PartitionState(topic, partition, number))
+            state.topic, state.max_event_bytes = topic, topic.max_event_bytes
+            self.partitions[name, partition] = state
+        self._topic_rows = rows
+
+    def count_again(self, topic: str) -> None:
+        """Let upkeep count a topic from the beginning: its counts hold for the settings under which it counted.
+
+        In a transaction that was begun. Raises: sqlite3.Error.
+        """
+        states = [state for state in self.partitions.values() if state.topic.name == topic]
+        for state in states:
+            state.clean_to = state.kept = state.kept_bytes = 0
+        write_partitions(self.connection, states)
+
+    def learn_owners(self) -> None:
+        """Reload who owns what, and tell who listens when that has changed. Raises: sqlite3.Error."""
+        owners = owner_rows(self.connection)
+        if owners != self.owners:
+            self.owners = owners
+            for listener in self.listeners.owners_changed:
+                listener()
+
+    def open_connection(self) -> sqlite3.Connection:
+        """Return the connection. Raises: LogUnavailable when this process has closed the log."""
+        if self.closed:
+            raise LogUnavailable(f"the log {self.path} was closed by this process; open it again to use it")
+        return self.connection
+
+    def partition(self, topic: str, partition: int) -> PartitionState:
+        """Return what is known of a partition. Raises: ContractError when there is none."""
+        state = self.partitions.get((topic, partition))
+        if state is None:
+            known(self.topics, topic, partition)
+            why = "no row of table partitions is about it that can be read"
+            raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {why}; {REPAIR}")
+        if state.damage:
+            raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {state.damage}; {REPAIR}")
+        return state
+
+    async def known_partition(self, topic: str, partition: int) -> PartitionState:
+        """Return what is known of a partition; another process may just have made it. Raises: ContractError."""
+        if (topic, partition) not in self.partitions:
+            await self.refresh()
+        return self.partition(topic, partition)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.closed = True
+        self.connection.close()
+        self._mark.close()
+
+
+@contextmanager
+def well_formed(path: Path) -> Iterator[None]:
+    """Say so when SQLite is content, but what it found was never written by a log."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(path, f"it contains what no log writes: {error!r}") from error
+
+
+async def _patiently(attempt: Callable[[], T], path: Path, busy_s: float) -> T:
+    """Call `attempt` until no other process is in its way, giving the event loop back in between."""
+    deadline: float | None = None
+    while True:
+        try:
+            return attempt()
+        except sqlite3.Error as error:
+            now = asyncio.get_running_loop().time()
+            deadline = deadline or now + busy_s
+            if not is_busy(error) or now >= deadline:
+                raise explained(error, path) from error
+        except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+            raise damaged(path, str(error)) from error
+        await asyncio.sleep(_RETRY_S)

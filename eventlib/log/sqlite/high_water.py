@@ -1,0 +1,208 @@
+"""The high-water mark beside an SQLite log: it detects a lost tail, and lets an operator accept the loss."""
+
+import json
+import mmap
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from secrets import token_hex
+from struct import Struct
+from typing import NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from eventlib.errors import LogCorrupt, TailLost
+from eventlib.log.rules import without_tail
+from eventlib.log.sqlite.errors import Transaction
+from eventlib.log.sqlite.sealed import meta_value, partition_rows, write_meta
+from eventlib.values import now_ms
+
+_SLOT = Struct("<QQQ")  # hash of the log_id, offsets given out, seal
+_OFFSETS = Struct("<Q")
+_STRIDE = 32
+_BYTES = 2 * _STRIDE
+_PLACES = range(0, _BYTES, _STRIDE)
+
+
+class Mark(NamedTuple):
+    """What a mark says: of which log, and how many offsets its partitions have given out together."""
+
+    log: int
+    offsets: int
+
+
+class HighWaterMark:
+    """One process's hold on the mark of one log. What the file system does not allow leaves the log without one."""
+
+    def __init__(self, path: Path, log_id: str) -> None:
+        self._path = mark_path(path)
+        self._log = _hash(log_id)
+        self._map: mmap.mmap | None = None
+        self._slot = 0
+        self._is_tried = False
+
+    def missing(self, offsets: int) -> int:
+        """Return how many offsets were given out beyond those that the log has; the right to write has to be held."""
+        content = self._map
+        if content is None:
+            if self._is_tried:
+                return 0
+            content = self._begin()
+        if content is None or max(_OFFSETS.unpack_from(content, slot + 8)[0] for slot in _PLACES) <= offsets:
+            return 0
+        return max(0 if mark is None else mark.offsets - offsets for _, mark in _slots(content))
+
+    def raise_to(self, offsets: int) -> None:
+        """Note that the log has given out so many offsets; less than what stands there changes nothing."""
+        content, slot = self._map, self._slot
+        if content is not None and offsets > _OFFSETS.unpack_from(content, slot + 8)[0]:
+            _SLOT.pack_into(content, slot, self._log, offsets, _seal(self._log, offsets))
+            self._slot = _STRIDE - slot
+
+    def _begin(self) -> mmap.mmap | None:
+        self._is_tried = True
+        try:
+            content = self._map = _mapped(self._path)
+        except (OSError, ValueError):
+            return None
+        for slot, mark in _slots(content):
+            if mark is None or mark.log != self._log:
+                content[slot : slot + _STRIDE] = bytes(_STRIDE)
+        return content
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+
+def mark_path(path: Path) -> Path:
+    """Return where a log's mark is."""
+    return path.with_name(f"{path.name}-hwm")
+
+
+def mark_beside(path: Path) -> Mark | None:
+    """Return what the mark beside a log's file says, of whichever log; None when it says nothing."""
+    try:
+        content = mark_path(path).read_bytes()
+    except OSError:
+        return None
+    marks = [mark for _, mark in _slots(content.ljust(_BYTES, b"\0")) if mark is not None and mark.offsets]
+    return max(marks, key=lambda mark: mark.offsets, default=None)
+
+
+def missing_offsets(path: Path, log_id: str, offsets: int) -> int:
+    """Return how many offsets more than a log has its mark says were given out; 0 when it says nothing of this log."""
+    mark = mark_beside(path)
+    return max(mark.offsets - offsets, 0) if mark is not None and mark.log == _hash(log_id) else 0
+
+
+def why_no_mark(path: Path) -> str:
+    """Return why no mark can be kept beside a log, empty when one can; one that is missing is made."""
+    try:
+        _mapped(mark_path(path)).close()
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        os.posix_fallocate(handle, 0, _BYTES)  # for a page that is not there yet a full disk would be a signal
+        return mmap.mmap(handle, _BYTES)
+    finally:
+        os.close(handle)
+
+
+def _slots(content: bytes | mmap.mmap) -> Iterator[tuple[int, Mark | None]]:
+    for slot in _PLACES:
+        log, offsets, seal = _SLOT.unpack_from(content, slot)
+        yield slot, Mark(log, offsets) if seal == _seal(log, offsets) else None
+
+
+def _seal(log: int, offsets: int) -> int:
+    return xxh3_64_intdigest(_SLOT.pack(log, offsets, 0))
+
+
+def _hash(log_id: str) -> int:
+    return xxh3_64_intdigest(log_id.encode())
+
+
+_LOSS = "loss."
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records that a log has lost, and a person's decision to go on without them.
+
+    `records` is how many are missing, as far as that is known; `former_log_id` is whose they were.
+    """
+
+    at_ms: int
+    records: int
+    reason: str
+    former_log_id: str
+
+
+def tail_lost(path: Path, records: int) -> TailLost:
+    """Return the refusal to write to a log that has fewer records than were acknowledged."""
+    return TailLost(
+        f"the log {path} lacks {records:,} {'record that was' if records == 1 else 'records that were'} acknowledged: "
+        f"its write-ahead log was lost or damaged, or an older copy was put in its place. {without_tail(path)}"
+    )
+
+
+def refuse_lost(path: Path) -> None:
+    """Refuse to make a new log where a mark says that one has been. Raises: TailLost."""
+    mark = mark_beside(path)
+    if mark is not None:
+        raise TailLost(
+            f"the log {path} is empty or gone, and had {mark.offsets:,} records. Put a copy in its place (`eventlib restore`"
+            f"); to begin anew without them, delete {mark_path(path).name}"
+        )
+
+
+def now_another(path: Path) -> LogCorrupt:
+    """Return the end of a process's use of a log that goes on as another one."""
+    return LogCorrupt(
+        f"the log {path} goes on as another one, since a loss of records was accepted or a copy restored: what this "
+        "process knows of it does not hold any more; start it again"
+    )
+
+
+def accept_loss(path: Path, connection: sqlite3.Connection, reason: str) -> Loss:
+    """Let a log go on with the records that it has, under a new log_id, so that no cache of the lost ones is used.
+
+    Guarantee: recorded in the log itself, with the reason. Raises: sqlite3.Error.
+    """
+    with Transaction(connection):
+        loss = record_loss(connection, missing_in(path, connection), reason)
+    mark_path(path).unlink(missing_ok=True)
+    return loss
+
+
+def record_loss(connection: sqlite3.Connection, records: int, reason: str) -> Loss:
+    """Note a loss, and give the log a new log_id, in the transaction that was begun. Raises: sqlite3.Error."""
+    loss = Loss(now_ms(), records, reason, meta_value(connection, "log_id") or "")
+    write_meta(connection, {"log_id": token_hex(16), f"{_LOSS}{loss.at_ms}": json.dumps(asdict(loss))})
+    return loss
+
+
+def losses(connection: sqlite3.Connection) -> Sequence[Loss]:
+    """Return the losses that were accepted, oldest first. Raises: sqlite3.Error."""
+    names = [
+        row[0] for row in connection.execute("SELECT name FROM meta WHERE name GLOB ? ORDER BY name", (f"{_LOSS}*",))
+    ]
+    return [Loss(**json.loads(meta_value(connection, name) or "")) for name in names]
+
+
+def missing_in(path: Path, connection: sqlite3.Connection) -> int:
+    """Return how many records the mark beside a log has seen that the log lacks. Raises: sqlite3.Error."""
+    rows = [*partition_rows(connection)]
+    if any(damage for _, damage in rows):
+        return 0
+    return missing_offsets(path, meta_value(connection, "log_id") or "", sum(row[3] for row, _ in rows))

@@ -1,0 +1,91 @@
+"""Whether an SQLite log's file is what was written: its tree, its tables' texts, its small tables, all its records."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from eventlib.log.checksum import corrected, seal_of
+from eventlib.log.sqlite.damage import Damage, as_it_stands
+from eventlib.log.sqlite.scan import Progress, Scan
+from eventlib.log.sqlite.schema import FORMAT_VERSION, foreign_texts, version_of
+from eventlib.log.sqlite.sealed import UNSEALED
+from eventlib.log.sqlite.upgrade import SEALED, show_as_newest
+
+_FAULTS = 100
+_AFTER = {
+    "milestones": "it only made reading by time faster",
+    "owners": "its task is claimed anew, over every other claim",
+    "archived": "retention waits until the next run of the archiver",
+    "topics": "what it keeps is not dropped until its declaration is written again, at the next start of its services",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What an SQLite log's file was found to be.
+
+    `unsealed` counts the records that have no checksum, since an older release wrote them: nothing proves those.
+    """
+
+    damages: Sequence[Damage]
+    records: int
+    unsealed: int
+
+
+def prove(connection: sqlite3.Connection, progress: Progress = lambda _: None) -> Proof:
+    """Verify all that stands in a log's file, as of one moment; nothing is changed.
+
+    The connection is of its own, and of no further use. Raises: sqlite3.Error for what cannot be read at all.
+    """
+    if version_of(connection) == 1:
+        show_as_newest(connection)
+    connection.execute("BEGIN")
+    connection.text_factory = as_it_stands
+    damages = [*_prove_structure(connection), *_prove_schema(connection)]
+    for table in SEALED:
+        damages += _prove_table(connection, table)
+    scan = Scan(connection, progress)
+    damages += scan.run()
+    return Proof(damages, scan.records, sum(part.unsealed for part in scan.parts.values()))
+
+
+def _prove_structure(connection: sqlite3.Connection) -> Iterator[Damage]:
+    try:
+        for (fault,) in connection.execute(f"PRAGMA integrity_check({_FAULTS})"):
+            if fault != "ok":
+                yield Damage("structure", fault)
+    except sqlite3.DatabaseError as error:
+        yield Damage("structure", str(error))
+
+
+def _prove_schema(connection: sqlite3.Connection) -> Iterator[Damage]:
+    if (version := version_of(connection)) not in {1, FORMAT_VERSION}:
+        yield Damage("schema", f"its user_version is {version}, which no release has written")
+    for name in foreign_texts(connection):
+        yield Damage("schema", f"the text of {name} in sqlite_schema is not one that a log writes, or is gone")
+
+
+def _prove_table(connection: sqlite3.Connection, table: str) -> Iterator[Damage]:
+    """Hold each row of a small table to its checksum."""
+    key, columns = SEALED[table]
+    try:
+        rows = connection.execute(f"SELECT {', '.join(columns)}, checksum FROM {table}").fetchall()  # noqa: S608  names of its own
+    except sqlite3.DatabaseError as error:
+        if table != "archived" or "no such table" not in str(error):  # only a log with an archive has it
+            yield Damage("tables", f"table {table} cannot be read: {error}")
+        return
+    where = " AND ".join(f"{name} = ?" for name in key)
+    update = f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in (*columns, 'checksum'))} WHERE {where}"  # noqa: S608  as above
+    for *values, checksum in rows:
+        row = tuple(values)
+        if checksum in {UNSEALED, seal_of(row)}:
+            continue
+        named = f"the row {', '.join(map(repr, row[: len(key)]))} of table {table}"
+        before = corrected(row, checksum, seal_of)
+        if before is None:
+            yield Damage("tables", f"{named} does not match its checksum", likely=_AFTER.get(table, ""))
+        else:
+            repair = (update, (*before, seal_of(before), *row[: len(key)]))
+            yield Damage(
+                "tables", f"one bit of {named} had flipped", likely=f"it was {before!r:.200}", repair=(repair,)
+            )

@@ -1,0 +1,212 @@
+"""Who owns which partition of a service: claims in the file, kept alive by a heartbeat, and taken over from the dead.
+
+The first member of a service takes all its partitions; the others stand by. An owner on this machine is known to be
+dead when its process is gone; any other when its row did not change for a lease, by the clock of who looks: no two
+clocks are compared. Safety rests on neither: each commit checks the epoch of its claim.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from eventlib.errors import EventlibError, Retryable
+from eventlib.log.base import Claim, Membership
+from eventlib.log.processes import give_up, is_dead, new_owner
+from eventlib.log.sqlite.errors import unavailable
+from eventlib.log.sqlite.file import LogFile
+from eventlib.log.sqlite.sealed import next_epoch, write_owner
+from eventlib.log.sqlite.state import OwnerRow
+
+_BEAT = "UPDATE owners SET seen_at = max(seen_at + 1, ?) WHERE owner = ?"
+_LOOK_S = 0.25
+
+
+class _Seen(NamedTuple):
+    """A row, and since when it has not changed (event loop's time)."""
+
+    row: OwnerRow
+    since: float
+
+
+class Owners:
+    """The claims of this process on one log: one heartbeat for all of them."""
+
+    def __init__(self, file: LogFile, look_for_others: Callable[[], None]) -> None:
+        self.file = file
+        self._look_for_others = look_for_others
+        self._members = list["SqliteMembership"]()
+        self._seizer = new_owner()
+        self._seen = dict[tuple[str, int], _Seen]()
+        self._owners_moved = asyncio.Event()
+        self._beating: asyncio.Task[None] | None = None
+        file.listeners.owners_changed.append(self._owners_changed)
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether a member waits for partitions that others own."""
+        return any(len(member.claims) < member.partitions for member in self._members)
+
+    async def seize(self, service: str, partition: int) -> Claim:
+        """See `Log.seize`."""
+        return (await self._take(service, self._seizer, lambda: [partition]))[partition]
+
+    async def join(self, service: str, partitions: int) -> "SqliteMembership":
+        """See `Log.join`."""
+        member = SqliteMembership(self, service, partitions, new_owner())
+        self._members.append(member)
+        try:
+            await self.take_over(member)
+        except BaseException:
+            self._members.remove(member)
+            give_up(member.owner)
+            raise
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat(), name=f"heartbeat of {self.file.path.name}")
+        return member
+
+    async def leave(self, member: "SqliteMembership") -> None:
+        """Give a member's claims back."""
+        if member not in self._members:
+            return
+        self._members.remove(member)
+        member.know({})
+
+        def act(connection: sqlite3.Connection) -> None:
+            for (service, partition), row in self.file.owners.items():
+                if row.owner == member.owner:
+                    write_owner(connection, Claim(service, partition, row.epoch + 1), "", row.seen_at)
+
+        try:
+            await self.file.write(act)
+        finally:
+            give_up(member.owner)
+        self.file.learn_owners()
+
+    async def take_over(self, member: "SqliteMembership") -> None:
+        """Let a member claim what nobody living owns."""
+
+        def free() -> list[int]:
+            return [partition for partition in range(member.partitions) if self._is_free(member.service, partition)]
+
+        if free():
+            await self._take(member.service, member.owner, free)
+
+    async def close(self) -> None:
+        """Stop the heartbeat: from now on the claims are those of a dead owner."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        for owner in [self._seizer, *(member.owner for member in self._members)]:
+            give_up(owner)
+        for member in self._members:
+            member.fail(unavailable(self.file.path, "it was closed while its services still ran"))
+
+    async def _take(self, service: str, owner: str, wanted: Callable[[], Iterable[int]]) -> dict[int, Claim]:
+        def act(connection: sqlite3.Connection) -> dict[int, Claim]:
+            claims = dict[int, Claim]()
+            for partition in wanted():
+                epoch = next_epoch(connection, self.file.owners, (service, partition))
+                claims[partition] = Claim(service, partition, epoch)
+                write_owner(connection, claims[partition], owner, self.file.options.clock())
+            return claims
+
+        claims = await self.file.write(act)
+        self.file.learn_owners()
+        return claims
+
+    def _is_free(self, service: str, partition: int) -> bool:
+        row = self.file.owners.get((service, partition))
+        if row is None or not row.owner or is_dead(row.owner):
+            return True
+        seen = self._seen.get((service, partition))
+        now = asyncio.get_running_loop().time()
+        if seen is None or seen.row != row:
+            self._seen[service, partition] = _Seen(row, now)
+            return False
+        return not self._is_mine(row.owner) and now - seen.since >= self.file.options.lease_s
+
+    def _is_mine(self, owner: str) -> bool:
+        return any(member.owner == owner for member in self._members)
+
+    def _owners_changed(self) -> None:
+        self._owners_moved.set()  # what was given back is taken over at once
+        for member in self._members:
+            member.know(
+                {
+                    partition: Claim(service, partition, row.epoch)
+                    for (service, partition), row in self.file.owners.items()
+                    if row.owner == member.owner
+                }
+            )
+
+    async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        beaten = loop.time()
+        while True:
+            try:
+                if loop.time() - beaten >= self.file.options.heartbeat_s:
+                    beaten = loop.time()
+                    await self._beat_once()
+                if self.stands_by:
+                    await self._look_for_the_dead()
+            except Retryable:
+                pass  # an append says the same to somebody who can act; the next beat tries again
+            except EventlibError as error:
+                for member in self._members:
+                    member.fail(error)
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(_LOOK_S, self.file.options.heartbeat_s)):
+                    await self._owners_moved.wait()
+            self._owners_moved.clear()
+
+    async def _beat_once(self) -> None:
+        owners = [(member.owner,) for member in self._members if member.claims]
+        if owners:
+            values = [(self.file.options.clock(), *owner) for owner in owners]
+            await self.file.write(lambda connection: connection.executemany(_BEAT, values))
+
+    async def _look_for_the_dead(self) -> None:
+        self._look_for_others()
+        await self.file.refresh()
+        for member in [*self._members]:
+            if len(member.claims) < member.partitions:
+                await self.take_over(member)
+
+
+class SqliteMembership(Membership):
+    """A member of a service in this process."""
+
+    def __init__(self, owners: Owners, service: str, partitions: int, owner: str) -> None:
+        self.service = service
+        self.partitions = partitions
+        self.owner = owner
+        self.claims: Mapping[int, Claim] = {}
+        self._owners = owners
+        self._change = asyncio.Event()
+        self._error: EventlibError | None = None
+
+    async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
+        """See `Membership.changed`."""
+        while self.claims == held:
+            if self._error is not None:
+                raise self._error
+            self._change.clear()
+            await self._change.wait()
+        return self.claims
+
+    async def leave(self) -> None:
+        """See `Membership.leave`."""
+        await self._owners.leave(self)
+
+    def know(self, claims: Mapping[int, Claim]) -> None:
+        """Take over what the file says."""
+        self.claims = claims
+        self._change.set()
+
+    def fail(self, error: EventlibError) -> None:
+        """Tell who waits that nothing will change any more."""
+        self._error = error
+        self._change.set()

@@ -1,0 +1,171 @@
+"""Reading the records of an SQLite log, each held to its checksum, and each offset to the record that it had."""
+
+import logging
+import sqlite3
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any
+
+from eventlib.errors import DamagedRecord, LogCorrupt
+from eventlib.log.base import Record
+from eventlib.log.checksum import corrected, is_as_written, row_checksum
+from eventlib.log.rules import NO_RECORD, decode_headers, why_changed
+from eventlib.log.sqlite.damage import COLUMNS, as_it_stands
+from eventlib.log.sqlite.file import LogFile
+from eventlib.log.sqlite.state import PartitionState
+
+_log = logging.getLogger("eventlib.log")
+
+# In the order of Record's fields, the headers as text, and then the checksum.
+_READ = f"""
+SELECT :topic, :partition, position - :base, {", ".join(COLUMNS)}
+FROM records WHERE position >= :base + :offset AND position < :top ORDER BY position LIMIT :limit
+"""  # noqa: S608  names of this package
+_THERE = "SELECT 1 FROM records WHERE position = ? AND recorded_at IS NOT NULL"
+_OFFSET, _AT, _HEADERS, _CHECKSUM = 2, 3, 14, 15
+_PROBED = 10_000
+
+
+async def read_records(file: LogFile, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+    """Return up to `limit` records of a partition from `offset` on; fewer at the end, and before a damaged one.
+
+    A record that differs from its checksum by one bit is returned as it was written. Raises: DamagedRecord when the
+    first one cannot be; ContractError, LogCorrupt, LogUnavailable.
+    """
+    state = await file.known_partition(topic, partition)
+    end, values = state.end, {"topic": topic, "partition": partition, "offset": offset, "limit": limit, **state.range}
+    try:
+        rows: Sequence[tuple[Any, ...]] = await file.read(_READ, values)
+        broken: LogCorrupt | None = None
+    except LogCorrupt as error:
+        rows, broken = _readable(file.open_connection(), values), error
+    end = end if len(rows) < limit and broken is None else 0
+    found, trouble = _proved(state, rows, offset, end)
+    if trouble is not None and trouble.record is None:
+        await file.refresh()  # another process may have dropped what is missing
+        found, trouble = _proved(await file.known_partition(topic, partition), rows, offset, end)
+    if not found and broken is not None and trouble is None:
+        trouble = _unreadable(file.open_connection(), state, offset, broken)
+    if not found and trouble is not None:
+        raise trouble
+    return found
+
+
+def read_one(connection: sqlite3.Connection, state: PartitionState, offset: int) -> Record:
+    """Return the record at an offset as it was written. Raises: DamagedRecord when that cannot be proved."""
+    values = {"topic": state.topic.name, "partition": state.partition, "offset": offset, "limit": 1, **state.range}
+    found, trouble = _proved(state, _readable(connection, values), offset, state.end)
+    if trouble is not None and not found:
+        raise trouble
+    return found[0]
+
+
+def _proved(
+    state: PartitionState, rows: Sequence[tuple[Any, ...]], offset: int, end: int
+) -> tuple[list[Record], DamagedRecord | None]:
+    """Return the records in rows up to the first that is damaged, and what is wrong with that one."""
+    found, dense_from = list[Record](), state.dense_from
+    expected = max(offset, dense_from)
+    if _all_match(state, rows, expected):
+        # As Record._make does, in half the time: of a log that is behind, every record comes through here.
+        found = [tuple.__new__(Record, (*row[:_HEADERS], decode_headers(row[_HEADERS]))) for row in rows]
+        expected = max(expected, found[-1].offset + 1)
+        rows = ()
+    for index, row in enumerate(rows):
+        # Offsets may be missing before `dense_from`, but none goes back: that is how a damaged tree shows.
+        place = max(offset, row[_OFFSET]) if row[_OFFSET] < dense_from else expected
+        if not _matches(state, place, row) or row[_OFFSET] != place:
+            if row[_OFFSET] != place and not _matches(state, place, row):
+                return found, _missing(state, place, _next(rows[index:], place, end))
+            mended = _mended(state, place, row)
+            if mended is None:
+                return found, _changed(state, row)
+            row = mended  # noqa: PLW2901  as it was written
+        found.append(tuple.__new__(Record, (*row[:_HEADERS], decode_headers(row[_HEADERS]))))
+        offset, expected = place + 1, max(expected, place + 1)
+    return found, _missing(state, expected, end) if dense_from <= expected < end else None
+
+
+def _all_match(state: PartitionState, rows: Sequence[tuple[Any, ...]], expected: int) -> bool:
+    """Tell whether all rows are what was written, and none is missing: nearly always, and so without a loop here."""
+    if not rows:
+        return False
+    offsets = [row[_OFFSET] for row in rows]
+    if offsets[-1] >= state.dense_from and offsets != [*range(expected, expected + len(rows))]:
+        return False  # or some of them stand where offsets may be missing
+    try:
+        columns = [row[_AT:_CHECKSUM] for row in rows]
+        return [*map(row_checksum, repeat(state.seed), offsets, columns)] == [row[_CHECKSUM] for row in rows]
+    except (TypeError, ValueError, AttributeError):  # a column has another type than any record has
+        return False
+
+
+def _matches(state: PartitionState, offset: int, row: tuple[Any, ...]) -> bool:
+    """Tell whether a row is what was written at an offset."""
+    checksum = row[_CHECKSUM]
+    if checksum is None:
+        return offset < state.checked_from and row[_OFFSET] == offset
+    return is_as_written(state.seed, offset, row[_AT:_CHECKSUM], checksum)
+
+
+def _mended(state: PartitionState, offset: int, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return the row as it was written, when that can be proved."""
+    columns, checksum = row[_AT:_CHECKSUM], row[_CHECKSUM]
+    if not _matches(state, offset, row):
+        found = corrected(columns, checksum, partial(row_checksum, state.seed, offset))
+        if found is None:
+            return None
+        columns = found
+    _log.warning(
+        "%s/%s/%s: one bit of the record had flipped, and is taken back; `eventlib repair` puts the file right",
+        *(state.topic.name, state.partition, offset),
+    )
+    return (*row[:_OFFSET], offset, *columns, checksum)
+
+
+def _changed(state: PartitionState, row: tuple[Any, ...]) -> DamagedRecord:
+    offset, checksum = row[_OFFSET], row[_CHECKSUM]
+    place = why_changed(checksum), state.topic.name, state.partition, offset, offset + 1
+    return DamagedRecord(*place, _as_it_stands(row), checksum if isinstance(checksum, int) else None)
+
+
+def _missing(state: PartitionState, offset: int, resume_at: int) -> DamagedRecord:
+    return DamagedRecord(NO_RECORD, state.topic.name, state.partition, offset, resume_at)
+
+
+def _next(rows: Sequence[tuple[Any, ...]], offset: int, end: int) -> int:
+    """Return where a partition can be read on after an offset."""
+    return min((row[_OFFSET] for row in rows if row[_OFFSET] > offset), default=max(end, offset + 1))
+
+
+def _as_it_stands(row: tuple[Any, ...]) -> Record:
+    try:
+        headers = decode_headers(row[_HEADERS])
+    except (TypeError, ValueError, AttributeError):
+        headers = ()
+    return Record._make((*row[:_HEADERS], headers))
+
+
+def _readable(connection: sqlite3.Connection, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+    """Return the rows that come before SQLite finds the file broken; texts that are none have lone surrogates."""
+    found, strictly = list[tuple[Any, ...]](), connection.text_factory
+    connection.text_factory = as_it_stands
+    try:
+        found.extend(connection.execute(_READ, values))
+    except sqlite3.DatabaseError as error:
+        _log.debug("the log cannot be read on: %s", error)
+    finally:
+        connection.text_factory = strictly
+    return found
+
+
+def _unreadable(connection: sqlite3.Connection, state: PartitionState, offset: int, error: LogCorrupt) -> DamagedRecord:
+    """Return the damage of a place where SQLite reads nothing, with the next one where it does."""
+    for place in range(offset + 1, min(state.end, offset + _PROBED)):
+        try:
+            if connection.execute(_THERE, (state.base + place,)).fetchone() is not None:
+                return DamagedRecord(str(error), state.topic.name, state.partition, offset, place)
+        except sqlite3.DatabaseError:
+            continue
+    return DamagedRecord(str(error), state.topic.name, state.partition, offset, max(state.end, offset + 1))

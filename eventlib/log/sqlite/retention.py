@@ -1,0 +1,262 @@
+"""Retention and compaction of an SQLite log: in steps of a few milliseconds, so that appends are not held up.
+
+A partition is compacted when it has at least as many new records as the last compaction left there, so that the cost
+per record stays the same however long the log is. What is counted by retention is counted once.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from eventlib.errors import EventlibError
+from eventlib.log.base import TOMBSTONES_KEPT, TopicPartition
+from eventlib.log.sqlite.file import LogFile
+from eventlib.log.sqlite.schema import archived_ends
+from eventlib.log.sqlite.sealed import delete_records, write_partitions
+from eventlib.log.sqlite.state import MILLISECOND, PartitionState
+
+T = TypeVar("T")
+_log = logging.getLogger("eventlib.log")
+
+_STEP_RECORDS = 1_000
+_COUNT_RECORDS = 2_000
+_RETAIN_EVERY_RECORDS = 1_000
+_RETAIN_EVERY_S = 60.0
+_BREATH = 2.0  # in the background, this many times a step's own duration is left to others after it
+
+_CLEAR = (
+    "CREATE TEMP TABLE IF NOT EXISTS newest (key BLOB PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TEMP TABLE IF NOT EXISTS ended (position INTEGER PRIMARY KEY)",
+    "CREATE TEMP TABLE IF NOT EXISTS step (position INTEGER PRIMARY KEY, key BLOB NOT NULL, ended INTEGER NOT NULL)",
+    "CREATE TEMP TABLE IF NOT EXISTS keep (position INTEGER PRIMARY KEY, key BLOB NOT NULL)",
+    "DELETE FROM temp.newest",
+    "DELETE FROM temp.ended",
+)
+_BACKWARDS = """
+INSERT INTO temp.step SELECT position, key, value IS NULL AND recorded_at < ? FROM records
+WHERE position >= ? AND position < ? AND key IS NOT NULL ORDER BY position DESC LIMIT ?
+"""
+# What a step does with its records, in the database's own words: a loop over them here would cost ten times as much.
+_STEP = (
+    """INSERT INTO temp.keep SELECT max(position), key FROM temp.step
+    WHERE key NOT IN (SELECT key FROM temp.newest) GROUP BY key""",
+    "INSERT INTO temp.newest SELECT key FROM temp.keep",
+)
+_OLDER = "SELECT position FROM temp.step EXCEPT SELECT position FROM temp.keep"
+_ENDED = """
+INSERT INTO temp.ended SELECT step.position FROM temp.step JOIN temp.keep USING (position) WHERE ended AND position < ?
+"""
+_COUNTS = (
+    "SELECT (SELECT min(position) FROM temp.step), (SELECT count(*) FROM temp.step), (SELECT count(*) FROM temp.keep)"
+)
+_NEXT_STEP = ("DELETE FROM temp.step", "DELETE FROM temp.keep")
+_KEYLESS = "SELECT count(*) FROM records WHERE position >= ? AND position < ? AND key IS NULL"
+_FORWARDS = """
+SELECT position, recorded_at, ifnull(length(key), 0) + ifnull(length(value), 0) FROM records
+WHERE position >= ? AND position < ? ORDER BY position LIMIT ?
+"""
+_FIRST = "SELECT position FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
+_UP_TO = "SELECT position FROM records WHERE position >= ? AND position <= ?"
+_ENDED_FIRST = f"SELECT position FROM temp.ended ORDER BY position LIMIT {_STEP_RECORDS}"  # noqa: S608  a constant
+_DELETE_MILESTONES = "DELETE FROM milestones WHERE position >= ? AND position < ?"
+
+
+class Upkeep:
+    """Drops what is no longer kept, a step at a time; by itself in every process that appends."""
+
+    def __init__(self, file: LogFile) -> None:
+        self._file = file
+        self._one_at_a_time = asyncio.Lock()
+        self._due = set[PartitionState]()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def appended(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note which partitions have grown enough to be looked after."""
+        for partition in partitions:
+            state = self._file.partitions[partition]
+            topic = state.topic
+            if topic.compacted:
+                enough = max(self._file.options.compact_floor, state.kept)
+            elif topic.retention is not None or topic.retention_bytes is not None:
+                enough = _RETAIN_EVERY_RECORDS
+            else:
+                continue
+            if state.end - state.clean_to >= enough:
+                self._due.add(state)
+                self._wake.set()
+            if self._task is None:
+                self._task = asyncio.create_task(self._run(), name=f"upkeep of {self._file.path.name}")
+
+    async def everything(self) -> None:
+        """Compact and retain every partition now."""
+        await self._file.refresh()
+        await self._look_after([*self._file.partitions.values()], breath=0.5)
+
+    async def delete(self, topic: str) -> None:
+        """Delete a topic and all that is in it; of its partitions only stays where they ended."""
+        async with self._one_at_a_time:
+            for state in [state for state in self._file.partitions.values() if state.topic.name == topic]:
+                await _Deletion(self._file, state, breath=0.5).run()
+            await self._file.write(lambda connection: connection.execute("DELETE FROM topics WHERE name = ?", (topic,)))
+            self._file.learn_topics()
+
+    async def close(self) -> None:
+        """Stop; what was begun is done again another time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RETAIN_EVERY_S):
+                    await self._wake.wait()
+            self._wake.clear()
+            aging = {state for state in self._file.partitions.values() if state.topic.retention is not None}
+            due, self._due = self._due | aging, set()
+            try:
+                await self._look_after(due, breath=_BREATH)
+            except EventlibError as error:
+                _log.warning("upkeep of the log failed, and is tried again later: %s", error)
+            await asyncio.sleep(1.0)
+
+    async def _look_after(self, states: Iterable[PartitionState], breath: float) -> None:
+        async with self._one_at_a_time:
+            for state in states:
+                if state.topic.compacted:
+                    await _Compaction(self._file, state, breath).run()
+                elif state.topic.retention is not None or state.topic.retention_bytes is not None:
+                    await _Retention(self._file, state, breath).run()
+
+
+class _Steps:
+    """Work on one partition, in transactions of a few milliseconds with a breath after each."""
+
+    def __init__(self, file: LogFile, state: PartitionState, breath: float) -> None:
+        self._file = file
+        self._state = state
+        self._breath = breath
+
+    async def _step(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        result = await self._file.write(act)
+        # By what the transaction took, not the waiting for it: others who write are no reason to wait even longer.
+        await asyncio.sleep(max(0.001, self._file.held_s * self._breath))
+        return result
+
+
+class _Compaction(_Steps):
+    """Goes from the newest record to the oldest: whatever has a key that was seen already is dropped.
+
+    The keys seen are in a temporary table, which SQLite keeps on disk when it is large. Old tombstones go last, and
+    only those that stood alone since an earlier compaction: who saw an older value of the key also sees the tombstone.
+    """
+
+    async def run(self) -> None:
+        state = self._state
+        base, end, clean_to = state.base, state.end, state.clean_to
+        await self._step(self._begin)
+        kept = (await self._file.read(_KEYLESS, (base, base + end)))[0][0] if end else 0
+        top: int | None = base + end
+        while top is not None:
+            top, step_kept = await self._step(partial(self._drop_older, top, base + clean_to))
+            kept += step_kept
+        while dropped := await self._step(self._drop_tombstones):
+            kept -= dropped
+        await self._step(partial(self._end, end, kept))
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        for statement in _CLEAR:
+            connection.execute(statement)
+        self._state.dense_from = self._state.end
+        write_partitions(connection, [self._state])
+
+    def _end(self, end: int, kept: int, connection: sqlite3.Connection) -> None:
+        self._state.clean_to, self._state.kept = end, kept
+        write_partitions(connection, [self._state])
+
+    def _drop_older(self, top: int, clean: int, connection: sqlite3.Connection) -> tuple[int | None, int]:
+        oldest_tombstone = self._file.options.clock() - TOMBSTONES_KEPT // MILLISECOND
+        for statement in _NEXT_STEP:
+            connection.execute(statement)
+        connection.execute(_BACKWARDS, (oldest_tombstone, self._state.base, top, _STEP_RECORDS))
+        for statement in _STEP:
+            connection.execute(statement)
+        delete_records(connection, self._state, _OLDER)
+        write_partitions(connection, [self._state])
+        connection.execute(_ENDED, (clean,))
+        lowest, looked_at, kept = connection.execute(_COUNTS).fetchone()
+        return (lowest if looked_at == _STEP_RECORDS else None), kept
+
+    def _drop_tombstones(self, connection: sqlite3.Connection) -> int:
+        dropped = delete_records(connection, self._state, _ENDED_FIRST)
+        write_partitions(connection, [self._state])
+        connection.execute(f"DELETE FROM temp.ended WHERE position IN ({_ENDED_FIRST})")  # noqa: S608  a constant
+        return dropped
+
+
+class _Deletion(_Steps):
+    """Drops everything, from the front: what a crash leaves is a topic with less in it, which can be deleted again."""
+
+    async def run(self) -> None:
+        while await self._step(self._drop):
+            pass
+
+    def _drop(self, connection: sqlite3.Connection) -> bool:
+        state = self._state
+        base, top = state.base, state.base + state.end
+        dropped = delete_records(connection, state, _FIRST, (base, top, _STEP_RECORDS))
+        state.dense_from = state.end
+        if dropped < _STEP_RECORDS:
+            connection.execute(_DELETE_MILESTONES, (base, top + 1))
+            state.clean_to, state.kept, state.kept_bytes = state.end, 0, 0
+        write_partitions(connection, [state])
+        return dropped == _STEP_RECORDS
+
+
+class _Retention(_Steps):
+    """Counts what is new, and drops from the front what is too old or too much."""
+
+    async def run(self) -> None:
+        while await self._step(self._count):
+            pass
+        while await self._step(self._drop):
+            pass
+
+    def _count(self, connection: sqlite3.Connection) -> bool:
+        state = self._state
+        values = (state.base + state.clean_to, state.base + state.end, _COUNT_RECORDS)
+        rows = connection.execute(_FORWARDS, values).fetchall()
+        more = len(rows) == _COUNT_RECORDS
+        clean_to = rows[-1][0] + 1 - state.base if more else state.end
+        kept_bytes = state.kept_bytes + sum(size for *_, size in rows)
+        if (clean_to, kept_bytes) != (state.clean_to, state.kept_bytes):
+            state.clean_to, state.kept_bytes = clean_to, kept_bytes
+            write_partitions(connection, [state])
+        return more
+
+    def _drop(self, connection: sqlite3.Connection) -> bool:
+        state, topic = self._state, self._state.topic
+        oldest = None if topic.retention is None else self._file.options.clock() - topic.retention // MILLISECOND
+        archived = archived_ends(connection)
+        top = state.clean_to if archived is None else min(state.clean_to, archived.get(state.number, 0))
+        rows = connection.execute(_FORWARDS, (state.base, state.base + top, _STEP_RECORDS)).fetchall()
+        left, dropped, last = state.kept_bytes, 0, 0
+        for position, recorded_at, size in rows:
+            too_old = oldest is not None and recorded_at < oldest
+            too_much = topic.retention_bytes is not None and left > topic.retention_bytes
+            if not (too_old or too_much):
+                break
+            left -= size
+            dropped, last = dropped + 1, position
+        if dropped:
+            delete_records(connection, state, _UP_TO, (state.base, last))
+            connection.execute(_DELETE_MILESTONES, (state.base, last))
+            state.dense_from = max(state.dense_from, last + 1 - state.base)
+            state.kept_bytes = left
+            write_partitions(connection, [state])
+        return dropped == _STEP_RECORDS

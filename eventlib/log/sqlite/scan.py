@@ -1,0 +1,292 @@
+"""Reading a whole SQLite log as it stands in the file, each record held to its checksum: for who looks for damage.
+
+The records come in the order of the file's tree, without a search in it: so one whose position has changed is seen, and
+hides no other.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from eventlib.log.checksum import MASK, computed, corrected, is_as_written, partition_seed, row_checksum
+from eventlib.log.rules import NO_RECORD, why_changed
+from eventlib.log.sqlite.damage import COLUMNS, OFFSETS, Damage, as_it_stands, between, moved_to, of_record, written_as
+from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_checksum
+from eventlib.log.sqlite.state import OFFSET_BITS
+
+Progress = Callable[[int], None]
+"""Told how many more records were verified."""
+
+_ALL = f"SELECT position, {', '.join(COLUMNS)} FROM records NOT INDEXED"  # noqa: S608  names of this package
+_AFTER = f"{_ALL} WHERE position > ? ORDER BY position"
+_ROW = """
+UPDATE partitions SET topic = ?, partition = ?, next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?,
+    dense_from = ?, checked_from = ?, digest = ?, checksum = ? WHERE number = ?
+"""
+_TOLD_EVERY = 20_000
+_HOPELESS = 50
+"""After so many records in a row that nothing puts right, it is something else that has changed."""
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A partition as its row says it, and what was found of it so far."""
+
+    row: tuple[Any, ...]
+    """number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes, dense_from, checked_from, digest"""
+    lost: bool = False
+    """Whether its row cannot be trusted, so that only its records say what it is."""
+    next: int = 0
+    sum: int = 0
+    unsealed: int = 0
+    unsealed_to: int = 0
+    newest_at: int = 0
+    changed: int = 0
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    seed: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.seed = partition_seed(self.row[1], self.row[2])
+
+    @property
+    def base(self) -> int:
+        """The position of its offset 0."""
+        return int(self.row[0]) << OFFSET_BITS
+
+    def place(self, offset: int) -> tuple[str, int, int]:
+        """Return an offset of it with its topic and partition."""
+        return self.row[1], self.row[2], offset
+
+    def found(self, offset: int) -> None:
+        """Note that the record of an offset is there."""
+        if offset >= self.next:
+            first = max(self.next, self.row[8])
+            if first < offset:
+                self.missing.append((first, offset))
+            self.next = offset + 1
+        else:
+            self.missing = [
+                piece
+                for first, end in self.missing
+                for piece in ([(first, offset), (offset + 1, end)] if first <= offset < end else [(first, end)])
+                if piece[0] < piece[1]
+            ]
+
+
+class Scan:
+    """One pass over all records; `run` returns what is damaged, in the order in which it stands there.
+
+    `parts` and `records` say what there is. The connection is in a transaction that reads, so that all is of one moment.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, progress: Progress = lambda _: None) -> None:
+        self._connection = connection
+        self._progress = progress
+        self._damages = list[Damage]()
+        self.records = 0
+        self._in_a_row = 0
+        self.parts = dict[int, Part]()
+        for *values, checksum in connection.execute(PARTITIONS):
+            self._learn(tuple(values), checksum)
+
+    def _learn(self, row: tuple[Any, ...], checksum: object) -> None:
+        """Take a partition's row, put right where that can be proved."""
+        if checksum in {UNSEALED, computed(row, partition_checksum)}:
+            self.parts[row[0]] = Part(row)
+            return
+        before, number = corrected(row, checksum, partition_checksum), row[0]
+        if before is not None:
+            part = self.parts[before[0]] = Part(before)
+            what = f"one bit of the row of {before[1]}/{before[2]} in table partitions had flipped"
+            repair = (("UPDATE partitions SET number = ? WHERE number = ?", (before[0], number)), written(part.row))
+            self._damages.append(Damage("partitions", what, before[1], before[2], repair=repair))
+        elif isinstance(number, int) and (place := self._place_of(number, row[1:3])) is not None:
+            self.parts[number] = Part((number, *place, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
+        else:
+            self._damages.append(
+                Damage("partitions", f"the row {row!r:.200} of table partitions is not what was written")
+            )
+
+    def _place_of(self, number: int, said: tuple[Any, ...]) -> tuple[str, int] | None:
+        """Return whose records have a number: the first one's checksum tells, or else what their row says, if that can be."""
+        topics = self._connection.execute("SELECT name, partitions FROM topics").fetchall()
+        declared, base = [(name, each) for name, count in topics for each in range(count)], number << OFFSET_BITS
+        try:
+            position, *columns, checksum = self._connection.execute(_AFTER, (base - 1,)).fetchone()
+        except (sqlite3.DatabaseError, TypeError):  # it cannot be read, or there is none
+            return said if said in declared else None
+        for place in declared:
+            if is_as_written(partition_seed(*place), position - base, columns, checksum):
+                return place
+        return said if said in declared else None
+
+    def run(self) -> list[Damage]:
+        """Verify every record, and each partition's digest and end."""
+        part = nowhere = Part((-1, "", -1, 0, 0, 0, 0, 0, 0, 0, 0))
+        number = -1
+        for row in self._rows():
+            position, checksum = row[0], row[-1]
+            if position >> OFFSET_BITS != number:
+                number = position >> OFFSET_BITS
+                before, part = part, self.parts.get(number, nowhere)
+            offset = position & OFFSETS
+            if part is not nowhere and is_as_written(part.seed, offset, row[1:-1], checksum):
+                self._in_a_row = 0
+                if offset != part.next:
+                    part.found(offset)
+                else:
+                    part.next = offset + 1
+                part.sum += checksum
+                if row[1] > part.newest_at:  # noqa: PLR1730  max() is a call per record
+                    part.newest_at = row[1]
+            elif checksum is None and offset < part.row[9]:
+                part.found(offset)
+                part.unsealed, part.unsealed_to = part.unsealed + 1, offset + 1
+            else:
+                self._mismatch(position, row[1:], part, before)
+        for each in self.parts.values():
+            self._finish(each)
+        return self._damages
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield all that can be read, past what cannot."""
+        self._connection.text_factory = str
+        cursor, last = self._connection.execute(_ALL), -1
+        while True:
+            try:
+                for row in cursor:
+                    last = row[0]
+                    yield row
+                    self.records += 1
+                    if not self.records % _TOLD_EVERY:
+                        self._progress(_TOLD_EVERY)
+            except sqlite3.DatabaseError as error:
+                if not hasattr(error, "sqlite_errorcode") and self._connection.text_factory is str:
+                    self._connection.text_factory = as_it_stands  # it was Python's: a text is none any more
+                    cursor = self._connection.execute(_AFTER, (last,))
+                    continue
+                found = self._next_readable(last)
+                why = f"after position {last} the file cannot be read: {error}"
+                self._damages.append(Damage("structure", why))
+                if found is None:
+                    return
+                cursor, last = found
+            else:
+                return
+
+    def _next_readable(self, last: int) -> tuple[sqlite3.Cursor, int] | None:
+        """Return the rows after the next place where the file can be read, found by growing steps and then halving."""
+        top = max((part.base + OFFSETS for part in self.parts.values()), default=0)
+        unread, step = max(last, min(self.parts, default=0) << OFFSET_BITS), 1
+        while not self._is_readable(unread + step, last):
+            unread, step = unread + step, step * 2
+            if unread > top:
+                return None
+        readable = unread + step
+        while readable - unread > 1:
+            middle = (unread + readable) // 2
+            unread, readable = (unread, middle) if self._is_readable(middle, last) else (middle, readable)
+        return self._connection.execute(_AFTER, (readable - 1,)), readable - 1
+
+    def _is_readable(self, position: int, last: int) -> bool:
+        try:
+            row = self._connection.execute(_AFTER, (position - 1,)).fetchone()
+        except sqlite3.DatabaseError:
+            return False
+        return row is not None and row[0] > last
+
+    def _mismatch(self, position: int, row: tuple[Any, ...], part: Part, before: Part) -> None:
+        """Look into a record that is not what was written at its position."""
+        self._in_a_row += 1
+        home = self._home(position, row, part, before)
+        if home is not None:
+            owner, offset = home
+            owner.found(offset)
+            owner.sum += row[-1]
+            stands = f"{part.row[1]}/{part.row[2]}/{position & OFFSETS}" if part.row[1] else f"position {position}"
+            what = f"its position had changed: the record stands at {stands}"
+            right = moved_to(owner.base + offset, position)
+            self._damages.append(of_record(what, owner.place(offset), row, "what its checksum says", (right,)))
+            return
+        self._changed(position, part, row)
+
+    def _changed(self, position: int, part: Part, row: tuple[Any, ...]) -> None:
+        offset, place = position & OFFSETS, part.place(position & OFFSETS)
+        if not part.row[1]:
+            what = f"a record stands at position {position}, where no partition is"
+            self._damages.append(of_record(what, place, row))
+            return
+        hopeless = self._in_a_row > _HOPELESS
+        before = None if hopeless else corrected(row[:-1], row[-1], partial(row_checksum, part.seed, offset))
+        if before is not None:
+            checksum = row_checksum(part.seed, offset, before)
+            part.found(offset)
+            part.sum += checksum
+            names = [
+                name
+                for name, a, b in zip(COLUMNS, (*before, checksum), row, strict=True)
+                if a != b or type(a) is not type(b)
+            ]
+            what = f"one bit of {', '.join(names)} had flipped"
+            right = written_as(position, (*before, checksum))
+            self._damages.append(of_record(what, place, before, "what its checksum says", (right,)))
+            return
+        part.changed += 1
+        if offset == part.next or offset < part.row[3]:
+            part.found(offset)
+        part.sum += row[-1] if isinstance(row[-1], int) else 0
+        likely = between(self._connection, part.base, offset, offset + 1)
+        self._damages.append(of_record(why_changed(row[-1]), place, row, likely))
+
+    def _home(self, position: int, row: Sequence[Any], part: Part, before: Part) -> tuple[Part, int] | None:
+        """Return the one place, a bit away or next in order, where a record's checksum is right."""
+        places = [(each, each.next) for each in {id(part): part, id(before): before}.values() if each.row[1]]
+        for bit in range(63):
+            other = position ^ 1 << bit
+            if (owner := self.parts.get(other >> OFFSET_BITS)) is not None:
+                places.append((owner, other & OFFSETS))
+        return next((place for place in places if _is_right(*place, row)), None)
+
+    def _finish(self, part: Part) -> None:
+        """Compare what was found of a partition with its row."""
+        _, topic, partition, end, *_, dense_from, _checked_from, digest = part.row
+        if part.lost:
+            what = "its row in table partitions does not match its checksum"
+            likely = f"its records end at {part.next}" if part.next else "it has no record that would say what it was"
+            repair = (written(derived(part)),) if part.next else ()
+            self._damages.append(Damage("partitions", what, topic, partition, likely=likely, repair=repair))
+            return
+        if part.next > end:
+            what = f"its row ends it at {end}, and its records at {part.next}: the row is older than they are"
+            repair = (written(derived(part)),)
+            self._damages.append(Damage("partitions", what, topic, partition, repair=repair))
+            return
+        if (first := max(part.next, dense_from)) < end:
+            part.missing.append((first, end))
+        for first, stop in part.missing:
+            likely = between(self._connection, part.base, first, stop)
+            self._damages.append(Damage("records", NO_RECORD, topic, partition, first, stop, likely=likely))
+        if (part.sum - digest) & MASK and not part.missing and not part.changed:
+            where = f"one before offset {dense_from} is gone, or was added" if dense_from else "one was exchanged"
+            what = f"its digest is not the sum of its records' checksums: {where}"
+            self._damages.append(Damage("partitions", what, topic, partition))
+
+
+def _is_right(part: Part, offset: int, row: Sequence[Any]) -> bool:
+    return bool(part.row[1]) and is_as_written(part.seed, offset, row[:-1], row[-1])
+
+
+def derived(part: Part) -> tuple[Any, ...]:
+    """Return a partition's row as its records imply it; upkeep counts anew, and gaps before the last one are left as they are."""
+    number, topic, partition, _, newest_at, *_ = part.row
+    if not part.lost:
+        return (*part.row[:3], part.next, max(newest_at, part.newest_at), *part.row[5:10], part.sum & MASK)
+    dense_from = max((end for _, end in part.missing), default=0)
+    return number, topic, partition, part.next, part.newest_at, 0, 0, 0, dense_from, part.unsealed_to, part.sum & MASK
+
+
+def written(row: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """Return what writes a partition's row."""
+    return _ROW, (*row[1:], partition_checksum(tuple(row)), row[0])

@@ -1,0 +1,274 @@
+"""The file of an SQLite log: its tables, how it is opened, and which files are refused.
+
+A record's `position` is its partition's number (high bits) and its offset (low 40 bits), so that a partition is one
+range of the table in offset order. The view `log` shows the same to people, and to tools that only speak SQL.
+"""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from secrets import token_hex
+from urllib.parse import quote
+
+from eventlib.errors import LogCorrupt, LogReadOnly, LogVersionMismatch
+from eventlib.log.checksum import seal
+from eventlib.log.sqlite.errors import Transaction, damaged, read_only
+from eventlib.log.sqlite.high_water import refuse_lost
+from eventlib.log.sqlite.sealed import meta_value, write_meta
+from eventlib.log.sqlite.state import OFFSET_BITS
+from eventlib.log.sqlite.upgrade import OLDER_TEXTS, show_as_newest
+from eventlib.values import now_ms
+
+FORMAT_VERSION = 2
+APPLICATION_ID = 0x65766C67  # "evlg"
+_RETIRED = "retired"
+_TEXTS = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL"
+_HEADER_BYTES = 100
+
+_TABLES = f"""
+-- Each row's checksum is over all that it says, but for what changes with every beat of a heart (owners.seen_at).
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE topics (
+    name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, partitioner TEXT NOT NULL, retention_ms INTEGER,
+    retention_bytes INTEGER, compacted INTEGER NOT NULL, latest INTEGER NOT NULL, max_event_bytes INTEGER NOT NULL,
+    checksum INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+-- next_offset outlives the records, so that no offset is given twice. newest_at is the latest recorded_at so far.
+-- The next three are upkeep's: how far it has looked, and what it left there. From dense_from on each offset has its
+-- record, from checked_from on each record has its checksum, and digest is the sum of the checksums that are there.
+CREATE TABLE partitions (
+    number INTEGER PRIMARY KEY, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+    next_offset INTEGER NOT NULL DEFAULT 0, newest_at INTEGER NOT NULL DEFAULT 0,
+    clean_to INTEGER NOT NULL DEFAULT 0, kept INTEGER NOT NULL DEFAULT 0, kept_bytes INTEGER NOT NULL DEFAULT 0,
+    dense_from INTEGER NOT NULL DEFAULT 0, checked_from INTEGER NOT NULL DEFAULT 0, digest INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (topic, partition)
+);
+CREATE TABLE records (
+    position INTEGER PRIMARY KEY, recorded_at INTEGER NOT NULL, key BLOB, value BLOB, id TEXT, type TEXT, source TEXT,
+    subject TEXT, sequence INTEGER, correlation_id TEXT, causation_id TEXT, traceparent TEXT, headers TEXT,
+    checksum INTEGER
+);
+-- Every 1024 offsets: all records before `position` are at most as late as newest_at. It makes reading by time cheap.
+CREATE TABLE milestones (
+    position INTEGER PRIMARY KEY, newest_at INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE owners (
+    service TEXT NOT NULL, partition INTEGER NOT NULL, epoch INTEGER NOT NULL, owner TEXT NOT NULL,
+    seen_at INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (service, partition)
+) WITHOUT ROWID;
+CREATE VIEW log AS
+    SELECT p.topic, p.partition, r.position & {(1 << OFFSET_BITS) - 1} AS "offset",
+        strftime('%Y-%m-%dT%H:%M:%fZ', r.recorded_at / 1000.0, 'unixepoch') AS recorded_at,
+        CAST(r.key AS TEXT) AS "key", r.type, r.id, r.source, r.subject, r.sequence, r.correlation_id, r.causation_id,
+        r.traceparent, r.headers, length(r.value) AS bytes, r.value
+    FROM partitions p CROSS JOIN records r
+        ON r.position >= p.number << {OFFSET_BITS} AND r.position < (p.number + 1) << {OFFSET_BITS};
+"""  # noqa: S608  constants of this file only
+
+
+_ARCHIVED = (
+    "CREATE TABLE archived (number INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL, checksum INTEGER NOT NULL)"
+)
+
+
+def retire(connection: sqlite3.Connection, reason: str) -> None:
+    """Let the file refuse every further record, also from processes that have it open, and tell them a reason.
+
+    Raises: sqlite3.Error.
+    """
+    connection.execute(_refusal(reason))
+    if retired(connection) is None:
+        write_meta(connection, {_RETIRED: reason})
+
+
+def _refusal(reason: str) -> str:
+    quoted = reason.replace("'", "''")
+    refuse = f"SELECT RAISE(ABORT, '{quoted}')"
+    return f"CREATE TRIGGER IF NOT EXISTS {_RETIRED} BEFORE INSERT ON records BEGIN {refuse}; END"
+
+
+def retired(connection: sqlite3.Connection) -> str | None:
+    """Return the reason why a log takes no more records, None when it does. Raises: sqlite3.Error."""
+    return meta_value(connection, _RETIRED)
+
+
+def foreign_texts(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of what stands in sqlite_schema with another text than a log writes, or is gone from it.
+
+    Raises: sqlite3.Error.
+    """
+    with closing(sqlite3.connect(":memory:")) as newest:
+        for statement in (*_TABLES.split(";\n"), _ARCHIVED, _refusal(retired(connection) or "")):
+            newest.execute(statement)
+        expected = set(newest.execute(_TEXTS))
+    there = set(connection.execute(_TEXTS))
+    needed = {row[1] for row in expected} - {"archived", _RETIRED}
+    foreign = {row[1] for row in there - expected if seal(*row) not in OLDER_TEXTS}
+    return sorted(map(str, foreign | needed - {row[1] for row in there}))
+
+
+def note_archived(connection: sqlite3.Connection, ends: Mapping[int, int] | None) -> None:
+    """Note up to where an archive has the partitions, by number; with None there is no archive. Raises: sqlite3.Error."""
+    if ends is None:
+        connection.execute("DROP TABLE IF EXISTS archived")
+        return
+    connection.execute("DROP TABLE IF EXISTS archived")
+    connection.execute(_ARCHIVED)
+    rows = [(number, end, seal(number, end)) for number, end in ends.items()]
+    connection.executemany("INSERT INTO archived VALUES (?, ?, ?)", rows)
+
+
+def archived_ends(connection: sqlite3.Connection) -> dict[int, int] | None:
+    """Return what `note_archived` was told last; a row that does not match its checksum lets nothing go.
+
+    Raises: sqlite3.Error.
+    """
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'archived'").fetchone() is None:
+        return None
+    rows = connection.execute("SELECT number, next_offset, checksum FROM archived")
+    return {number: end if seal(number, end) == checksum else 0 for number, end, checksum in rows}
+
+
+def refuse_cut_off(path: Path) -> None:
+    """Refuse a file that lost its end, before SQLite takes what is left for a new database, or for a shorter one.
+
+    Raises: LogCorrupt.
+    """
+    journal = path.with_name(f"{path.name}-wal")
+    journal_bytes = _size(journal)
+    size = _size(path)
+    if size == 0 and journal_bytes > 0:
+        raise damaged(path, f"it is empty, but its journal {journal.name} is not")
+    if 0 < size < _HEADER_BYTES:
+        raise damaged(path, f"it has only {size} bytes")
+    # With a journal a part of a page may be there for a moment, or after a crash: then the journal has it in whole.
+    if size > 0 and journal_bytes == _size(journal) == 0:
+        page_bytes = _page_bytes(path)
+        if page_bytes and size % page_bytes:
+            raise damaged(path, f"its {size} bytes do not make whole pages of {page_bytes}")
+
+
+def file_uri(path: Path, *, reads: bool = False) -> str:
+    """Return the URI that opens a file with SQLite, to read only if `reads`; from a read-only mount it always is.
+
+    There SQLite can share no memory with others, so it is told that nothing changes. Raises: LogReadOnly when the mount
+    has a write-ahead log that cannot be read without.
+    """
+    uri = f"file:{quote(str(path.absolute()))}"
+    if not _is_on_read_only_mount(path):
+        return f"{uri}?mode=ro" if reads else uri
+    journal = path.with_name(f"{path.name}-wal")
+    if _size(journal) == 0:
+        return f"{uri}?mode=ro&immutable=1"
+    if not path.with_name(f"{path.name}-shm").exists():
+        why = f"it is on a read-only mount, and what {journal.name} holds was not put into the file yet"
+        raise LogReadOnly(
+            f"the log {path} cannot be read there ({why}): copy {path.name} and {journal.name} together to a place that "
+            "can be written, and open the copy"
+        )
+    return f"{uri}?mode=ro"
+
+
+def _is_on_read_only_mount(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:  # it is not there yet, or SQLite is going to say what is wrong
+        return False
+
+
+def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
+    """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile.
+
+    Raises: sqlite3.Error; LogCorrupt for a file whose tables have no readable declaration.
+    """
+    connection = sqlite3.connect(file_uri(path), uri=True, timeout=0, isolation_level=None, cached_statements=256)
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA cache_size=-8192")  # KiB
+        connection.execute("PRAGMA journal_size_limit=67108864")
+        if max_bytes is not None:
+            page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count={max_bytes // page_bytes}")
+    except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+        connection.close()
+        raise damaged(path, str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> str:
+    """Check that the file is a log, make it one when it is new, and return its log_id.
+
+    Raises: LogCorrupt, TailLost, LogVersionMismatch, LogReadOnly; sqlite3.Error.
+    """
+    if _is_empty(connection):
+        _create(connection, path)
+    check_version(connection, path)
+    if version_of(connection) == 1:
+        show_as_newest(connection)
+    log_id = meta_value(connection, "log_id")
+    if log_id is None:
+        raise LogCorrupt(f"the log {path} has lost its log_id: restore it from a backup")
+    return log_id
+
+
+def _create(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
+        raise read_only(path, "its file system does not allow a write-ahead log")
+    with Transaction(connection):
+        if not _is_empty(connection):
+            return  # another process was faster
+        refuse_lost(path)
+        for statement in _TABLES.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+        write_meta(connection, {"log_id": token_hex(16), "created_at_ms": str(now_ms())})
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that is no log, or a newer one's. Raises: LogCorrupt, LogVersionMismatch; sqlite3.Error."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
+    version = version_of(connection)
+    if version > FORMAT_VERSION:
+        raise LogVersionMismatch(
+            f"the log {path} has format version {version}, and this eventlib reads up to {FORMAT_VERSION}: it was "
+            "written by a newer release; upgrade eventlib here"
+        )
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the format of a log's file. Raises: sqlite3.Error."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0  # SQLite is going to say what is wrong there
+
+
+def _page_bytes(path: Path) -> int:
+    """Return the page size that a database's header says; 0 when it is none.
+
+    Source: https://sqlite.org/fileformat2.html, "The Database Header".
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return 0
+    if not header.startswith(b"SQLite format 3\x00"):
+        return 0
+    return {1: 65_536}.get(size := int.from_bytes(header[16:18]), size)

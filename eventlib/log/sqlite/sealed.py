@@ -1,0 +1,212 @@
+"""The small tables of an SQLite log, each row under a checksum: what a flipped bit did is undone, or said.
+
+A row that differs from its checksum by one bit is taken as it was before (its checksum proves that), and the next write
+of the row writes it so. A row that cannot be put right damages what it is about, and nothing else.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from eventlib.errors import WiringError
+from eventlib.log.base import Claim
+from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal, seal_of
+from eventlib.log.sqlite.damage import as_it_stands
+from eventlib.log.sqlite.state import OwnerRow, PartitionState, topic_of
+
+_log = logging.getLogger("eventlib.log")
+
+_NUMBERS = Struct("<9q").pack
+PARTITIONS = """
+SELECT number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes, dense_from, checked_from, digest,
+    checksum
+FROM partitions
+"""
+UNSEALED = -1
+"""Stands for the checksum of a row in a file of the first format, which has none."""
+_MOVE = """
+UPDATE partitions SET next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?, dense_from = ?,
+    checked_from = ?, digest = ?, checksum = ? WHERE number = ?
+"""
+_FAR_AHEAD = 1 << 32
+_LOW_BITS = 31
+_LOW = (1 << _LOW_BITS) - 1
+_OWNERS = "SELECT service, partition, epoch, owner, checksum, seen_at FROM owners"
+_MILESTONE = "INSERT OR REPLACE INTO milestones VALUES (?, ?, ?)"
+_MILESTONES = """
+SELECT position, newest_at, checksum FROM milestones
+WHERE position >= :base AND position < :top AND newest_at < :at ORDER BY position DESC
+"""
+
+
+def partition_checksum(row: tuple[Any, ...]) -> int:
+    """Return the checksum of a partition's row: number, topic, partition, and the eight numbers that follow."""
+    number, topic, partition, *moving = row
+    return xxh3_64_intdigest(_NUMBERS(number, *moving), partition_seed(topic, partition)) >> 1
+
+
+def add_partitions(connection: sqlite3.Connection, places: Iterable[tuple[str, int]]) -> None:
+    """Make the partitions that are not there yet. Raises: sqlite3.Error."""
+    for place in places:
+        added = connection.execute("INSERT OR IGNORE INTO partitions (topic, partition) VALUES (?, ?)", place)
+        if added.rowcount:
+            seal_partitions(connection, connection.execute(f"{PARTITIONS} WHERE number = ?", (added.lastrowid,)))
+
+
+def seal_partitions(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Give partitions, as `PARTITIONS` reads them, the checksums of what their rows say. Raises: sqlite3.Error."""
+    seals = [(partition_checksum(row[:-1]), row[0]) for row in rows]
+    connection.executemany("UPDATE partitions SET checksum = ? WHERE number = ?", seals)
+
+
+def delete_records(
+    connection: sqlite3.Connection, state: PartitionState, which: str, values: Sequence[int] = ()
+) -> int:
+    """Delete a partition's records whose positions a query returns, and take them out of its digest.
+
+    Returns how many. `write_partitions` has to follow in the same transaction. Raises: sqlite3.Error.
+    """
+    state.digest = state.digest - digest_of(connection, f"position IN ({which})", values) & MASK
+    return connection.execute(f"DELETE FROM records WHERE position IN ({which})", values).rowcount  # noqa: S608  as the caller has written it
+
+
+def digest_of(connection: sqlite3.Connection, condition: str, values: Sequence[int] = ()) -> int:
+    """Return the sum of the checksums of the records under a condition. Raises: sqlite3.Error."""
+    # In two halves: SQLite refuses a sum that does not fit into 64 bits.
+    sums = f"ifnull(sum(checksum & {_LOW}), 0), ifnull(sum(checksum >> {_LOW_BITS}), 0)"
+    low, high = connection.execute(f"SELECT {sums} FROM records WHERE {condition}", values).fetchone()  # noqa: S608  as above
+    return int(low) + (int(high) << _LOW_BITS) & MASK
+
+
+def write_partitions(connection: sqlite3.Connection, states: Iterable[PartitionState]) -> None:
+    """Write what has changed of partitions. Raises: sqlite3.Error."""
+    rows = list[tuple[int, ...]]()
+    for state in states:
+        moving = state.moving
+        checksum = partition_checksum((state.number, state.topic.name, state.partition, *moving))
+        rows.append((*moving, checksum, state.number))
+    connection.executemany(_MOVE, rows)
+
+
+def partition_rows(connection: sqlite3.Connection) -> Iterable[tuple[tuple[Any, ...], str]]:
+    """Yield the partitions' rows, and what is wrong with each ("" when nothing is). Raises: sqlite3.Error."""
+    for *row, checksum in _as_they_stand(connection, PARTITIONS):
+        found, why = _checked(tuple(row), checksum, partition_checksum, "partitions")
+        yield found, why
+
+
+def _as_they_stand(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a small table; a text that is none any more damages its own row only. Raises: sqlite3.Error."""
+    try:
+        return connection.execute(sql).fetchall()
+    except sqlite3.OperationalError:  # as SQLite says that a text is none
+        strictly, connection.text_factory = connection.text_factory, as_it_stands
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.text_factory = strictly
+
+
+def topic_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Return the topics' rows. A setting of one that cannot be put right keeps everything. Raises: sqlite3.Error.
+
+    A row that is no topic's any more is left out: who declares the topic writes it again, and its partitions are there.
+    """
+    found = list[tuple[Any, ...]]()
+    for *values, checksum in _as_they_stand(connection, "SELECT * FROM topics"):
+        row, why = _checked(tuple(values), checksum, seal_of, "topics")
+        if why:  # what drops records waits until the topic is declared anew
+            row = (*row[:3], None, None, 0, *row[6:])
+            try:
+                topic_of(row)
+            except (WiringError, TypeError, ValueError):
+                _log.error("%s, and is left out", why)
+                continue
+        found.append(row)
+    return found
+
+
+def write_topics(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Write topics' rows. Raises: sqlite3.Error."""
+    sealed = [(*row, seal(*row)) for row in rows]
+    connection.executemany("INSERT OR REPLACE INTO topics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", sealed)
+
+
+def owner_rows(connection: sqlite3.Connection) -> Mapping[tuple[str, int], OwnerRow]:
+    """Return who owns what. Raises: sqlite3.Error.
+
+    A row that cannot be put right is left out: its task is claimed anew, with an epoch over every other one.
+    """
+    owners = dict[tuple[str, int], OwnerRow]()
+    for *values, checksum, seen_at in _as_they_stand(connection, _OWNERS):
+        row, why = _checked(tuple(values), checksum, seal_of, "owners")
+        service, partition, epoch, owner = row
+        known = owners.get((service, partition))
+        if not why and (known is None or known.epoch < epoch):
+            owners[service, partition] = OwnerRow(epoch, owner, seen_at)
+    return owners
+
+
+def write_owner(connection: sqlite3.Connection, claim: Claim, owner: str, seen_at: int) -> None:
+    """Write who owns a service's partition. Raises: sqlite3.Error."""
+    service, partition, epoch = claim
+    checksum = seal(service, partition, epoch, owner)
+    connection.execute(
+        "INSERT OR REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?)",
+        (service, partition, epoch, owner, seen_at, checksum),
+    )
+
+
+def next_epoch(
+    connection: sqlite3.Connection, owners: Mapping[tuple[str, int], OwnerRow], place: tuple[str, int]
+) -> int:
+    """Return the epoch of the next claim on a service's partition. Raises: sqlite3.Error."""
+    known = owners.get(place)
+    if known is not None:
+        return known.epoch + 1
+    rows = connection.execute("SELECT 1 FROM owners WHERE service = ? AND partition = ?", place).fetchone()
+    # What an unreadable row said is not known; no claim was ever renewed as often as that.
+    return 1 if rows is None else max((row.epoch for row in owners.values()), default=0) + _FAR_AHEAD
+
+
+def write_milestones(connection: sqlite3.Connection, milestones: Iterable[tuple[int, int]]) -> None:
+    """Write how late all records before some positions are at most. Raises: sqlite3.Error."""
+    connection.executemany(_MILESTONE, [(position, at, seal(position, at)) for position, at in milestones])
+
+
+def milestone_before(connection: sqlite3.Connection, state: PartitionState, at_ms: int) -> int:
+    """Return a position of a partition before which all records are older than a time. Raises: sqlite3.Error."""
+    for position, newest_at, checksum in connection.execute(_MILESTONES, {"at": at_ms, **state.range}):
+        if checksum in {seal(position, newest_at), UNSEALED}:
+            return int(position)
+    return state.base
+
+
+def meta_value(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return a fact about the log, None when there is none. Raises: sqlite3.Error."""
+    row = connection.execute("SELECT value, checksum FROM meta WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        return None
+    (_, value), why = _checked((name, row[0]), row[1], seal_of, "meta")
+    return f"{value} (damaged: {why})" if why else str(value)
+
+
+def write_meta(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
+    """Note facts about the log. Raises: sqlite3.Error."""
+    rows = [(name, value, seal(name, value)) for name, value in facts.items()]
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", rows)
+
+
+def _checked(row: tuple[Any, ...], checksum: Any, checksum_of: Any, table: str) -> tuple[tuple[Any, ...], str]:
+    if checksum in {computed(row, checksum_of), UNSEALED}:
+        return row, ""
+    what = f"a row of table {table} ({', '.join(map(repr, row[:3]))}) does not match its checksum"
+    mended = corrected(row, checksum, checksum_of)
+    if mended is None:
+        return row, what
+    _log.warning("%s: one bit had flipped, and is taken back; `eventlib repair` puts the file right", what)
+    return mended, ""

@@ -1,0 +1,150 @@
+"""What a process knows of an SQLite log, and how the log behaves."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from eventlib.log.base import Record, TopicPartition
+from eventlib.log.checksum import partition_seed
+from eventlib.log.sqlite.recent import RecentRecords
+from eventlib.model.topic import Topic
+from eventlib.values import now_ms
+
+OFFSET_BITS = 40
+"""A record's position is its partition's number above these bits, and its offset in them."""
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteOptions:
+    """How an SQLite log behaves in time; the defaults are meant for everybody.
+
+    An owner is seen every `heartbeat_s` and given up when it was not seen for `lease_s`. Other processes' appends are
+    looked for every `watch_active_s`, falling back to every `watch_idle_s` when nothing comes. `compact_floor` is how
+    many records a partition has to grow by before it is compacted. An append that would let the file grow over
+    `max_bytes` fails with LogFull (default: as far as the disk goes). `clock` gives milliseconds.
+    """
+
+    busy_s: float = 30.0
+    heartbeat_s: float = 1.0
+    lease_s: float = 3.0
+    watch_active_s: float = 0.002
+    watch_idle_s: float = 0.03
+    compact_floor: int = 10_000
+    max_bytes: int | None = None
+    clock: Callable[[], int] = now_ms
+
+
+@dataclass(slots=True, eq=False)
+class PartitionState:
+    """What is known of a partition, as of the last transaction."""
+
+    topic: Topic
+    partition: int
+    number: int
+    end: int = 0
+    newest_at: int = 0
+    clean_to: int = 0
+    kept: int = 0
+    kept_bytes: int = 0
+    dense_from: int = 0
+    """From here on each offset has its record: nothing was compacted or retained."""
+    checked_from: int = 0
+    """From here on each record has a checksum: what stands before was written by an older release."""
+    digest: int = 0
+    damage: str = ""
+    """Why nothing that is known of it can be trusted; empty when it can."""
+    max_event_bytes: int = 0
+    recent: RecentRecords | None = None
+    """What of it is still in memory; None while it has no reader at its end here."""
+    base: int = field(init=False)
+    """The position of its offset 0."""
+    seed: int = field(init=False)
+    """What binds its records' checksums to it."""
+
+    def __post_init__(self) -> None:
+        self.base = self.number << OFFSET_BITS
+        self.seed = partition_seed(self.topic.name, self.partition)
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """What changes of it, in the order of the file's columns."""
+        return (
+            self.end,
+            self.newest_at,
+            self.clean_to,
+            self.kept,
+            self.kept_bytes,
+            self.dense_from,
+            self.checked_from,
+            self.digest,
+        )
+
+    @property
+    def range(self) -> dict[str, int]:
+        """Its first position, and the next partition's, as a query's values."""
+        return {"base": self.base, "top": self.number + 1 << OFFSET_BITS}
+
+    def read_recent(self, offset: int, limit: int) -> list[Record] | None:
+        """Return records from memory as a log returns them; None when the file has to say what there is."""
+        if self.recent is None or self.damage or offset < self.dense_from:
+            return None
+        return self.recent.read(offset, limit, self.end)
+
+    def appended(self, offset: int, records: Sequence[Record]) -> None:
+        """Keep what this process has committed from an offset on, while it has a reader here."""
+        if self.recent is not None and not self.recent.extend(offset, records):
+            self.recent = None
+
+    def learn(self, row: Sequence[int]) -> None:
+        """Take over what the file says."""
+        self.end, self.newest_at, self.clean_to, self.kept, self.kept_bytes, *rest = row
+        self.dense_from, self.checked_from, self.digest = rest
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """Who owns a service's partition, as the file says it; `owner` is empty for nobody."""
+
+    epoch: int
+    owner: str
+    seen_at: int
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Who wants to know when the file has changed."""
+
+    appended: list[Callable[[set[TopicPartition]], None]] = field(default_factory=list)
+    owners_changed: list[Callable[[], None]] = field(default_factory=list)
+
+
+def topic_of(row: tuple[Any, ...]) -> Topic:
+    """Return a topic from its row."""
+    name, partitions, partitioner, retention_ms, retention_bytes, compacted, latest, max_event_bytes = row
+    return Topic(
+        name,
+        partitions=partitions,
+        partitioner=partitioner,
+        retention=None if retention_ms is None else timedelta(milliseconds=retention_ms),
+        retention_bytes=retention_bytes,
+        compacted=bool(compacted),
+        latest=bool(latest),
+        max_event_bytes=max_event_bytes,
+    )
+
+
+def row_of(topic: Topic) -> tuple[Any, ...]:
+    """Return a topic's row."""
+    return (
+        topic.name,
+        topic.partitions,
+        topic.partitioner,
+        None if topic.retention is None else topic.retention // MILLISECOND,
+        topic.retention_bytes,
+        int(topic.compacted),
+        int(topic.latest),
+        topic.max_event_bytes,
+    )

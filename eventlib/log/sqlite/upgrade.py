@@ -1,0 +1,120 @@
+"""Upgrades files of older formats: readable as they are, and given checksums by an upgrade."""
+
+import sqlite3
+
+from eventlib.log.checksum import MASK, row_checksum, seal
+from eventlib.log.sqlite.damage import COLUMNS
+from eventlib.log.sqlite.scan import Part, written
+from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, seal_partitions
+from eventlib.log.sqlite.state import OFFSET_BITS
+
+_PARTITIONS = "number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes"
+OLDER_TEXTS = frozenset((
+    *(226684847383073435, 234435361758398390, 739089622231232859, 769297669372583137, 2497334376515474543),
+    *(2880933781208575331, 3797671311263995297, 4239526835062498411, 7155700674699173922, 7227462552776342581),
+    *(8298243595742787451, 8377426911475200505, 8892200643999867346, 8940623070822526748, 9159755708799081934),
+))  # fmt: skip
+"""The seals of the first format's rows in sqlite_schema, as they were and as `upgrade` leaves them."""
+# What the columns of a table read in a file that has fewer.
+_VIEWS = {
+    "meta": f"name, value, {UNSEALED} AS checksum",
+    "topics": f"*, {UNSEALED} AS checksum",
+    "partitions": (
+        f"{_PARTITIONS}, next_offset AS dense_from, next_offset AS checked_from, 0 AS digest, {UNSEALED} AS checksum"
+    ),
+    "records": f"position, {', '.join(COLUMNS[:-1])}, NULL AS checksum",
+    "milestones": f"position, newest_at, {UNSEALED} AS checksum",
+    "owners": f"service, partition, epoch, owner, seen_at, {UNSEALED} AS checksum",
+}
+_COLUMNS = (
+    "meta ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+    "topics ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+    "partitions ADD COLUMN dense_from INTEGER NOT NULL DEFAULT 0",
+    "partitions ADD COLUMN checked_from INTEGER NOT NULL DEFAULT 0",
+    "partitions ADD COLUMN digest INTEGER NOT NULL DEFAULT 0",
+    "partitions ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+    "records ADD COLUMN checksum INTEGER",
+    "milestones ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+    "owners ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+)
+
+SEALED = {
+    "meta": (("name",), ("name", "value")),
+    "topics": (
+        ("name",),
+        ("name", "partitions", "partitioner", "retention_ms", "retention_bytes", "compacted", "latest", "max_event_bytes"),
+    ),
+    "milestones": (("position",), ("position", "newest_at")),
+    "owners": (("service", "partition"), ("service", "partition", "epoch", "owner")),
+    "archived": (("number",), ("number", "next_offset")),
+}  # fmt: skip
+"""Each small table's key, and what its rows' checksums are over; partitions have a way of their own."""
+
+
+def show_as_newest(connection: sqlite3.Connection) -> None:
+    """Let this connection read a file of the first format as if it were of the newest. Raises: sqlite3.Error."""
+    for name, columns in _VIEWS.items():
+        connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS {name} AS SELECT {columns} FROM main.{name}")  # noqa: S608  names of this file
+
+
+def show_as_it_is(connection: sqlite3.Connection) -> None:
+    """End what `show_as_newest` began. Raises: sqlite3.Error."""
+    for name in _VIEWS:
+        connection.execute(f"DROP VIEW IF EXISTS temp.{name}")
+
+
+def upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """Bring a file of the first format to `version`, in the transaction that was begun. Raises: sqlite3.Error.
+
+    Records that are there stay without a checksum; the small tables get theirs now.
+    """
+    show_as_it_is(connection)
+    for column in _COLUMNS:
+        connection.execute(f"ALTER TABLE {column}")
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if "archived" in tables:
+        connection.execute("ALTER TABLE archived ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+    connection.execute("UPDATE partitions SET dense_from = next_offset, checked_from = next_offset")
+    for name in SEALED.keys() & tables:
+        _seal(connection, name)
+    seal_partitions(connection, connection.execute(PARTITIONS).fetchall())
+    connection.execute(f"PRAGMA user_version={version}")
+
+
+def _seal(connection: sqlite3.Connection, table: str) -> None:
+    key, columns = SEALED[table]
+    rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()  # noqa: S608  names of this file
+    update = f"UPDATE {table} SET checksum = ? WHERE {' AND '.join(f'{name} = ?' for name in key)}"  # noqa: S608  names of this file
+    connection.executemany(update, [(seal(*row), *row[: len(key)]) for row in rows])
+
+
+_UNSEALED = f"""
+SELECT position, {", ".join(COLUMNS[:-1])} FROM records
+WHERE position >= ? AND position < ? AND checksum IS NULL ORDER BY position LIMIT 5000
+"""  # noqa: S608  names of this package
+
+
+def seal_records(connection: sqlite3.Connection) -> int:
+    """Give each old record its checksum, in the transaction that was begun; return how many. Raises: sqlite3.Error."""
+    sealed = 0
+    for *row, _ in connection.execute(PARTITIONS).fetchall():
+        part = Part(tuple(row))
+        found, digest = _seal_partition(connection, part)
+        sealed += found
+        if found or part.row[9]:
+            connection.execute(*written((*row[:9], 0, digest)))
+    return sealed
+
+
+def _seal_partition(connection: sqlite3.Connection, part: Part) -> tuple[int, int]:
+    """Seal what a partition has before its checked_from; return how many, and its digest then."""
+    sealed, digest, top = 0, part.row[10], part.base + part.row[9]
+    while rows := connection.execute(_UNSEALED, (part.base, top)).fetchall():
+        checksums = [
+            (row_checksum(part.seed, position - (part.row[0] << OFFSET_BITS), columns), position)
+            for position, *columns in rows
+        ]
+        connection.executemany("UPDATE records SET checksum = ? WHERE position = ?", checksums)
+        digest = digest + sum(checksum for checksum, _ in checksums) & MASK
+        sealed += len(rows)
+    return sealed, digest

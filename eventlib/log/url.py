@@ -1,0 +1,80 @@
+"""URLs of logs: which are files, and their text without secrets; and names of hosts."""
+
+import re
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from eventlib.errors import WiringError
+
+if TYPE_CHECKING:
+    from pydantic import AfterValidator
+
+_FILE = "sqlite:///"
+_USERINFO = re.compile(r"(:/{1,2})[^\s/?#]*@")
+
+
+def log_file(url: str) -> Path | None:
+    """Return the file of a log's URL, `sqlite:///relative.db` or `sqlite:////absolute.db`; None for a log elsewhere."""
+    path = url.removeprefix(_FILE)
+    return Path(path) if path and path != url else None
+
+
+def has_userinfo(url: str) -> bool:
+    """Whether a URL has a user, or a password."""
+    try:
+        return "@" in urlsplit(url).netloc
+    except ValueError:  # no URL: what then has the form of a user counts
+        return _USERINFO.search(url) is not None
+
+
+def without_userinfo(text: str) -> str:
+    """Return a text with its URLs' users and passwords left out."""
+    return _USERINFO.sub(r"\1…@", text)
+
+
+def refused_userinfo(instead: str) -> str:
+    """Return the sentence about a URL with a user; `instead` says what to do."""
+    return f"a URL is shown in messages and kept in records, so no user and password belong there: {instead}"
+
+
+def refuse_userinfo(url: str, what: str, instead: str) -> None:
+    """Refuse a URL with a user; `what` names where it was given. Raises: WiringError."""
+    if has_userinfo(url):
+        raise WiringError(f"{what}: {refused_userinfo(instead)}")
+
+
+def no_userinfo(instead: str) -> "AfterValidator":
+    """Return what a setting that is a URL is checked with."""
+    from pydantic import AfterValidator
+
+    def check(url: object) -> object:
+        if url is not None and has_userinfo(str(url)):
+            raise ValueError(refused_userinfo(instead))
+        return url
+
+    return AfterValidator(check)
+
+
+_LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")  # with the underscore that container networks allow
+_LONGEST = 253
+
+
+def is_host(name: str) -> bool:
+    """Tell whether a text is an IP address, or has the syntax of a host's name (RFC 1123, after IDNA)."""
+    if ":" in name:
+        return _is_address(name.removeprefix("[").removesuffix("]"))
+    try:
+        ascii_name = name.encode("idna").decode("ascii").removesuffix(".")
+    except UnicodeError:
+        return False
+    return 0 < len(ascii_name) <= _LONGEST and all(_LABEL.fullmatch(label) for label in ascii_name.split("."))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return True

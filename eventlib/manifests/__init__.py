@@ -1,0 +1,1 @@
+"""Manifests for clusters: topics, access rights, Kubernetes resources."""

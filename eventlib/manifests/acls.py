@@ -1,0 +1,232 @@
+"""Who may do what on a cluster, and no more: derived from what each service handles and says.
+
+Source: Apache Kafka's documentation, "Authorization and ACLs", the operations that each request needs.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from eventlib.contracts.view_manifest import Viewing
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.topic_configs import DECLARATIONS, OWNERS
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
+from eventlib.model.service import Service
+from eventlib.model.topic import Topic
+from eventlib.registry.records import SCHEMAS, WRITERS
+
+
+class Kind(StrEnum):
+    """What a right is about, as Kafka's tools call it."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONS = "transactional-id"
+
+
+class Operation(StrEnum):
+    """What may be done, as Kafka's tools call it."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    DELETE = "Delete"
+    ALTER_CONFIGS = "AlterConfigs"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+
+
+class Right(NamedTuple):
+    """Some operations on one thing, or on all whose names begin so."""
+
+    kind: Kind
+    name: str
+    operations: tuple[Operation, ...]
+    is_prefix: bool = False
+
+
+class User(NamedTuple):
+    """Somebody who comes to the cluster, what for, and what for that is needed."""
+
+    name: str
+    about: str
+    rights: tuple[Right, ...]
+
+
+_SEES = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+_READS = (Operation.READ, *_SEES)
+_WRITES = (Operation.WRITE, *_SEES)
+_BOTH = (Operation.READ, Operation.WRITE, *_SEES)
+
+
+def users_of(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> list[User]:
+    """Return each service's user, that of its live views, and those of the people and programs around them.
+
+    Guarantee: a service may write only the topics of the events that it says, and read only those of the events that
+    it handles, besides what is its own; views, those that they tell and watch.
+    """
+    return [
+        *(_service(service, options) for service in choreography.services),
+        *(_viewer(viewing, options) for viewing in views),
+        _outside(choreography, options, views),
+        _operator(choreography, options, views),
+        _analyst(choreography, options),
+        _scaler(choreography, options),
+        _installer(choreography, options, views),
+        _registry(options),
+    ]
+
+
+def _service(service: Service, options: KafkaOptions) -> User:
+    own = (service.changelog, service.parked, service.journal)
+    reads = _names([*service.inputs, service.control, SCHEMAS, DECLARATIONS])
+    writes = _names(_held_twice(service.outputs))
+    both = _names([*own, OWNERS]) | reads & writes
+    user = user_name(options, service.name)
+    return User(
+        user,
+        f"runs service {service.name}",
+        (
+            *_topics(reads - both, _READS, options),
+            *_topics(writes - both, _WRITES, options),
+            *_topics(both, _BOTH, options),
+            Right(Kind.GROUP, options.group(service.name), (Operation.READ, Operation.DESCRIBE)),
+            *_transactions(user, [service], options),
+        ),
+    )
+
+
+def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
+    """Return who watches: reads what its views watch, and writes what they tell and what is between them."""
+    user = user_name(options, viewing.name)
+    return User(
+        user,
+        f"runs the live views of service {viewing.service}",
+        (
+            *_topics(_names([*viewing.inputs, SCHEMAS, DECLARATIONS]), _READS, options),
+            *_topics(_names(viewing.outputs), _WRITES, options),
+            *_topics(_names(viewing.own_topics), _BOTH, options),
+            Right(Kind.GROUP, options.group(viewing.group), (Operation.READ, Operation.DESCRIBE)),
+            *_transactions(user, [], options),
+        ),
+    )
+
+
+def _outside(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
+    """Return who asks: puts requests and facts on the log that nobody else says, and answers from all that is there."""
+    said = {event for service in choreography.services for event in service.says}
+    said |= {event for viewing in views for event in viewing.tells}
+    own = (event for event in choreography.events if contract_of(event).foreign is None)
+    asked = [contract_of(event).topic for event in own if event not in said]
+    about = "the HTTP API, imports: publishes what no service says, and reads everything"
+    return _beside("outside", about, _names(_held_twice(asked)), choreography, options)
+
+
+def _operator(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
+    """Return who looks after it: reads everything, and tells services what to do with what is parked."""
+    controls = _names(service.control for service in choreography.services)
+    about = "people with the command line: read everything, and retry, edit or discard what is parked"
+    user = _beside("operator", about, controls, choreography, options)
+    groups = (Right(Kind.GROUP, options.group(viewing.group), (Operation.DESCRIBE,)) for viewing in views)
+    between = _names(topic for viewing in views for topic in viewing.own_topics)
+    return user._replace(rights=(*user.rights, *_topics(between, _READS, options), *groups))
+
+
+def _beside(name: str, about: str, writes: set[str], choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who reads everything, sees who runs what, and writes some topics."""
+    user = user_name(options, name)
+    groups = (Right(Kind.GROUP, options.group(each.name), (Operation.DESCRIBE,)) for each in choreography.services)
+    return User(
+        user,
+        about,
+        (
+            *_topics(_everything(choreography) - writes, _READS, options),
+            *_topics(writes, _BOTH, options),
+            *groups,
+            *_transactions(user, [], options),
+        ),
+    )
+
+
+def _everything(choreography: Choreography) -> set[str]:
+    return _names([*choreography.topics, SCHEMAS, DECLARATIONS, OWNERS])
+
+
+def _analyst(choreography: Choreography, options: KafkaOptions) -> User:
+    return User(
+        user_name(options, "analytics"),
+        "Spark jobs: read everything, write nothing",
+        (
+            *_topics(_everything(choreography), _READS, options),
+            Right(Kind.GROUP, f"{options.prefix}spark-kafka-", (Operation.READ, Operation.DESCRIBE), is_prefix=True),
+        ),
+    )
+
+
+def _scaler(choreography: Choreography, options: KafkaOptions) -> User:
+    """Return who sees how far services lag; to see a group's positions is to see them for topics that one may see."""
+    topics = _names(topic for service in choreography.services for topic in service.inputs)
+    groups = (Right(Kind.GROUP, options.group(each.name), (Operation.DESCRIBE,)) for each in choreography.services)
+    about = "scales services: sees how far they lag, and reads nothing"
+    return User(user_name(options, "scaler"), about, (*_topics(topics, (Operation.DESCRIBE,), options), *groups))
+
+
+def _installer(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
+    """Return who prepares a release: makes the topics, registers the schemas, and has live views begin anew."""
+    between = _names(topic for viewing in views for topic in viewing.own_topics)
+    every = _everything(choreography) | _names([WRITERS])
+    operations = (Operation.CREATE, Operation.ALTER_CONFIGS, *_BOTH)
+    positions = (Operation.DELETE, Operation.DESCRIBE)
+    user = user_name(options, "installer")
+    return User(
+        user,
+        "prepares a release: makes topics, registers schemas, resets live views",
+        (
+            *_topics(every, operations, options),
+            *_topics(between, (Operation.DELETE, *operations), options),
+            *(Right(Kind.GROUP, options.group(viewing.group), positions) for viewing in views),
+            *_transactions(user, choreography.services, options, also=[SCHEMAS.name]),
+        ),
+    )
+
+
+def _registry(options: KafkaOptions) -> User:
+    user = user_name(options, "registry")
+    return User(
+        user,
+        "serves schemas to others",
+        (
+            *_topics(_names([DECLARATIONS]), _READS, options),
+            *_topics(_names([SCHEMAS, WRITERS, OWNERS]), _BOTH, options),
+            Right(Kind.GROUP, options.group(SCHEMAS.name), (Operation.READ, Operation.DESCRIBE)),
+            *_transactions(user, [], options, also=[SCHEMAS.name]),
+        ),
+    )
+
+
+def _transactions(
+    user: str, services: Iterable[Service], options: KafkaOptions, also: Iterable[str] = ()
+) -> list[Right]:
+    """Return the rights to the ids that a user's processes write under, and to the locks of the tasks it takes."""
+    names = [options.model_copy(update={"sasl": "SCRAM-SHA-512", "user": user}).writers]
+    names += [options.locks(name) for name in [*(each.name for each in services), *also]]
+    operations = (Operation.WRITE, Operation.DESCRIBE)
+    return [Right(Kind.TRANSACTIONS, name, operations, is_prefix=True) for name in names]
+
+
+def user_name(options: KafkaOptions, name: str) -> str:
+    """Return the user that a service, or somebody else, comes as."""
+    return f"{options.prefix}{options.application}-{name}"
+
+
+def _held_twice(topics: Iterable[Topic]) -> list[Topic]:
+    return [each for topic in topics for each in ((topic, topic.latest_topic) if topic.latest else (topic,))]
+
+
+def _names(topics: Iterable[Topic]) -> set[str]:
+    return {topic.name for topic in topics}
+
+
+def _topics(names: Iterable[str], operations: tuple[Operation, ...], options: KafkaOptions) -> list[Right]:
+    return [Right(Kind.TOPIC, f"{options.prefix}{name}", operations) for name in sorted(names)]

@@ -1,0 +1,84 @@
+"""Manifests of a cluster as files: Kubernetes, Strimzi, or commands of Kafka's own tools."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from shlex import join
+
+from eventlib.config.variables import read_settings
+from eventlib.contracts.view_manifest import Viewing
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.manifests.acls import Right, User, users_of
+from eventlib.manifests.kubernetes import Cluster
+from eventlib.manifests.strimzi import topic_resources, user_resources
+from eventlib.manifests.topics import Wanted, wanted_topics
+from eventlib.manifests.yaml_text import documents
+from eventlib.model.choreography import Choreography
+
+_SERVER = '--bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG"'
+HEAD = '#!/bin/sh\n# BOOTSTRAP is host:port, CONFIG a file of client properties for a user who may do this.\nset -eu\n: "${BOOTSTRAP:?}" "${CONFIG:?}"\n'
+
+
+def topic_commands(topics: Iterable[Wanted]) -> Iterator[str]:
+    """Return a `kafka-topics.sh` for each topic; run again, they change nothing."""
+    for topic in topics:
+        counts = ["--partitions", str(topic.partitions), "--replication-factor", str(topic.replicas)]
+        configs = [part for each in sorted(topic.configs.items()) for part in ("--config", "=".join(each))]
+        what = join(["--create", "--if-not-exists", "--topic", topic.name, *counts, *configs])
+        yield f"kafka-topics.sh {_SERVER} {what}"
+
+
+def right_commands(users: Iterable[User]) -> Iterator[str]:
+    """Return a `kafka-acls.sh` for each right of each user; run again, they change nothing."""
+    for user in users:
+        yield f"# {user.name}: {user.about}"
+        for right in user.rights:
+            yield f"kafka-acls.sh {_SERVER} {join(right_arguments(user.name, right))}"
+
+
+def right_arguments(user: str, right: Right) -> list[str]:
+    """Return the arguments with which `kafka-acls.sh` gives a user a right."""
+    operations = [part for operation in right.operations for part in ("--operation", operation.value)]
+    pattern = ["--resource-pattern-type", "prefixed"] if right.is_prefix else []
+    what = [f"--{right.kind.value}", right.name, *pattern]
+    return ["--add", "--force", "--allow-principal", f"User:{user}", *operations, *what]
+
+
+def for_strimzi(choreography: Choreography, views: Sequence[Viewing]) -> dict[str, str]:
+    """Return KafkaTopics and KafkaUsers of the cluster `kafka`. Raises: SettingsError."""
+    topics, users = _needed(choreography, views)
+    files = {
+        "topics.yaml": documents(topic_resources(topics, _CLUSTER)),
+        "users.yaml": documents(user_resources(users, _CLUSTER)),
+    }
+    return {**files, **_kustomization(files)}
+
+
+def for_kubernetes(choreography: Choreography, views: Sequence[Viewing]) -> dict[str, str]:
+    """Return what runs each service and scales it, its live views, and the alerts. Raises: SettingsError."""
+    place = Cluster(read_settings(KafkaOptions, {}), _CLUSTER)
+    files = {f"{service.name}.yaml": documents(place.resources(service)) for service in choreography.services}
+    files |= {f"{viewing.name}.yaml": documents(place.views(viewing)) for viewing in views}
+    files["scaler.yaml"] = documents(place.scaler())
+    files["alerts.yaml"] = documents([place.alerts(choreography)])
+    return {**files, **_kustomization(files)}
+
+
+def for_tools(choreography: Choreography, views: Sequence[Viewing]) -> dict[str, str]:
+    """Return scripts with `kafka-topics.sh` and `kafka-acls.sh`. Raises: SettingsError."""
+    topics, users = _needed(choreography, views)
+    return {
+        "topics.sh": HEAD + "\n".join(topic_commands(topics)) + "\n",
+        "rights.sh": HEAD + "\n".join(right_commands(users)) + "\n",
+    }
+
+
+def _kustomization(files: Iterable[str]) -> dict[str, str]:
+    head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    return {"kustomization.yaml": documents([{**head, "resources": sorted(files)}])}
+
+
+def _needed(choreography: Choreography, views: Sequence[Viewing]) -> tuple[list[Wanted], list[User]]:
+    options = read_settings(KafkaOptions, {})
+    return wanted_topics(choreography, options, views), users_of(choreography, options, views)
+
+
+_CLUSTER = "kafka"

@@ -1,0 +1,1 @@
+"""What a service is declared with: events, topics, deciders, effects, services, choreographies."""

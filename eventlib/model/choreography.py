@@ -1,0 +1,167 @@
+"""A choreography: the services that react to each other's events, and what follows from their types."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from eventlib.analysis.finding import Accepted
+from eventlib.errors import WiringError
+from eventlib.invariants import Law
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, contract_of
+from eventlib.model.saga_status import SagaStates
+from eventlib.model.service import Service
+from eventlib.model.topic import Topic
+
+if TYPE_CHECKING:  # the core does without: whoever has settings brings it
+    from pydantic_settings import BaseSettings
+
+T = TypeVar("T")
+
+
+class Choreography:
+    """The set of services that make up an application; graph, checks and topics derive from it.
+
+    `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
+    `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
+    `http` makes the application's ASGI app on an opened EventLog, for `eventlib run --http`; it is called only there.
+    `laws` are what holds whatever happens: the simulator, tests and metrics check them.
+    `sagas` tells how sagas stand, for `eventlib status`.
+    `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
+    `settings` are the classes of the application's own settings: `eventlib run` refuses wrong ones, and `eventlib config`
+    prints them.
+    Raises: WiringError when two services, deciders, event types or topics contradict each other.
+    """
+
+    def __init__(  # noqa: PLR0913  what an application is made of
+        self,
+        name: str,
+        services: Sequence[Service],
+        *,
+        facts: Iterable[type[Event]] = (),
+        ports: Callable[[str], AbstractAsyncContextManager[Mapping[str, object]]] | None = None,
+        http: Callable[[Any], Callable[..., Awaitable[None]]] | None = None,
+        laws: Iterable[Law] = (),
+        accepts: Iterable[Accepted] = (),
+        sagas: SagaStates[Any] | None = None,
+        settings: Iterable[type["BaseSettings"]] = (),
+    ) -> None:
+        self.name = name
+        self.settings = tuple(settings)
+        self.sagas = sagas
+        self.ports = ports
+        self.http = http
+        self.services = tuple(services)
+        self.facts = tuple(facts)
+        self.laws = tuple(laws)
+        self.accepts = tuple(accepts)
+        _refuse_twice("services", (service.name for service in services))
+        _refuse_twice("deciders", (decider.name for decider in self.deciders))
+        _refuse_twice("laws", (each.name for each in self.laws))
+        _refuse_twice("event types", (contract_of(event).type for event in self.events))
+        _refuse_neighbours(self.events)
+        self.topics = self._topics()
+        self.failures = frozenset(event for event in self.events if self._fails(event))
+
+    @property
+    def deciders(self) -> tuple[Decider[Any], ...]:
+        """Every decider of every service."""
+        return tuple(decider for service in self.services for decider in service.deciders)
+
+    @property
+    def events(self) -> tuple[type[Event], ...]:
+        """Every event that is handled or said, or published from outside."""
+        found = [event for service in self.services for event in (*service.handles, *service.says)]
+        return tuple(dict.fromkeys([*found, *self.facts]))
+
+    def extended(
+        self,
+        name: str,
+        *services: Service,
+        facts: Iterable[type[Event]] = (),
+        laws: Iterable[Law] = (),
+        accepts: Iterable[Accepted] = (),
+    ) -> "Choreography":
+        """Return a choreography of these services and more, with the same outside world, the same HTTP and its laws.
+
+        Ports of the new services' own are given where they are run. Raises: WiringError as the class does.
+        """
+        return Choreography(
+            name,
+            [*self.services, *services],
+            facts=[*self.facts, *facts],
+            ports=self.ports,
+            http=self.http,
+            laws=[*self.laws, *laws],
+            accepts=[*self.accepts, *accepts],
+            sagas=self.sagas,
+            settings=self.settings,
+        )
+
+    def service(self, name: str) -> Service:
+        """Return a service by name. Raises: WiringError when there is none."""
+        return _named(name, {service.name: service for service in self.services}, "service")
+
+    def decider(self, name: str) -> Decider[Any]:
+        """Return a decider by name. Raises: WiringError when there is none."""
+        return _named(name, {decider.name: decider for decider in self.deciders}, "decider")
+
+    def event(self, name: str) -> type[Event]:
+        """Return an event class by its type's name. Raises: WiringError when there is none."""
+        return _named(name, {contract_of(event).type: event for event in self.events}, "event")
+
+    def service_of(self, decider: Decider[Any]) -> Service:
+        """Return the service that a decider belongs to."""
+        return next(service for service in self.services if decider in service.deciders)
+
+    def _fails(self, event: type[Event]) -> bool:
+        """Tell whether an event is a failure: it says so itself, or an effect says it when the outcome is unknown."""
+        declared = contract_of(event).failure
+        if declared is not None:
+            return declared
+        return any(event in effect.uncertain for decider in self.deciders for effect in decider.effects.values())
+
+    def _topics(self) -> tuple[Topic, ...]:
+        found: dict[str, Topic] = {}
+        for event in self.events:
+            topic = contract_of(event).topic
+            declared = found.setdefault(topic.name, topic)
+            if declared != topic or declared.format != topic.format:
+                raise WiringError(
+                    f"topic {topic.name!r} is declared in two ways ({declared} and {topic}, by {event.__name__}): "
+                    "declare it once as a Topic and use that on every event"
+                )
+        for topic in [*found.values()]:
+            if topic.latest:
+                found[topic.latest_topic.name] = topic.latest_topic
+        for service in self.services:
+            for topic in service.own_topics:
+                if topic.name in found:
+                    raise WiringError(
+                        f"topic {topic.name!r} belongs to service {service.name}; give events another one"
+                    )
+                found[topic.name] = topic
+        return tuple(found.values())
+
+
+def _refuse_twice(what: str, names: Iterable[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise WiringError(f"two {what} are named {', '.join(twice)}: names are unique in a choreography")
+
+
+def _refuse_neighbours(events: Sequence[type[Event]]) -> None:
+    for foreign in (contract_of(event) for event in events if contract_of(event).foreign):
+        others = [event.__name__ for event in events if contract_of(event).topic.name == foreign.topic.name]
+        if len(others) > 1:
+            raise WiringError(
+                f"topic {foreign.topic.name!r} is foreign, and such a topic has one event type, but here are "
+                f"{', '.join(sorted(others))}: leave one, and put our own events on a topic of ours"
+            )
+
+
+def _named(name: str, found: dict[str, T], what: str) -> T:
+    if name not in found:
+        raise WiringError(f"there is no {what} {name!r}; known are {', '.join(sorted(found))}")
+    return found[name]

@@ -1,0 +1,349 @@
+"""Deciders: one state per key, what each event does to it, and what is said in answer."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar, cast, overload
+
+from eventlib.errors import ContractError, WiringError
+from eventlib.model import signatures
+from eventlib.model.effect import Effect, Retry, effect_of
+from eventlib.model.event import Event, Meta, contract_of
+
+S = TypeVar("S")
+E = TypeVar("E", bound=Event)
+R = TypeVar("R", bound=Event)
+F = TypeVar("F", bound=Callable[..., Any])
+SaidMeta = Callable[[Sequence[Event], int], Meta]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What a decider does with one event, and which events it may say."""
+
+    call: Callable[..., Sequence[Event]]  # which may return None for nothing
+    says: tuple[type[Event], ...]
+    wants_meta: bool
+
+    @property
+    def name(self) -> str:
+        """The function's name, for messages."""
+        return signatures.name_of(self.call)
+
+
+class Deadline(Generic[S]):
+    """A time that follows from the state, and what is said when it has passed."""
+
+    def __init__(self, decider: "Decider[S]", due_at: Callable[[S], datetime | None]) -> None:
+        self.name = signatures.name_of(due_at)
+        self.due_at = due_at
+        self.handler: Handler | None = None
+        self._decider = decider
+
+    @overload
+    def passed(self, handler: Callable[[S], list[R]]) -> Callable[[S], list[R]]: ...
+    @overload
+    def passed(self, handler: Callable[[S, Meta], list[R]]) -> Callable[[S, Meta], list[R]]: ...
+    def passed(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare what is said when the deadline has passed: a pure function of the state, and Meta if it wants it."""
+        where = f"{self._decider.name}.{signatures.name_of(handler)}"
+        if self.handler is not None:
+            raise WiringError(f"{where}: deadline {self.name} has a handler already, {self.handler.name}")
+        says = signatures.emitted(signatures.hints_of(handler, where, 2), where)
+        self._decider.check_said(says, where)
+        self.handler = Handler(handler, says, signatures.takes_meta(handler, 1, where))
+        return handler
+
+
+class _On(Generic[S, E]):
+    """Registers a handler for events that were named; its shapes are (state, event) and (state, event, meta)."""
+
+    def __init__(self, decider: "Decider[S]", event_types: Sequence[type[Event]]) -> None:
+        self._decider = decider
+        self._event_types = event_types
+
+    @overload
+    def __call__(self, handler: Callable[[S, E], list[R]]) -> Callable[[S, E], list[R]]: ...
+    @overload
+    def __call__(self, handler: Callable[[S, E, Meta], list[R]]) -> Callable[[S, E, Meta], list[R]]: ...
+    @overload
+    def __call__(self, handler: Callable[[S, E], None]) -> Callable[[S, E], None]: ...
+    @overload
+    def __call__(self, handler: Callable[[S, E, Meta], None]) -> Callable[[S, E, Meta], None]: ...
+    def __call__(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        return self._decider._register(handler, self._event_types)  # noqa: SLF001  it is half of `Decider.on`
+
+
+class Decider(Generic[S]):
+    """The unit of behaviour: one state (a frozen dataclass with defaults) per key, and pure functions on it.
+
+    For one input: state = evolve(state, input); said = handler(state, input); state = evolve(state, each said).
+    Guarantee: inputs of one key are handled one after the other, in the order of their topic; between topics no
+    order is promised, so a decider remembers what came early.
+
+    `key` names the field that all its events have as their key. With None it handles keyless events, and has one
+    state for each partition: for a foreign topic that is not partitioned by what is in it, to say events under a key.
+    """
+
+    def __init__(self, name: str, *, state: type[S], key: str | None) -> None:
+        if not dataclasses.is_dataclass(state) or not state.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # not in typeshed
+            raise WiringError(
+                f"decider {name}: state {state.__name__} must be a frozen dataclass: @dataclass(frozen=True)"
+            )
+        try:
+            self.initial: S = state()
+        except TypeError as error:
+            raise WiringError(
+                f"decider {name}: every field of state {state.__name__} needs a default ({error})"
+            ) from error
+        self.name = name
+        self.state = state
+        self.key = key
+        self.handlers: dict[type[Event], Handler] = {}
+        self.effects: dict[type[Event], Effect] = {}
+        self.deadlines: dict[str, Deadline[S]] = {}
+        self.forgotten_at: Callable[[S], datetime | None] | None = None
+        self._apply: Callable[..., S | None] = _unchanged
+        self.evolve_wants_meta = False
+
+    def __repr__(self) -> str:
+        return f"Decider({self.name!r})"
+
+    @overload
+    def on(self, event_type: type[E], /) -> _On[S, E]: ...
+    @overload
+    def on(self, handler: Callable[[S, E], list[R]], /) -> Callable[[S, E], list[R]]: ...
+    @overload
+    def on(self, handler: Callable[[S, E, Meta], list[R]], /) -> Callable[[S, E, Meta], list[R]]: ...
+    @overload
+    def on(self, handler: Callable[[S, E], None], /) -> Callable[[S, E], None]: ...
+    @overload
+    def on(self, handler: Callable[[S, E, Meta], None], /) -> Callable[[S, E, Meta], None]: ...
+    @overload
+    def on(self, a: type[Event], b: type[Event], /, *more: type[Event]) -> _On[S, Any]: ...
+    def on(self, *handler_or_events: Any) -> Any:
+        """Register the decorated pure function as the handler of the events in its second parameter's type.
+
+        `@orders.on` above `def place(order: Order, asked: OrderSubmitted) -> list[OrderPlaced]`; a third parameter gets
+        the event's Meta. The return type names what it may emit, `None` nothing. `@orders.on(OrderSubmitted)`, which
+        names the events a second time, is an older way to write the same.
+        Raises: WiringError for a second handler of an event, an event with another key than the decider's, an event
+        that the function does not take, or a missing annotation.
+        """
+        first = handler_or_events[0] if len(handler_or_events) == 1 else None
+        if callable(first) and not isinstance(first, type):
+            return self._register(first, None)
+        remedy = f"write `@{self.name}.on`, without parentheses, above the handler"
+        return _On(self, signatures.events_in(handler_or_events, f"{self.name}.on", remedy))
+
+    def follows(self, *event_types: type[Event]) -> None:
+        """Declare events that only change the state: `evolve` sees them, and nothing is emitted in answer.
+
+        Raises: WiringError as `on` does.
+        """
+        where = f"{self.name}.follows"
+        for event_type in signatures.events_in(event_types, where, "name the classes of events"):
+            self.add_handler(event_type, FOLLOWS, where)
+
+    def _register(self, function: Callable[..., Any], named: Sequence[type[Event]] | None) -> Callable[..., Any]:
+        """Take a handler in, for the events that are named, or else for those that it takes."""
+        where = f"{self.name}.{signatures.name_of(function)}"
+        wants_meta = signatures.takes_meta(function, 2, where)
+        hints = signatures.hints_of(function, where, 3)
+        says = signatures.emitted(hints, where)
+        self.check_said(says, where)
+        if named is None:
+            named = signatures.handled(function, hints, where)
+        else:
+            signatures.refuse_others(function, hints, named, where)
+        for event_type in named:
+            self.add_handler(event_type, Handler(function, says, wants_meta), where)
+        return function
+
+    def evolve(self, function: F) -> F:
+        """Register the pure function that says what an event does to the state; None forgets the key.
+
+        It sees every event that the decider handles or says, in order, and returns the state as it is for all others.
+        """
+        if self._apply is not _unchanged:
+            raise WiringError(f"decider {self.name} has an evolve already: {signatures.name_of(self._apply)}")
+        self.evolve_wants_meta = signatures.takes_meta(function, 2, f"{self.name}.{signatures.name_of(function)}")
+        self._apply = function
+        return function
+
+    def deadline(self, due_at: Callable[[S], datetime | None]) -> Deadline[S]:
+        """Declare a time (UTC) that follows from the state; `@<name>.passed` says what happens then.
+
+        Guarantee: fires once for each due time, after everything that was on the inputs when it fell due.
+        """
+        deadline = Deadline(self, due_at)
+        if deadline.name in self.deadlines:
+            raise WiringError(f"decider {self.name} has two deadlines named {deadline.name}")
+        self.deadlines[deadline.name] = deadline
+        return deadline
+
+    def forget(self, forgotten_at: Callable[[S], datetime | None]) -> Callable[[S], datetime | None]:
+        """Declare when (UTC) the key's state is given up, so that ended stories do not fill the store."""
+        if self.forgotten_at is not None:
+            raise WiringError(f"decider {self.name} says twice when a key is forgotten")
+        self.forgotten_at = forgotten_at
+        return forgotten_at
+
+    def effect(
+        self,
+        request: type[Event],
+        *,
+        retry: Retry | None = None,
+        timeout_s: float = 10.0,
+        otherwise: Callable[..., Any] | None = None,
+    ) -> Callable[[F], F]:
+        """Run the decorated async function outside whenever this decider says `request`; its answer goes on the log.
+
+        The function takes (event), (event, port) or (event, port, meta); the second parameter's name is the port's.
+        `meta.id` is the idempotency key. See Effect for the guarantee.
+        """
+
+        def register(function: F) -> F:
+            where = f"effect {signatures.name_of(function)} of {self.name}"
+            if request in self.effects:
+                raise WiringError(f"{where}: {request.__name__} has an effect already")
+            effect = effect_of(request, function, retry or Retry(), timeout_s, otherwise)
+            self.check_said((request, *effect.says), where)
+            self.effects[request] = effect
+            return function
+
+        return register
+
+    def add_handler(self, event_type: type[Event], handler: Handler, where: str) -> None:
+        """Take a handler in. Raises: WiringError when it cannot be this decider's."""
+        if event_type in self.handlers:
+            raise WiringError(f"{where}: {event_type.__name__} is handled already, by {self.handlers[event_type].name}")
+        key = contract_of(event_type).key
+        if key is None and contract_of(event_type).request:
+            raise WiringError(
+                f"{where}: {event_type.__name__} is a request without a key: who answers it remembers so for ever, and "
+                "that needs a key of its own; name one of its fields as the key"
+            )
+        if key != self.key:
+            raise WiringError(
+                f"{where}: {event_type.__name__} has key {key!r}, but decider {self.name} has key {self.key!r}; "
+                "an event under another key goes to another decider, or needs a topic of its own under this key"
+            )
+        self.handlers[event_type] = handler
+
+    def check_said(self, said: Sequence[type[Event]], where: str) -> None:
+        """Refuse events that cannot be said: requests come only from outside, and others write foreign topics."""
+        for event_type in said:
+            if contract_of(event_type).foreign is not None:
+                raise WiringError(f"{where}: {event_type.__name__} is foreign: others write its topic, and nobody here")
+            if contract_of(event_type).request:
+                raise WiringError(f"{where}: {event_type.__name__} is a request, and those come only from outside")
+
+    @property
+    def says(self) -> tuple[type[Event], ...]:
+        """Every event that this decider, its deadlines or its effects can say."""
+        handlers = [*self.handlers.values(), *(d.handler for d in self.deadlines.values() if d.handler)]
+        said = [event for handler in handlers for event in handler.says]
+        answered = [event for effect in self.effects.values() for event in effect.says]
+        return tuple(dict.fromkeys(said + answered))
+
+    @property
+    def modules(self) -> set[str]:
+        """The names of the modules that its state, its events and its functions are declared in."""
+        functions: list[Callable[..., Any]] = [each.call for each in self.handlers.values() if each is not FOLLOWS]
+        functions += [deadline.due_at for deadline in self.deadlines.values()]
+        functions += [d.handler.call for d in self.deadlines.values() if d.handler is not None]
+        functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
+        return {declared.__module__ for declared in (self.state, *self.handlers, *self.says, *functions)}
+
+    @property
+    def evolving(self) -> Handler:
+        """Its `evolve`, as what is called for an event that it follows."""
+        return Handler(cast("Callable[..., Any]", self._apply), (), self.evolve_wants_meta)
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether any time follows from a state."""
+        return bool(self.deadlines) or self.forgotten_at is not None
+
+    def due(self, state: S) -> dict[str, datetime]:
+        """Return the deadlines that follow from a state, by name; FORGET is when the key is given up."""
+        found = {name: at for name, deadline in self.deadlines.items() if (at := deadline.due_at(state)) is not None}
+        if self.forgotten_at is not None and (at := self.forgotten_at(state)) is not None:
+            found[FORGET] = at
+        return found
+
+    def wants_meta(self, event_type: type[Event]) -> bool:
+        """Tell whether handling an event needs its Meta, so that nobody makes one in vain."""
+        return self.evolve_wants_meta or self.handlers[event_type].wants_meta
+
+    def evolved(self, state: S, event: Event, meta: Meta) -> S | None:
+        """Return the state after one event that was handled or said; None forgets the key."""
+        return self._apply(state, event, meta) if self.evolve_wants_meta else self._apply(state, event)
+
+    def decide(self, state: S, event: Event, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+        """Handle one input: return the state after it (None: the key is forgotten), and what is said.
+
+        `said_meta(said, ordinal)` gives the Meta of each event said; it is asked only when evolve wants it.
+        Raises: ContractError when the handler says an event that is not in its annotation.
+        """
+        evolved = self.evolved(state, event, meta)
+        said = self.answer(self.initial if evolved is None else evolved, event, meta)
+        return self._after(evolved, said, said_meta) if said else evolved, said
+
+    def answer(self, state: S, event: Event, meta: Meta) -> list[Event]:
+        """Return what is said in answer to an event that the state has seen. Raises: ContractError as `decide` does."""
+        handler = self.handlers[type(event)]
+        said = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
+        return self._listed(handler, said)
+
+    def pass_deadline(self, name: str, state: S, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+        """Handle a deadline that has passed: return the state after it (None: forgotten), and what is said."""
+        said = self.answer_deadline(name, state, meta)
+        return None if name == FORGET else self._after(state, said, said_meta), said
+
+    def answer_deadline(self, name: str, state: S, meta: Meta) -> list[Event]:
+        """Return what is said when a deadline has passed. Raises: ContractError as `decide` does."""
+        handler = None if name == FORGET else self.deadlines[name].handler
+        if handler is None:
+            return []
+        return self._listed(handler, handler.call(state, meta) if handler.wants_meta else handler.call(state))
+
+    def _after(self, state: S | None, said: Sequence[Event], said_meta: SaidMeta) -> S | None:
+        """Return the state (None: forgotten) after events that the decider has said; `said_meta` as in `decide`."""
+        for ordinal, event in enumerate(said):
+            before = self.initial if state is None else state
+            state = (
+                self._apply(before, event, said_meta(said, ordinal))
+                if self.evolve_wants_meta
+                else self._apply(before, event)
+            )
+        return state
+
+    def _listed(self, handler: Handler, said: Sequence[Event] | None) -> list[Event]:
+        if not said:
+            return []
+        for event in said:
+            if type(event) not in handler.says:
+                raise ContractError(
+                    f"{self.name}.{handler.name} said {type(event).__name__}, which is not in its return type; "
+                    "add it there, since the graph and every reader go by that"
+                )
+        return list(said)
+
+
+def _unchanged(state: S, _event: Event) -> S:
+    return state
+
+
+def follows(_state: object, _event: Event) -> Sequence[Event]:
+    """Emit nothing: the handler of events that only change a state."""
+    return ()
+
+
+FOLLOWS = Handler(follows, (), wants_meta=False)
+"""What stands for events that a decider follows."""
+
+FORGET = "forget"
+"""The name under which the end of a key's state is scheduled, beside the deadlines' own names."""

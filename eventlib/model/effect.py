@@ -1,0 +1,115 @@
+"""Effects: the only way from a decider to the outside world."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from eventlib.errors import WiringError
+from eventlib.model import signatures
+from eventlib.model.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often an effect is tried, and how long it waits in between.
+
+    `attempts` counts the first try; None never gives up. Pauses double from `first_pause_s` up to `longest_pause_s`,
+    with up to `jitter_s` added at random, so that many effects do not come back at the same moment.
+    """
+
+    attempts: int | None = 5
+    first_pause_s: float = 0.1
+    longest_pause_s: float = 30.0
+    jitter_s: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse a policy that could never try."""
+        if self.attempts is not None and self.attempts < 1:
+            raise WiringError(f"Retry(attempts={self.attempts}): give at least 1, or None to never give up")
+
+
+FOREVER = Retry(attempts=None, longest_pause_s=60.0)
+"""For compensations: they do not give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An async function that asks the outside world: what it may answer, which port it speaks to, how it is tried."""
+
+    call: Callable[..., Awaitable[Event]]
+    answers: tuple[type[Event], ...]
+    port: str | None
+    wants_meta: bool
+    retry: Retry
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What happens outside when `request` is said: each try takes at most `timeout_s` seconds.
+
+    Guarantee: runs at least once, under the request's id as idempotency key; its answer enters the log exactly once.
+    When the retries are used up `otherwise` says the event that follows; without it the effect is parked, alone. To
+    ask something else then is an effect of its own, requested by a decider in answer to that event: so it is decided
+    once, and nobody goes on with the first question meanwhile, not even a process that was given up for dead.
+    """
+
+    request: type[Event]
+    ask: Asking
+    otherwise: Callable[[Event], Event] | None
+    uncertain: tuple[type[Event], ...]
+    """What `otherwise` says: nobody knows whether it was done."""
+
+    @property
+    def says(self) -> tuple[type[Event], ...]:
+        """Every event that this effect can put on the log."""
+        return tuple(dict.fromkeys(self.ask.answers + self.uncertain))
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether it can end without an answer, parked until a person looks at it."""
+        return self.otherwise is None and self.ask.retry.attempts is not None
+
+    @property
+    def ports(self) -> set[str]:
+        """The names of the ports that have to be given when the service is started."""
+        return set() if self.ask.port is None else {self.ask.port}
+
+
+def effect_of(
+    request: type[Event],
+    function: Callable[..., Any],
+    retry: Retry,
+    timeout_s: float,
+    otherwise: Callable[..., Any] | None,
+) -> Effect:
+    """Read an effect off its functions. Raises: WiringError when they say nothing, or when it is not async."""
+    where = f"effect {signatures.name_of(function)}"
+    if not inspect.iscoroutinefunction(function):
+        raise WiringError(f"{where} is not async: an effect waits for the outside world, so write `async def`")
+    ask = _asking(function, where, retry, timeout_s)
+    if otherwise is None:
+        return Effect(request, ask, None, ())
+    where = f"{where}, otherwise={signatures.name_of(otherwise)}"
+    if inspect.iscoroutinefunction(otherwise):
+        raise WiringError(
+            f"{where} is async: what follows when nobody answers is decided once, so say an event, and ask the next "
+            "question in an effect of its own"
+        )
+    return Effect(request, ask, otherwise, signatures.answers(otherwise, where, depth=3))
+
+
+def _asking(function: Callable[..., Any], where: str, retry: Retry, timeout_s: float) -> Asking:
+    parameters = signatures.positional(function)
+    match len(parameters):
+        case 1:
+            port = None
+        case 2 | 3:
+            port = parameters[1].name
+        case count:
+            raise WiringError(
+                f"{where} takes {count} arguments; expected (event), (event, port) or (event, port, meta)"
+            )
+    wants_meta = len(parameters) == 3  # noqa: PLR2004  (event, port, meta)
+    return Asking(function, signatures.answers(function, where, depth=4), port, wants_meta, retry, timeout_s)

@@ -1,0 +1,174 @@
+"""Events: past facts, each with its topic and key declared once."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from eventlib.errors import ContractError, WiringError
+from eventlib.model.topic import Topic
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
+
+E = TypeVar("E", bound="Event")
+
+
+class Foreign(ABC):
+    """Reads what others write to a topic of theirs; `eventlib.external` has JSON, plain text and Avro."""
+
+    @abstractmethod
+    def decode(self, event_type: type[E], value: bytes, key: str | None) -> E:
+        """Return a record's value as an event; `key` is the record's key, for a key field that the value has not.
+
+        Guarantee: raises nothing but ContractError, whatever the bytes are, and does no I/O.
+        """
+
+    def check(self, event_type: "type[Event]") -> None:  # noqa: B027  most have nothing to check
+        """Refuse a class that could never be read, when it is declared. Raises: WiringError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What an event class declares beside its fields."""
+
+    type: str
+    topic: Topic
+    key: str | None
+    request: bool
+    final: bool
+    tombstone: bool
+    foreign: Foreign | None = None
+    failure: bool | None = None
+    reverses: "tuple[EventType, ...]" = ()
+
+
+class Event(BaseModel):
+    """A past fact that one service tells all others: immutable, strict about unknown fields.
+
+    Declare the topic and the key field once, on the class:
+    `class StockReserved(Event, topic="stock", key="order_id")`. Further declarations:
+
+    - `abstract=True`: a class to inherit from, never on a log; the only one that needs no topic.
+    - `request=True`: comes from outside the services, perhaps twice; handled once for each id, remembered for ever.
+    - `final=True`: ends a story, so nobody has to handle it.
+    - `failure=True`: a step was refused, has failed or was called off, so what was done before it is to be undone. What
+      an effect's `otherwise` says is one too, unless it declares `failure=False`.
+    - `reverses=StockReserved`: what that event told is undone. `eventlib check` proves that every failure leads there.
+    - `tombstone=True`: removes its key from the compacted copy of a topic that is held twice.
+    - `foreign=Json()`: others write this topic, in a form of their own; nothing but events of this class is read
+      from it, and nothing is said on it. See `eventlib.external`.
+
+    Raises: WiringError at import, when the topic is missing or the key is not a field.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    __contract__: ClassVar[Contract | None] = None
+
+    def __init_subclass__(  # noqa: PLR0913  what a class line declares
+        cls,
+        *,
+        topic: str | Topic | None = None,
+        key: str | None = "",
+        abstract: bool = False,
+        request: bool = False,
+        final: bool = False,
+        tombstone: bool = False,
+        foreign: Foreign | None = None,
+        failure: bool | None = None,
+        reverses: "EventType | tuple[EventType, ...]" = (),
+        **config: Any,
+    ) -> None:
+        """Take the declarations off the class line, before Pydantic reads the fields."""
+        super().__init_subclass__(**config)
+        if abstract:
+            cls.__contract__ = None
+            return
+        if topic is None:
+            raise WiringError(
+                f"event {cls.__name__} has no topic: write `class {cls.__name__}(Event, topic=..., key=...)`, "
+                "or abstract=True for a class that is only inherited from"
+            )
+        if key == "":
+            raise WiringError(f"event {cls.__name__} has no key: name the field, or say key=None for a keyless event")
+        declared = topic if isinstance(topic, Topic) else Topic(topic)
+        if tombstone and not declared.latest:
+            raise WiringError(f"event {cls.__name__} is a tombstone, but topic {declared.name!r} has no latest=True")
+        if foreign is not None and declared.latest:
+            raise WiringError(
+                f"event {cls.__name__} is foreign, but topic {declared.name!r} has latest=True: that copy is written "
+                "with each event, and others write these; say compacted=True if they keep the newest of each key"
+            )
+        undone = reverses if isinstance(reverses, tuple) else (reverses,)
+        cls.__contract__ = Contract(
+            cls.__name__, declared, key, request, final, tombstone, foreign, failure=failure, reverses=undone
+        )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Check the key once the fields are known."""
+        contract = cls.__contract__
+        if contract is not None and contract.key is not None and contract.key not in cls.model_fields:
+            fields = ", ".join(cls.model_fields) or "none"
+            raise WiringError(f"event {cls.__name__}: key {contract.key!r} is not one of its fields ({fields})")
+        if contract is not None and contract.foreign is not None:
+            contract.foreign.check(cls)
+
+
+EventType: TypeAlias = type[Event]
+
+
+def contract_of(event_type: type[Event]) -> Contract:
+    """Return what an event class declares. Raises: WiringError for an abstract class."""
+    contract = event_type.__contract__
+    if contract is None:
+        raise WiringError(f"{event_type.__name__} is abstract: it has no topic; use one of its subclasses")
+    return contract
+
+
+def key_of(event: Event) -> str | None:
+    """Return an event's key as text, or None for a keyless event. Raises: ContractError when the key is empty."""
+    name = contract_of(type(event)).key
+    if name is None:
+        return None
+    key = str(getattr(event, name))
+    if not key:
+        raise ContractError(f"{type(event).__name__}.{name} is the event's key and must not be empty")
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a record stands on the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    recorded_at: datetime
+
+
+class Meta(NamedTuple):
+    """What the log knows of a recorded event; a handler that wants it takes it as its last argument.
+
+    `recorded_at` (UTC) was stamped once, when the event was said. `correlation_id` is shared by all that follows
+    from one request, `causation_id` is the id of the input that led to this event. `source` is `service/decider`,
+    `subject` the decider's key, `sequence` counts the events said under that key from 1. `traceparent` is W3C's.
+    """
+
+    id: str
+    topic: str = ""
+    partition: int = 0
+    offset: int = -1
+    recorded_at: datetime = EPOCH
+    correlation_id: str = ""
+    causation_id: str | None = None
+    source: str = ""
+    subject: str = ""
+    sequence: int | None = None
+    traceparent: str | None = None
+    headers: Mapping[str, bytes] = NO_HEADERS

@@ -1,0 +1,159 @@
+"""What a backup says of itself: a backup counts when its manifest is there and its file is what that says."""
+
+import errno
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from eventlib.durable import settle, sha256_of
+from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogVersionMismatch, WiringError
+from eventlib.log.base import TopicPartition
+from eventlib.pydantic_errors import sentence_of
+
+FORMAT = 1
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PartitionEnd(_Part):
+    """Where a partition ended, from where on it was dense, and the sum of its records' checksums."""
+
+    topic: str
+    partition: int
+    end: int
+    dense_from: int
+    digest: int
+
+
+class Manifest(_Part):
+    """One backup: a whole log, or what has come and gone since the backup before it.
+
+    `previous` is the SHA-256 of that backup's manifest. `records` are those in the file; `damaged` names what was not
+    as it had been written when the backup was made.
+    """
+
+    format: int = FORMAT
+    kind: Literal["full", "increment"]
+    number: int
+    log_id: str
+    log_url: str
+    made_at: str
+    release: str
+    file: str
+    bytes: int
+    sha256: str
+    records: int
+    partitions: tuple[PartitionEnd, ...]
+    previous: str | None = None
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> dict[TopicPartition, PartitionEnd]:
+        """Where its partitions ended."""
+        return {(each.topic, each.partition): each for each in self.partitions}
+
+
+class Backup(_Part):
+    """A manifest, and where it stands."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def file(self) -> Path:
+        """Its data."""
+        return self.path.with_name(self.manifest.file)
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that is not what the manifest says. Raises: LogCorrupt."""
+        try:
+            size = self.file.stat().st_size
+            hashed = sha256_of(self.file) if size == self.manifest.bytes else ""
+        except OSError as error:
+            raise LogCorrupt(f"the backup {self.file} cannot be read: {error}; use another one") from error
+        if hashed != self.manifest.sha256:
+            raise LogCorrupt(f"the backup {self.file} is not the file that {self.path.name} names: use another one")
+
+
+def manifest_of(file: Path) -> Path:
+    """Return where the manifest of a backup in one file stands."""
+    return file.with_name(f"{file.name}.json")
+
+
+def newest(place: Path) -> Backup | None:
+    """Return the newest backup in a directory, None when there is none. Raises: LogCorrupt, LogVersionMismatch."""
+    path = max(
+        (path for path in place.glob("*.json") if path.stem.isdecimal()), default=None, key=lambda p: int(p.stem)
+    )
+    return None if path is None else read(path)
+
+
+def chain(place: Path) -> Sequence[Backup]:
+    """Return what makes up the newest backup in a directory, or the one in a file: the full one first.
+
+    Raises: LogCorrupt, LogVersionMismatch; WiringError when there is none.
+    """
+    if not place.is_dir():
+        path = place if place.suffix == ".json" else manifest_of(place)
+        if not path.is_file():
+            raise WiringError(f"there is no backup at {place}: {path.name} is not there")
+        return [read(path)]
+    found = newest(place)
+    if found is None:
+        raise WiringError(f"there is no backup in {place}: `eventlib backup --to {place}` makes one")
+    backups = [found]
+    while found.manifest.kind == "increment":
+        path = numbered(place, found.manifest.number - 1)
+        if not path.is_file() or sha256_of(path) != found.manifest.previous:
+            raise LogCorrupt(
+                f"the backup {found.path} goes on from {path.name}, which is gone or another one: use another"
+            )
+        found = read(path)
+        backups.insert(0, found)
+    return backups
+
+
+def read(path: Path) -> Backup:
+    """Return a backup from its manifest. Raises: LogCorrupt, LogVersionMismatch."""
+    try:
+        content: Any = json.loads(path.read_bytes())
+        if isinstance(content, dict) and content.get("format", 0) > FORMAT:
+            raise LogVersionMismatch(f"the backup {path} was made by a newer release: upgrade eventlib here")
+        return Backup(path=path, manifest=Manifest.model_validate(content))
+    except ValidationError as error:
+        raise LogCorrupt(f"the manifest {path} is damaged: {sentence_of(error)}; use another backup") from error
+    except (OSError, ValueError) as error:
+        raise LogCorrupt(f"the manifest {path} is damaged: {error}; use another backup") from error
+
+
+def commit(unfinished: Path, path: Path, manifest: Manifest) -> Backup:
+    """Let a backup count. Guarantee: its file is on the disk and named before its manifest is. Raises: OSError."""
+    backup = Backup(path=path, manifest=manifest)
+    settle(unfinished)
+    unfinished.rename(backup.file)
+    settle(path.parent)
+    beside = path.with_name(f"{path.name}.unfinished")
+    beside.write_bytes(manifest.model_dump_json(indent=1).encode())
+    settle(beside)
+    beside.rename(path)
+    settle(path.parent)
+    return backup
+
+
+def numbered(place: Path, number: int) -> Path:
+    """Return where a directory's backup of a number has its manifest."""
+    return place / f"{number:06}.json"
+
+
+def cannot_write(error: OSError, path: Path) -> EventlibError:
+    """Return what it means that a file cannot be written."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return LogFull(
+            f"no space is left for {path} ({error.strerror}): nothing was changed; make room there, and try again"
+        )
+    return LogReadOnly(f"{path} cannot be written ({error}): give this user write access, or name another place")

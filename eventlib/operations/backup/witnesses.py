@@ -1,0 +1,139 @@
+"""Who has seen more of a log than a backup has: the log that is there, its mark, the stores beside it, and any other copy."""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from eventlib.errors import EventlibError
+from eventlib.log.base import Log, TopicPartition, key_text
+from eventlib.log.open import open_port
+from eventlib.log.sqlite.high_water import missing_offsets
+from eventlib.log.sqlite.sealed import meta_value, partition_rows
+from eventlib.operations.backup.manifest import Manifest
+from eventlib.state.inspect import looks
+
+_MOST_KEYS = 1_000
+_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A partition of which a witness has seen more than a backup has: offsets from `first` and before `end`.
+
+    `keys` are those of the records there, where the witness has them.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+    witness: str
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Testimony:
+    """What was asked, what could not be, what they have seen beyond a backup, and how many records that is at least."""
+
+    asked: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    other_log: str = ""
+    seen: dict[TopicPartition, Behind] = field(default_factory=dict)
+    missing: int = 0
+
+    @property
+    def behind(self) -> list[Behind]:
+        """The partitions of which a witness has seen more, in order."""
+        return [self.seen[place] for place in sorted(self.seen)]
+
+    def add(self, manifest: Manifest, ends: Mapping[TopicPartition, int], witness: str) -> None:
+        """Take in what a witness has seen."""
+        known = manifest.ends
+        for (topic, partition), end in ends.items():
+            first = known[topic, partition].end if (topic, partition) in known else 0
+            before = self.seen.get((topic, partition))
+            if end > (first if before is None else before.end):
+                self.seen[topic, partition] = Behind(topic, partition, first, end, witness)
+
+
+async def asked(manifest: Manifest, path: Path, live: str | None) -> Testimony:
+    """Ask all that is beside a log's file, and `live`, another log or archive of the same, what they have seen.
+
+    Raises: what opening `live` raises.
+    """
+    found = Testimony()
+    for witness, ask in (("the log that is there", _ends_in), ("the local store", _ends_in_stores)):
+        try:
+            ends = ask(path, manifest.log_id)
+        except (sqlite3.Error, EventlibError, ValueError) as error:
+            found.unreadable.append(f"{witness}: {error}")
+            continue
+        if ends is None:
+            continue
+        if isinstance(ends, str):
+            found.other_log = ends
+            continue
+        found.asked.append(witness)
+        found.add(manifest, ends, witness)
+    if live is not None:
+        log = await open_port(live)
+        try:
+            await _add_live(found, manifest, log)
+        finally:
+            await log.close()
+        found.asked.append(live)
+    offsets = sum(each.end for each in manifest.partitions)
+    mark = missing_offsets(path, manifest.log_id, offsets)
+    found.missing = max(mark, sum(each.end - each.first for each in found.behind))
+    return found
+
+
+def _ends_in(path: Path, log_id: str) -> Mapping[TopicPartition, int] | str | None:
+    """Return the ends of the log in a file, or its log_id when it is another log; None when there is no file."""
+    if not path.exists():
+        return None
+    # Read-only: the last one to close a log that can be written takes its journal in, and that may be the evidence.
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
+        found = meta_value(connection, "log_id") or "?"
+        if found != log_id:
+            return found
+        return {(row[1], row[2]): row[3] for row, damage in partition_rows(connection) if not damage}
+
+
+def _ends_in_stores(path: Path, log_id: str) -> Mapping[TopicPartition, int] | None:
+    """Return up to where the stores beside a log's file have seen changelogs; None when there are none."""
+    found = [look for look in _plain(path) if look[2] == log_id]
+    return {(f"{service}.changelog", partition): end for service, partition, _, end in found} if found else None
+
+
+def _plain(path: Path) -> Iterable[tuple[str, int, str, int]]:
+    for look in looks(f"sqlite:///{path}", "", ""):
+        yield look.service, look.partition, look.log_id, look.checkpoint
+
+
+async def _add_live(found: Testimony, manifest: Manifest, log: Log) -> None:
+    topics = await log.topics()
+    ends = {(t.name, p): await log.end(t.name, p) for t in topics.values() for p in range(t.partitions)}
+    found.add(manifest, ends, log.url)
+    for place in list(found.seen):
+        if place in ends:
+            found.seen[place] = await _with_keys(found.seen[place], log)
+
+
+async def _with_keys(behind: Behind, log: Log) -> Behind:
+    """Return it with the keys of the records that a log has there."""
+    keys, offset = dict[str, None](), behind.first
+    while len(keys) < _MOST_KEYS:
+        records = [
+            each
+            for each in await log.read(behind.topic, behind.partition, offset, _AT_ONCE)
+            if each.offset < behind.end
+        ]
+        if not records:
+            break
+        keys |= dict.fromkeys(filter(None, map(key_text, records)))
+        offset = records[-1].offset + 1
+    return Behind(behind.topic, behind.partition, behind.first, behind.end, behind.witness, tuple(keys))

@@ -1,0 +1,91 @@
+"""What became of requests about parked keys and effects: whether their tasks have done them, and how that went."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record
+from eventlib.log.reading import chunks
+from eventlib.model.service import Service
+from eventlib.queries.parked import Parking, parkings_in
+from eventlib.queries.task_metadata import TaskNotes
+from eventlib.runtime.parking.control import ParkedRetryRequested, request_in
+
+Outcome = Literal["asked", "handled", "parked again"]
+Name = tuple[str, str, str]
+
+
+class Asked(NamedTuple):
+    """Something that a service was asked to do about what is parked, at an offset of its control topic."""
+
+    parking: Parking
+    offset: int
+
+
+class Outcomes:
+    """Follows requests until their tasks have done them; `look` says how far they are.
+
+    `parked_again` has those that could not be handled again, as they are parked now.
+    """
+
+    def __init__(self, log: EventLog, asked: Sequence[Asked]) -> None:
+        services = {each.parking.service for each in asked}
+        self.parked_again: dict[Name, Parking] = {}
+        self._log = log
+        self._open = {(each.parking.name, each.offset): each for each in asked}
+        self._outcomes: dict[tuple[Name, int], Outcome] = dict.fromkeys(self._open, "asked")
+        tasks = {(each.parking.service, each.parking.partition) for each in asked}
+        every = [log.choreography.service(name) for name in sorted(services)]
+        self._notes = TaskNotes(log, [(s, p) for s in every for p in range(s.partitions) if (s.name, p) in tasks])
+
+    async def look(self) -> int:
+        """Take in what tasks have done since; return how many requests are still open."""
+        await self._notes.look()
+        parked = {each.name: each for each in await parkings_in(self._notes)}
+        reached = await self._reached()
+        for about, asked in [*self._open.items()]:
+            now = parked.get(asked.parking.name)
+            if now is None:
+                self._outcomes[about] = "handled"
+            elif reached.get((asked.parking.service, asked.parking.partition), 0) <= asked.offset:
+                continue
+            else:
+                self._outcomes[about], self.parked_again[now.name] = "parked again", now
+            del self._open[about]
+        return len(self._open)
+
+    @property
+    def all(self) -> list[Outcome]:
+        """What became of each request, in the order in which they were given."""
+        return [*self._outcomes.values()]
+
+    async def _reached(self) -> Mapping[tuple[str, int], int]:
+        found = dict[tuple[str, int], int]()
+        for service, partition in self._notes.tasks:
+            positions = await self._notes.positions(service, partition)
+            if positions is not None:
+                found[service.name, partition] = positions.next.get(service.control.name, 0)
+        return found
+
+
+async def asked_already(log: EventLog, found: Sequence[Parking]) -> dict[Name, int]:
+    """Return for which of these a retry is asked for and not done yet, with its offset on the control topic."""
+    wanted = {(each.service, each.partition): log.choreography.service(each.service) for each in found}
+    notes = TaskNotes(log, [(service, partition) for (_, partition), service in wanted.items()])
+    await notes.look()
+    asked = dict[Name, int]()
+    for service, partition in notes.tasks:
+        positions = await notes.positions(service, partition)
+        first = 0 if positions is None else positions.next.get(service.control.name, 0)
+        for record in await _control(log, service, partition, first):
+            request = await request_in(record, log.codec)
+            if isinstance(request, ParkedRetryRequested):
+                asked[service.name, request.decider, request.key] = record.offset
+                asked[service.name, "", request.key] = record.offset
+    return {each.name: asked[each.name] for each in found if each.name in asked}
+
+
+async def _control(log: EventLog, service: Service, partition: int, first: int) -> list[Record]:
+    place = service.control.name, partition
+    offset = max(first, await log.port.start(*place))
+    return [record async for records in chunks(log.port, place, offset) for record in records]

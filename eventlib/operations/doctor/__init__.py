@@ -1,0 +1,1 @@
+"""Examines logs, clusters and stores, and repairs what can be proved."""

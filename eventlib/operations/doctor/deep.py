@@ -1,0 +1,178 @@
+"""The examination of all that a log holds: every record, and what services have noted of it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from eventlib.codec.wire_format import FramedCodec
+from eventlib.errors import DamagedRecord, EventlibError, LogCorrupt
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Log, Record, key_text
+from eventlib.log.open import open_port
+from eventlib.log.sqlite.damage import Damage
+from eventlib.log.sqlite.errors import explained
+from eventlib.log.sqlite.integrity import Proof, prove
+from eventlib.log.sqlite.schema import check_version, connect
+from eventlib.log.url import log_file
+from eventlib.model.choreography import Choreography
+from eventlib.operations.doctor.finding import Diagnosis
+from eventlib.queries.task_metadata import TaskNotes
+
+Progress = Callable[[int, int | None], None]
+"""Told how many more records were verified, and how many there are (None: as before)."""
+
+_REPAIR = "`eventlib repair` puts it right"
+_COPY = "`eventlib repair` tries what can be proved; else restore it from a backup, or go on: its inputs are parked"
+_ANOTHER_COPY = "bring it back from a copy of the archive, or archive the log anew to another directory"
+_CHUNK = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Diagnosis):
+    """A diagnosis of something on the log: where it stands, and what it is about, as far as that can be read."""
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    resume_at: int | None = None
+    key: str | None = None
+    type: str | None = None
+
+
+async def examine_deep(url: str, choreography: Choreography, progress: Progress) -> list[Diagnosis]:
+    """Verify every record of a log, and what its services' positions say of its ends. Nothing is changed.
+
+    On SQLite each record's checksum, each gap, each partition's digest and all tables; elsewhere all that a reader
+    verifies (Kafka's CRCs, an archive's files), and gaps are compaction's. Raises: WiringError for what is no log's URL.
+    """
+    found = list[Diagnosis]()
+    try:
+        file = log_file(url)
+        if file is None:
+            if url.startswith("archive:"):
+                found += await asyncio.to_thread(changed_archive, url)
+            if not found:
+                found += await _read_all(url, progress)
+        elif await asyncio.to_thread(file.exists):  # else that is said already
+            proof = await asyncio.to_thread(prove_file, file, progress)
+            found += [*map(finding, proof.damages), _summary(proof)]
+        else:
+            return []
+        found += await _examine_positions(url, choreography)
+    except EventlibError as trouble:
+        found.append(Diagnosis("log", "error", str(trouble), "mend what is said above, and look again"))
+    return found
+
+
+def changed_archive(url: str) -> list[Diagnosis]:
+    """Return which files of an archive are not what was archived. Raises: LogUnavailable, LogCorrupt."""
+    from eventlib.log.archive.files import changed_files, directory_of, read_manifest  # it needs an extra
+
+    place = directory_of(url)
+    return [
+        Diagnosis("files", "error", f"{file.path}: {why}", _ANOTHER_COPY)
+        for file, why in changed_files(place, read_manifest(place))
+    ]
+
+
+def prove_file(path: Path, progress: Progress = lambda *_: None) -> Proof:
+    """Verify a log's file. Raises: LogCorrupt, LogVersionMismatch, LogUnavailable."""
+    try:
+        with closing(connect(path)) as connection:
+            check_version(connection, path)
+            (count,) = connection.execute("SELECT count(*) FROM records").fetchone()
+            progress(0, count)
+            return prove(connection, lambda more: progress(more, None))
+    except sqlite3.DatabaseError as error:
+        raise explained(error, path) from error
+
+
+def finding(each: Damage) -> Finding:
+    """Return a damage as what a person reads of it."""
+    what = each.what + (f"; likely: {each.likely}" if each.likely else "")
+    if each.topic and each.offset is not None and each.resume_at is not None:
+        many = f"-{each.resume_at - 1}" if each.resume_at > each.offset + 1 else ""
+        kind = f" ({each.type or 'a record'} of {each.key!r})" if each.key is not None else ""
+        what = f"{each.topic}/{each.partition}/{each.offset}{many}{kind}: {what}"
+    elif each.topic:
+        what = f"{each.topic}/{each.partition}: {what}"
+    place = (each.topic, each.partition, each.offset, each.resume_at, each.key, each.type)
+    return Finding(each.check, "error", what, _REPAIR if each.repair else _COPY, *place)
+
+
+def _summary(proof: Proof) -> Diagnosis:
+    what = f"{proof.records:,} verified"
+    if proof.unsealed:
+        what += f"; {proof.unsealed:,} have no checksum, since an older release wrote them"
+        return Diagnosis("records", "warning", what, "`eventlib repair --seal` holds them to what they say now")
+    return Diagnosis("records", "ok", what)
+
+
+async def _read_all(url: str, progress: Progress) -> list[Diagnosis]:
+    log = await open_port(url)
+    try:
+        found, records = list[Diagnosis](), 0
+        for topic in (await log.topics()).values():
+            for partition in range(topic.partitions):
+                damaged, count = await _read_partition(log, topic.name, partition, progress)
+                records, found = records + count, found + damaged
+        return [*found, Diagnosis("records", "ok", f"{records:,} read, with all that the log verifies of them")]
+    finally:
+        await log.close()
+
+
+async def _read_partition(log: Log, topic: str, partition: int, progress: Progress) -> tuple[list[Diagnosis], int]:
+    offset, end = await log.start(topic, partition), await log.end(topic, partition)
+    found, count = list[Diagnosis](), 0
+    while offset < end:
+        try:
+            records = await log.read(topic, partition, offset, _CHUNK)
+        except DamagedRecord as error:
+            found.append(_of_error(error))
+            offset = error.resume_at
+            continue
+        except LogCorrupt as error:
+            found.append(Finding("records", "error", f"{topic}/{partition}: {error}", _COPY, topic, partition, offset))
+            break
+        if not records:
+            break
+        count, offset = count + len(records), records[-1].offset + 1
+        progress(len(records), None)
+    return found, count
+
+
+def _of_error(error: DamagedRecord) -> Finding:
+    record = error.record if isinstance(error.record, Record) else None
+    key, kind = (None, None) if record is None else (key_text(record), record.type)
+    place = (error.topic, error.partition, error.offset, error.resume_at, key, kind)
+    return Finding("records", "error", f"{error.topic}/{error.partition}/{error.offset}: {error.reason}", _COPY, *place)
+
+
+async def _examine_positions(url: str, choreography: Choreography) -> list[Diagnosis]:
+    """Compare where tasks have been with where their inputs end: a position after the end is of a tail that was lost."""
+    port = await open_port(url)
+    try:
+        there = await port.topics()
+        notes = TaskNotes(EventLog(port, FramedCodec(port), choreography))
+        await notes.look()
+        found = list[Diagnosis]()
+        for service, partition in notes.tasks:
+            positions = await notes.positions(service, partition)
+            for topic, offset in (positions.next if positions else {}).items():
+                end = await port.end(topic, partition) if topic in there else 0
+                if offset > end:
+                    found.append(_lost(service.name, topic, partition, end, offset))
+        return found or [Diagnosis("tail", "ok", "no task has been past the end of its inputs")]
+    finally:
+        await port.close()
+
+
+def _lost(service: str, topic: str, partition: int, end: int, offset: int) -> Finding:
+    what = f"{topic}/{partition} ends at {end}, and {service} has handled it up to {offset}: its tail is lost"
+    remedy = (
+        "restore it from a backup or an archive; until then let nothing write to it, since offsets would be given twice"
+    )
+    return Finding("tail", "error", what, remedy, topic, partition, end, offset)

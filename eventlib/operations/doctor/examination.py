@@ -1,0 +1,66 @@
+"""The whole examination of a log, of any kind."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from eventlib.contracts.view_manifest import Viewing
+from eventlib.errors import EventlibError, WiringError
+from eventlib.log.open import open_port
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
+from eventlib.model.topic import Topic
+from eventlib.operations.doctor.content import examine_keys, examine_times, examine_topics
+from eventlib.operations.doctor.disk import examine_stores
+from eventlib.operations.doctor.finding import Diagnosis, error
+from eventlib.operations.doctor.sqlite import examine_file
+from eventlib.registry.records import SCHEMAS
+
+
+async def examine(
+    url: str, choreography: Choreography, state_dir: str, views: Sequence[Viewing] = ()
+) -> list[Diagnosis]:
+    """Look at all that a choreography's services and their live views need, in the order in which they would miss it.
+
+    Guarantee: nothing is changed, also where it could be repaired. Raises: WiringError for what is no URL of a log.
+    """
+    topics = [*choreography.topics, SCHEMAS]
+    match url.partition("://"):
+        case "sqlite", "://", rest:
+            found = await asyncio.to_thread(examine_file, Path(rest.removeprefix("/")))
+        case "kafka", "://", _:
+            try:
+                from eventlib.operations.doctor.kafka import examine_kafka
+            except ModuleNotFoundError as missing:
+                raise WiringError(
+                    f"a kafka log needs the package {missing.name}: install eventlib-sagas[kafka]"
+                ) from missing
+            found = [*await examine_kafka(url, choreography, topics, views), examine_stores(state_dir)]
+        case _ if url.startswith("archive:"):
+            found = []  # it has no process and no settings: its content is examined below
+        case _:
+            raise WiringError(f"the log {url!r} is in no place that could be looked at: name one with --log")
+    if not any(_keeps_from_reading(each) for each in found):
+        found += await _examine_content(url, choreography, topics)
+    return found
+
+
+def _keeps_from_reading(each: Diagnosis) -> bool:
+    if each.check == "file":  # not there yet, or not to be opened
+        return each.verdict == "error" or "yet" in each.what
+    return each.verdict == "error" and each.check not in {"topics", "clock", "lock", "local stores"}
+
+
+async def _examine_content(url: str, choreography: Choreography, topics: Sequence[Topic]) -> list[Diagnosis]:
+    try:
+        log = await open_port(url)
+        try:
+            there = await log.topics()
+            said = {contract_of(event).topic.name for event in choreography.events} & there.keys()
+            holding = [there[name] for name in sorted(said)]
+            times, keys = await examine_times(log, holding), await examine_keys(log, holding)
+            return [*examine_topics(there, topics), times, *keys]
+        finally:
+            await log.close()
+    except EventlibError as trouble:
+        return [error("log", str(trouble), "mend what is said above, and look again")]

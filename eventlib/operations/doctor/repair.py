@@ -1,0 +1,105 @@
+"""What can be proved of a damaged SQLite log is written back: nothing is guessed, and what is overwritten is kept."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import sleep
+
+from eventlib.errors import WiringError
+from eventlib.log.processes import described, is_dead, is_here
+from eventlib.log.sqlite.damage import Damage
+from eventlib.log.sqlite.errors import Transaction, explained
+from eventlib.log.sqlite.integrity import Proof, prove
+from eventlib.log.sqlite.scan import Progress
+from eventlib.log.sqlite.schema import FORMAT_VERSION, check_version, connect, version_of
+from eventlib.log.sqlite.state import SqliteOptions
+from eventlib.log.sqlite.upgrade import seal_records, upgrade
+
+_AGAIN = 3  # what was put right may show what stood behind it: a row of partitions, for one
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did: what it put right, what is left, how many records it sealed, and the copy of the file before."""
+
+    done: Sequence[Damage]
+    left: Sequence[Damage]
+    sealed: int
+    unsealed: int
+    kept: Path | None
+
+
+def repair_file(path: Path, *, dry_run: bool, seals: bool, progress: Progress = lambda _: None) -> Repaired:
+    """Write back what checksums prove: flipped bits, positions, partitions' rows; with `seals` also old records' checksums.
+
+    Guarantee: the file as it was is beside it before anything is written, and what is proved together is
+    one transaction. Raises: WiringError while services run on it; LogCorrupt, LogUnavailable.
+    """
+    try:
+        before = _proved(path, progress)
+        proved = [each for each in before.damages if each.repair]
+        to_seal = before.unsealed if seals else 0
+        if dry_run or not (proved or to_seal):
+            return Repaired(
+                proved, [each for each in before.damages if not each.repair], to_seal, before.unsealed, None
+            )
+        _refuse_running(path)
+        kept = _kept(path)
+        done, sealed = list[Damage](), 0
+        for _ in range(_AGAIN):
+            sealed += _write(path, proved, seals=seals)
+            done += proved
+            after = _proved(path, progress)
+            proved = [each for each in after.damages if each.repair]
+            if not proved:
+                break
+        return Repaired(done, after.damages, sealed, after.unsealed, kept)
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+
+
+def _proved(path: Path, progress: Progress) -> Proof:
+    with closing(connect(path)) as connection:
+        check_version(connection, path)
+        return prove(connection, progress)
+
+
+def _refuse_running(path: Path) -> None:
+    """Refuse a log whose services run, here or elsewhere: an owner without a heartbeat for a lease runs no more."""
+    with closing(connect(path)) as connection:
+        before = _heartbeats(connection)
+        living = {service: described(owner) for service, owner, _ in before if is_here(owner)}
+        if before and not living:
+            sleep(SqliteOptions().lease_s)
+            living = {service: described(owner) for service, owner, _ in _heartbeats(connection) - before}
+    if living:
+        who = ", ".join(f"{service} ({owner})" for service, owner in sorted(living.items()))
+        raise WiringError(f"services run on the log {path}: {who}; stop them, and repair then (--dry-run only reads)")
+
+
+def _heartbeats(connection: sqlite3.Connection) -> set[tuple[str, str, int]]:
+    """Return who is not dead for certain, and when it was seen last."""
+    rows = connection.execute("SELECT service, owner, seen_at FROM owners WHERE owner != ''")
+    return {(service, owner, seen_at) for service, owner, seen_at in rows if not is_dead(owner)}
+
+
+def _kept(path: Path) -> Path:
+    """Return a copy of the file as it is, made beside it with all that its write-ahead log has."""
+    copy = path.with_name(f"{path.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}Z")
+    with closing(connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy
+
+
+def _write(path: Path, proved: Sequence[Damage], *, seals: bool) -> int:
+    """Write what is proved in one transaction; return how many records were sealed."""
+    with closing(connect(path)) as connection, Transaction(connection):
+        if version_of(connection) == 1:
+            upgrade(connection, FORMAT_VERSION)
+        for damage in proved:
+            for sql, values in damage.repair:
+                connection.execute(sql, values)
+        return seal_records(connection) if seals else 0

@@ -1,0 +1,145 @@
+"""Counts on a log how often each arrow of a choreography's picture was gone, and how long it took: in one pass.
+
+Memory is bounded: of each arrow a histogram (exact to a second, to 1% beyond), of the events that others may have
+answered the newest few hundred thousand. An event whose cause lies further back is counted, but not how long it took.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eventlib.analysis.diagram.model import Traffic, deadline_id, effect_id
+from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.eventlog import EventLog
+from eventlib.histogram import Latencies
+from eventlib.log.base import Record
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import contract_of
+from eventlib.queries.decoding import event_topics
+from eventlib.queries.stream import tail
+
+MOST_CAUSES = 250_000
+_P95 = 0.95
+
+Arrows = Sequence[tuple[str, str]]
+"""The arrows that lead from a cause to what was said: two when an effect stands in between."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted: events by type, and each arrow's traffic.
+
+    `unexplained` events have a cause from which these services do not say them: older code's, or published by force.
+    `without_cause` are events of which the cause is not on the log, or too far back; they are in `counts` only.
+    """
+
+    counts: Mapping[str, int]
+    arrows: Mapping[tuple[str, str], Traffic]
+    unexplained: int
+    without_cause: int
+
+    @property
+    def total(self) -> int:
+        """How many events there are."""
+        return sum(self.counts.values())
+
+
+async def count_traffic(log: EventLog, most_causes: int = MOST_CAUSES) -> Counted:
+    """Return what the events on a log tell of each arrow."""
+    counting = _Counting(log.choreography, most_causes)
+    async for records in tail(log.port, [topic.name for topic in event_topics(log)]):
+        for record in records:
+            counting.take(record, log.foreigners.type_of(record))
+    return counting.done()
+
+
+class _Causes:
+    """The newest events that something may follow from, by id: their type and time."""
+
+    def __init__(self, most: int) -> None:
+        self._half = most // 2
+        self._newer: dict[int, tuple[str, int]] = {}
+        self._older: dict[int, tuple[str, int]] = {}
+
+    def add(self, event_id: str, cause: tuple[str, int]) -> None:
+        if len(self._newer) >= self._half:
+            self._older, self._newer = self._newer, {}
+        self._newer.setdefault(hash(event_id), cause)
+
+    def get(self, event_id: str) -> tuple[str, int] | None:
+        key = hash(event_id)
+        return self._newer.get(key) or self._older.get(key)
+
+
+@dataclass
+class _Counting:
+    """One pass: events of one time are taken together, since a cause and what follows may share a millisecond."""
+
+    choreography: Choreography
+    most_causes: int
+    counts: dict[str, int] = field(default_factory=dict)
+    unexplained: int = 0
+    without_cause: int = 0
+
+    def __post_init__(self) -> None:
+        flow = Flow(self.choreography)
+        self._entries = {contract_of(event).type for event in flow.entries}
+        self._answered, self._overdue = _explained(flow.reactions)
+        self._causes = _Causes(self.most_causes)
+        self._asked = Counter[tuple[str, str]]()
+        self._times: dict[tuple[str, str], Latencies] = {}
+        self._now: list[Record] = []
+        self._now_ms = 0
+
+    def take(self, record: Record, event_type: str | None) -> None:
+        """Take the next event, in the order of time."""
+        if event_type is None:
+            return
+        if record.timestamp_ms != self._now_ms:
+            self._attribute()
+            self._now_ms = record.timestamp_ms
+        self.counts[event_type] = self.counts.get(event_type, 0) + 1
+        self._causes.add(record.event_id, (event_type, record.timestamp_ms))
+        if event_type not in self._entries:
+            self._now.append(record)
+
+    def done(self) -> Counted:
+        """Return what was counted."""
+        self._attribute()
+        timed = {arrow: Traffic(times.count, times.percentile(_P95)) for arrow, times in self._times.items()}
+        asked = {arrow: Traffic(count) for arrow, count in self._asked.items()}
+        return Counted(self.counts, {**asked, **timed}, self.unexplained, self.without_cause)
+
+    def _attribute(self) -> None:
+        for record in self._now:
+            cause = None if record.causation_id is None else self._causes.get(record.causation_id)
+            if cause is None:
+                self.without_cause += 1
+                continue
+            said = record.type or "", record.source or ""
+            arrows = self._answered.get((cause[0], *said)) or self._overdue.get((said[1], said[0]))
+            if arrows is None:
+                self.unexplained += 1
+                continue
+            self._asked.update(arrows[:-1])
+            self._times.setdefault(arrows[-1], Latencies()).add(record.timestamp_ms - cause[1])
+        self._now.clear()
+
+
+def _explained(
+    reactions: Iterable[Reaction],
+) -> tuple[dict[tuple[str, str, str], Arrows], dict[tuple[str, str], Arrows]]:
+    """Return the arrows of what is said in answer, by (cause, type, source), and after a deadline, by (source, type)."""
+    answered: dict[tuple[str, str, str], Arrows] = {}
+    overdue: dict[tuple[str, str], Arrows] = {}
+    for reaction in reactions:
+        source = f"{reaction.service}/{reaction.decider.name}"
+        for said in (event.__name__ for event in reaction.says):
+            if reaction.cause is None:
+                overdue[source, said] = [(deadline_id(reaction.decider, reaction.name), said)]
+                continue
+            cause = reaction.cause.__name__
+            through = effect_id(reaction.decider, reaction.cause)
+            is_effect = reaction.kind == "effect"
+            answered[cause, said, source] = [(cause, through), (through, said)] if is_effect else [(cause, said)]
+    return answered, overdue

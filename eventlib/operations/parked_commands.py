@@ -1,0 +1,169 @@
+"""Asks services to do something about what is parked: to handle it again, with other data, or not at all.
+
+What is asked for stands on a service's control topic, and its task does it as soon as it runs, once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from secrets import token_hex
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record, key_text
+from eventlib.model.event import Event, Position, contract_of, key_of
+from eventlib.model.evolution import wire_name_of
+from eventlib.model.identity import root_traceparent
+from eventlib.pydantic_errors import sentence_of
+from eventlib.queries.parked import Parking, WaitingInput, waiting_inputs
+from eventlib.runtime.parking.control import (
+    REQUESTS,
+    ParkedInputDiscarded,
+    ParkedInputEdited,
+    ParkedRetryRequested,
+    Request,
+)
+from eventlib.values import from_ms, now_ms
+
+_ATTRIBUTES_BYTES = 10_000
+"""How much of a control record is not the edited data, at most."""
+_AT_ONCE = 500
+
+
+async def request_retry(log: EventLog, parking: Parking, by: str) -> Position:
+    """Ask the parking's service to handle it again, in order; it does so as soon as it runs.
+
+    Guarantee: each request is handled once; one about something that is not parked any more changes nothing.
+    """
+    return (await request_retries(log, [parking], by))[0]
+
+
+async def request_retries(log: EventLog, found: Sequence[Parking], by: str) -> list[Position]:
+    """Ask for many to be handled again; see `request_retry`. Should it be interrupted, some were asked for."""
+    positions = list[Position]()
+    for first in range(0, len(found), _AT_ONCE):
+        chunk = found[first : first + _AT_ONCE]
+        asked = [(each, ParkedRetryRequested(each.decider, each.id or each.key, by), None) for each in chunk]
+        positions += await _ask(log, asked)
+    return positions
+
+
+async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, reason: str = "") -> Position:
+    """Ask for the first input of a parked key to be handled as `event` instead, and then those behind it.
+
+    Guarantee: nothing is written unless the event fits: its class's fields, its topic, its key, its decider. What
+    is asked changes nothing when another input stands first by then. Raises: ContractError.
+    """
+    first = await first_waiting(log, parking)
+    contract, record = contract_of(type(event)), first.record
+    service = log.choreography.service(parking.service)
+    if contract.topic.name != record.topic or type(event) not in log.choreography.decider(parking.decider).handlers:
+        raise ContractError(f"{parking.decider} handles no {contract.type} from {record.topic}: edit it as what it was")
+    if (key := key_of(event) or "") != key_text(record):
+        raise ContractError(
+            f"{contract.key} is {key!r}, and the input's is {key_text(record)!r}: an input stays with its key; discard it, "
+            "and publish another one"
+        )
+    await log.codec.prepare([(contract.topic.name, type(event))])
+    data, most = log.codec.encode(event), min(contract.topic.max_event_bytes, service.control.max_event_bytes)
+    if len(data) > most - _ATTRIBUTES_BYTES:
+        raise ContractError(f"{contract.type} has {len(data)} bytes; an edit takes up to {most - _ATTRIBUTES_BYTES}")
+    edit = ParkedInputEdited(parking.decider, parking.key, record.event_id, contract.type, data, by, reason)
+    return (await _ask(log, [(parking, edit, record)]))[0]
+
+
+async def request_discard(log: EventLog, parking: Parking, by: str, reason: str) -> Position:
+    """Ask for the first input of a parked key, or for a parked effect, to be given up for good.
+
+    Those behind it are handled then. What it should have led to does not come about: its saga goes on by its deadlines,
+    or shows as overdue. What is asked changes nothing when another input stands first by then.
+    Raises: ContractError without a reason, and for a deadline, which is not an input.
+    """
+    if not reason.strip():
+        raise ContractError("say why it is given up: that is kept on the log for who looks at this later")
+    if parking.id is not None:
+        about = next((each.record for each in await waiting_inputs(log, parking)), None)
+        discard = ParkedInputDiscarded(parking.decider, parking.id, parking.id, by, reason.strip())
+    else:
+        about = (await first_waiting(log, parking)).record
+        discard = ParkedInputDiscarded(parking.decider, parking.key, about.event_id, by, reason.strip())
+    return (await _ask(log, [(parking, discard, about)]))[0]
+
+
+async def first_waiting(log: EventLog, parking: Parking) -> WaitingInput:
+    """Return the input that a key's others wait behind. Raises: ContractError for what is no input, or is gone."""
+    if parking.id is not None:
+        raise ContractError(
+            f"{parking.effect} {parking.id} is what {parking.decider} has said, and stands on the log: it cannot be "
+            "edited. Retry it, or discard it"
+        )
+    waiting = await waiting_inputs(log, parking, limit=1)
+    if not waiting:
+        raise ContractError(f"nothing waits for {parking.decider} {parking.key} any more")
+    if not waiting[0].record.topic:
+        raise ContractError(
+            f"{waiting[0].record.type} is a deadline of {parking.decider} {parking.key}, no input: it follows from the "
+            "state, and falls due again. Mend its handler, and retry it"
+        )
+    return waiting[0]
+
+
+async def event_with(log: EventLog, parking: Parking, data: object, changes: Mapping[str, object]) -> Event:
+    """Return the first input of a parked key with other data, or with some fields changed.
+
+    Raises: ContractError, naming the field, when it does not fit its class; for an input whose data are not known, some
+    fields alone do not make it.
+    """
+    first = await first_waiting(log, parking)
+    if first.record.topic in log.foreigners.topics:
+        raise ContractError(
+            f"others write {first.record.topic}, in a form of their own: mend its decoder, or discard it"
+        )
+    if not first.record.type:
+        raise ContractError(
+            "the record has no type, so nobody knows what it should be: discard it, and publish another one"
+        )
+    event_type = log.choreography.event(first.record.type)
+    fields = data
+    if data is None:
+        if not isinstance(first.reading.value, Event):
+            raise ContractError(f"{first.record.type} cannot be read ({first.reading.error}): give all of its data")
+        fields = first.reading.value.model_dump(mode="json")
+    if not isinstance(fields, dict):
+        raise ContractError(f"the data is a JSON {type(fields).__name__}, and an event is an object of fields")
+    try:
+        return event_type.model_validate_json(to_json({**fields, **changes}))
+    except ValidationError as error:
+        raise ContractError(f"{first.record.type} does not fit: {sentence_of(error)}") from error
+
+
+async def _ask(log: EventLog, asked: Iterable[tuple[Parking, Request, Record | None]]) -> list[Position]:
+    now = now_ms()
+    services = {parking.service: log.choreography.service(parking.service) for parking, *_ in asked}
+    controls = [service.control.name for service in services.values()]
+    await log.codec.prepare([(control, kind) for control in controls for kind in REQUESTS])
+    records = [_record(log, each, now) for each in asked]
+    offsets = await log.port.append(records)
+    places = zip(records, offsets, strict=True)
+    return [Position(record.topic, record.partition, offset, from_ms(now)) for record, offset in places]
+
+
+def _record(log: EventLog, asked: tuple[Parking, Request, Record | None], now: int) -> Record:
+    parking, request, about = asked
+    event_id = token_hex(16)
+    return Record(
+        topic=log.choreography.service(parking.service).control.name,
+        partition=parking.partition,
+        offset=-1,
+        timestamp_ms=now,
+        key=parking.key.encode(),
+        value=log.codec.encode(request),
+        id=event_id,
+        type=wire_name_of(type(request)),
+        source="outside",
+        subject=parking.key,
+        correlation_id=event_id if about is None else about.correlation_id or about.event_id,
+        causation_id=None if about is None else about.event_id,
+        traceparent=root_traceparent(event_id) if about is None else about.traceparent,
+    )

@@ -1,0 +1,1 @@
+"""Reprocessing: a service's history run again in a shadow, compared, then cut over."""

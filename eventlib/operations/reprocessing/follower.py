@@ -1,0 +1,272 @@
+"""One task of a rerun: it takes the inputs that the service's task has taken, in the order in which that did.
+
+The order is the journal's. An input that the service itself had said is replaced by what the rerun says in its place,
+or left out when the rerun does not say it; effects are not run, their recorded answers are taken.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from eventlib.codec.base import UnknownSchema
+from eventlib.errors import OwnershipLost
+from eventlib.log.base import Claim, Record, TopicPartition
+from eventlib.model.identity import derived_id
+from eventlib.operations.reprocessing.id_matching import Naming, Outline
+from eventlib.operations.reprocessing.original_outputs import Recollection, SaidThen
+from eventlib.operations.reprocessing.pending_inputs import Note, marked
+from eventlib.operations.reprocessing.plan import Planner, Rails
+from eventlib.replay.journal import TaskJournal
+from eventlib.replay.journal_steps import Act, Answered, DeadlinePassed, Done, Input, Released
+from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.records import EFFECT, JournalEntry
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Inputs, Transaction
+
+PATIENCE_MS = 5_000
+"""How long after it fell due a deadline may pass that the service never had: its own pass sooner, unless it was away."""
+
+_MOST_UNCOMMITTED = 1_000
+
+
+class Follower:
+    """Follows one task of a service."""
+
+    def __init__(self, rails: Rails, task: Task, claim: Claim, outline: Outline, recollection: Recollection) -> None:
+        self.task = task
+        self.partition = task.partition
+        self.entries = outline.done
+        self._rails = rails
+        self.claim = claim
+        self._outline = outline
+        self._journal = TaskJournal(rails.log, rails.service, task.partition)
+        self._journal_topic = rails.service.journal.name
+        self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
+        self._ahead = deque[Done]()
+        self._said_then, self._then_ms = outline.done_said, outline.done_ms
+        self._naming = Naming(rails.log.codec, ())
+        self._recollection = recollection
+        self._uncommitted = 0
+        run = task.service
+        self._home = {run.said_on(topic).name: topic.name for topic in run.outputs}
+        self._unread = [topic.name for topic in run.inputs if topic.name not in outline.begun]
+        self._reader = InputReader(rails.log, run)
+        self._planner = Planner(rails, task, self._journal, self._unread)
+
+    async def begin(self) -> None:
+        """Take up the rerun where it was left, or begin it."""
+        task, port = self.task, self._rails.log.port
+        if not task.positions.next:
+            starts = [(topic, await port.start(topic, self.partition)) for topic in self._unread]
+            begun = [(self._journal_topic, 0), *((said, 0) for said in self._rails.unheard.topics.values()), *starts]
+            beginnings = [Beginning(topic, first, first) for topic, first in begun]
+            await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
+        self._naming = Naming(self._rails.log.codec, await self._said_when_taken_over())
+        for speaker in task.handling.speakers.values():
+            speaker.names = self._naming
+        await self._rails.unheard.load(self.partition, task.positions)
+        for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():
+            self._journal.begin(topic, task.positions.next[topic])
+
+    async def _said_when_taken_over(self) -> list[Record]:
+        """Return what the service's task has said when it took over earlier reruns."""
+        found = list[Record]()
+        if any(count for _, count in self._outline.taken_over):
+            recorded = self._rails.recorded.again()
+            await recorded.begin(self._outline.taken_over[0][0])
+            for at_ms, count in self._outline.taken_over:
+                found += (await recorded.said(self.partition, at_ms, count)).all
+        return found
+
+    @property
+    def head(self) -> Done | None:
+        """The service's next transaction, as far as it is known yet."""
+        return self._ahead[0] if self._ahead else None
+
+    async def look(self) -> None:
+        """Read all that the service's task has done within the next millisecond in which it did anything."""
+        if self._entries is None:
+            first = self._ahead[-1].offset + 1 if self._ahead else self.task.positions.next[self._journal_topic]
+            self._entries = self._journal.entries(first)
+        while not self._ahead or self._ahead[0].at_ms == self._ahead[-1].at_ms:
+            found = await anext(self._entries, None)
+            if found is None:
+                self._entries = None
+                return
+            record, entry = found
+            acts = await self._journal.acts(entry)
+            self._ahead.append(Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts))
+
+    # --- what is to be done next, and when
+
+    async def extra(self) -> Record | None:
+        """Return an event that the service has not said, when it is its turn to be heard."""
+        for topic in self._rails.unheard.topics:
+            extra = self._rails.unheard.next_extra(topic, self.partition)
+            if extra is not None:
+                unread_ms = await self._unread_ms(topic, self._ahead)
+                if unread_ms is None or unread_ms > extra.timestamp_ms:
+                    return extra
+        return None
+
+    def may_say(self, recorded: Record) -> bool:
+        """Tell whether what the service's task has said here is yet to come: whether its cause is."""
+        upcoming = (act for done in self._ahead if done.at_ms == recorded.timestamp_ms for act in done.acts)
+        return any(_is_cause(act, recorded) for act in upcoming)
+
+    def missing(self) -> list[Record]:
+        """Return the inputs of the head that the service had said itself, and the rerun has not."""
+        assert self.head is not None  # noqa: S101  asked only when there is one
+        inputs = [act.record for act in self.head.acts if isinstance(act, Input)]
+        own = [r for r in inputs if self._rails.recorded.is_own(r) and not self._rails.unheard.has(r)]
+        return [r for r in own if r.offset >= self.task.positions.next.get(r.topic, 0)]
+
+    async def _unread_ms(self, topic: str, ahead: Iterable[Done]) -> int | None:
+        """Return the time of a topic's next input that is handled in these transactions, or after them; None: none is.
+
+        What nobody handles is journalled with what comes later.
+        """
+        for act in (act for done in ahead for act in done.acts):
+            if isinstance(act, Input) and act.record.topic == topic and self._is_heard(act.record):
+                return act.record.timestamp_ms
+        return await self._journal.next_ms(topic, self._is_heard)
+
+    def _is_heard(self, record: Record) -> bool:
+        return self._reader.deciders_of(record) is not None
+
+    async def _due_in(self, done: Done) -> int | None:
+        """Return up to when deadlines pass in a transaction that the service did not have; None for none.
+
+        A service passes what is due once it has handled all that was on its inputs then: so what was due one
+        transaction ago has passed as soon as nothing is left to read. Before that, it might have been away, or behind,
+        and have taken an input that calls the deadline off.
+        """
+        until = self._then_ms - PATIENCE_MS
+        due = self.task.next_due_ms(until)
+        if due is None or due > until or done.at_ms <= self._rails.since_ms:
+            return None
+        ahead = [each for each in self._ahead if each is not done]
+        for topic in self._outline.begun:
+            unread_ms = await self._unread_ms(topic, ahead)
+            if unread_ms is not None and unread_ms <= done.at_ms:
+                return None
+        return until
+
+    # --- doing it
+
+    async def hear(self, extra: Record) -> None:
+        """Handle an event that the service has not said."""
+        await self._commit(Inputs(extra.timestamp_ms, [extra]))
+        self._rails.unheard.heard(extra)
+
+    def pending(self) -> list[Record]:
+        """Return the effects that the rerun has asked for, and that have no answer yet."""
+        return [request for request in self.task.state.committed(EFFECT) if not request.headers]
+
+    async def answer(self, request: Record, recorded: Record) -> bool:
+        """Take a recorded answer to an effect; False when the effect cannot have this one."""
+        answer = await self._planner.answer_in(request, recorded)
+        if answer is not None:
+            await self._commit(Inputs(recorded.timestamp_ms, answers=[answer]))
+        return answer is not None
+
+    async def follow(self) -> None:
+        """Do what the service's task has done in its next transaction, as the rerun does it."""
+        done = self.head
+        assert done is not None  # noqa: S101  asked only when there is one
+        # What was said before, in the same millisecond, counts as well, since nothing tells it apart.
+        before = self._said_then if self._then_ms == done.at_ms else 0
+        count = before + sum(each.said for each in self._ahead if each.at_ms == done.at_ms)
+        inputs = await self._planner.plan(done, await self._due_in(done))
+        then = await self._rails.recorded.said(self.partition, done.at_ms, count if done.said else 0)
+        if done.at_ms <= self._rails.since_ms:
+            await self._recollection.recall(done, then)
+        else:
+            self._recollection.forget()
+        self._naming.begin(then)
+        for each in inputs:
+            await self._commit(each)
+        self._naming.begin(SaidThen())
+        self.entries += 1
+        self._said_then, self._then_ms = before + done.said, done.at_ms
+        self._ahead.popleft()
+        await self.look()
+        if self.head is None or self.head.at_ms > done.at_ms:
+            self._rails.recorded.past(self.partition, done.at_ms)
+
+    async def rest(self) -> None:
+        """Commit how far inputs were passed that made no difference."""
+        if self._uncommitted:
+            await self._commit(Inputs(self.task.positions.at_ms), always=True)
+
+    def close(self) -> None:
+        """Give the local store back."""
+        with suppress(OwnershipLost):
+            self.task.state.close()
+
+    async def _commit(self, inputs: Inputs, *, always: bool = False) -> None:
+        """Handle inputs in as many transactions as it takes."""
+        while True:
+            await self._open(inputs)
+            if self.task.matters or always or self._uncommitted >= _MOST_UNCOMMITTED:
+                transaction = self.task.close()
+                passed = transaction.passed
+                await self._append(transaction._replace(events=self._marked(transaction.events)))
+            else:
+                self._uncommitted += 1
+                passed = self.task.skip()
+            if passed.records >= len(inputs.records):
+                return
+            inputs = replace(inputs, records=inputs.records[passed.records :], answers=(), acts=())
+
+    async def _open(self, inputs: Inputs) -> None:
+        try:
+            self.task.open(inputs)
+        except UnknownSchema:
+            self.task.rolled_back()
+            await self._rails.log.codec.refresh()
+            self.task.open(replace(inputs, schemas_known=True))
+
+    async def _append(self, transaction: Transaction) -> None:
+        offsets = await self._rails.log.port.append(transaction.records, self.claim)
+        self.task.committed(transaction, offsets)
+        self._uncommitted = 0
+        for record, offset in zip(transaction.events, offsets, strict=False):
+            self._rails.unheard.add(record._replace(offset=offset))
+
+    def _marked(self, events: Sequence[Record]) -> list[Record]:
+        """Return what the rerun says, each event with a note of where the service has said it."""
+        found = list[Record]()
+        for record in events:
+            home = self._home.get(record.topic)
+            if home is None:
+                found.append(record)
+            else:
+                found.append(marked(record, self._note(record, (home, record.partition))))
+        return found
+
+    def _note(self, said: Record, home: TopicPartition) -> Note:
+        instead = self._naming.instead_of(said.event_id)
+        if instead is None:
+            return Note(self.partition, "", None)
+        is_to_come = instead[:2] == home and instead.offset >= self._rails.heard_to(*home)
+        return Note(self.partition, instead.event_id, instead.offset if is_to_come else None)
+
+
+def answer_id(request: Record) -> str:
+    """Return the id of the answer to an effect's request."""
+    return derived_id(request.event_id, (request.source or "").partition("/")[2], request.subject or "", 0)
+
+
+def _is_cause(act: Act, said: Record) -> bool:
+    match act:
+        case Input(record, journalled=True) | Released(record=record):
+            return record.event_id == said.causation_id
+        case Answered(request_id=request_id):
+            return request_id == said.causation_id
+        case DeadlinePassed(decider, key):
+            return (decider, key) == ((said.source or "").partition("/")[2], said.subject)
+        case _:
+            return False

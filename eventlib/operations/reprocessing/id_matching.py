@@ -1,0 +1,165 @@
+"""Matches ids of a rerun's outputs to the original outputs of the same cause."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from eventlib.codec.base import Codec
+from eventlib.log.base import Record
+from eventlib.model.event import Event, contract_of, key_of
+from eventlib.model.identity import derived_id
+from eventlib.operations.reprocessing.original_outputs import SaidThen
+from eventlib.replay.journal import TaskJournal
+from eventlib.runtime.emit import Turn
+
+_What = tuple[str, bytes | None, bytes | None]
+_Cause = tuple[str, str, str]
+"""A source, its subject, and what caused it to speak."""
+
+_NOTHING: Sequence[Record] = ()
+
+
+class Naming:
+    """Names what one task of a rerun says, in one transaction after the other.
+
+    `later` is what the service has said when it took over an earlier rerun, long after the causes.
+    """
+
+    def __init__(self, codec: Codec, later: Sequence[Record]) -> None:
+        self._codec = codec
+        self._later: dict[_Cause, list[Record]] = {}
+        for record in later:
+            cause = record.source or "", record.subject or "", record.causation_id or ""
+            self._later.setdefault(cause, []).append(record)
+        self._then = SaidThen()
+        self._turn: tuple[Turn, list[Record]] | None = None
+        self._instead: dict[str, list[Record]] = {}
+
+    def begin(self, then: SaidThen) -> None:
+        """Begin a transaction in whose place the service said this."""
+        self._then = then
+        self._turn = None
+        self._instead = {}
+
+    def instead_of(self, event_id: str) -> Record | None:
+        """Take the event of the service's in whose stead an event was said; None when there is none."""
+        found = self._instead.get(event_id)
+        return found.pop(0) if found else None
+
+    def __call__(self, turn: Turn, said: Sequence[Event]) -> list[str]:
+        """Return the ids of what is said in a turn.
+
+        First those events get each other's ids that are alike, best in the same place; then those of one type and key.
+        What is left gets ids that the service has not used, though it stands in the place of what else is left.
+        """
+        then = self._recorded(turn)
+        later = self._later.get((turn.speaker.source, turn.key, turn.cause.caused_by), _NOTHING)
+        if not then and not later:
+            return [turn.derived_id(ordinal) for ordinal in range(len(said))]
+        whole = [_what(event, self._codec.encode(event)) for event in said]
+        ids: list[str | None] = [None] * len(said)
+        left = dict(enumerate(then))
+        for ordinal, recorded in _matched(whole, ids, left):
+            ids[ordinal] = self._placed(recorded.event_id, recorded)
+        others = [ordinal for ordinal, event_id in enumerate(ids) if event_id is None]
+        for ordinal, recorded in _matched(whole, ids, dict(enumerate(later))):
+            ids[ordinal] = recorded.event_id
+        used = {record.event_id for record in (*then, *later)}
+        named = list[str]()
+        for ordinal, event_id in enumerate(ids):
+            named.append(event_id or _unused(turn, ordinal, whole[ordinal], used))
+            used.add(named[-1])
+        for ordinal, instead in zip(others, sorted(left), strict=False):
+            self._placed(named[ordinal], left[instead])
+        return named
+
+    def _recorded(self, turn: Turn) -> list[Record]:
+        if self._turn is None or self._turn[0] is not turn:
+            self._turn = turn, _of_turn(turn, self._then)
+        return self._turn[1]
+
+    def _placed(self, event_id: str, recorded: Record) -> str:
+        self._instead.setdefault(event_id, []).append(recorded)
+        return event_id
+
+
+def _of_turn(turn: Turn, then: SaidThen) -> list[Record]:
+    """Take what the service said in a turn: its ids derive from the turn as well."""
+    found = list[Record]()
+    while (record := then.take(turn.derived_id(len(found)))) is not None:
+        found.append(record)
+    return found
+
+
+def _matched(
+    whole: Sequence[_What], ids: Sequence[str | None], left: dict[int, Record]
+) -> Iterator[tuple[int, Record]]:
+    """Yield which of the events that have no ids yet are which of those recorded, and take these out of `left`."""
+    open_ones = [ordinal for ordinal, event_id in enumerate(ids) if event_id is None]
+    for is_same in (_in_place, _alike, _one_fact):
+        for ordinal in [*open_ones]:
+            found = next((at for at, each in left.items() if is_same(ordinal, whole[ordinal], at, each)), None)
+            if found is not None:
+                open_ones.remove(ordinal)
+                yield ordinal, left.pop(found)
+
+
+def _unused(turn: Turn, ordinal: int, what: _What, used: Collection[str]) -> str:
+    """Return an id that the service has not used: the one that derives from the place, or one from what is said."""
+    event_id = turn.derived_id(ordinal)
+    place = f"{event_id}\x1f{what[0]}\x1f{what[1]!r}"
+    while event_id in used:
+        event_id = place = derived_id(place, turn.speaker.decider.name, turn.key, ordinal)
+    return event_id
+
+
+def _what(event: Event, value: bytes) -> _What:
+    return contract_of(type(event)).type, (key_of(event) or "").encode(), value
+
+
+_Same = Callable[[int, _What, int, Record], bool]
+
+
+def _alike(_ordinal: int, what: _What, _at: int, recorded: Record) -> bool:
+    return what == (recorded.type, recorded.key, recorded.value)
+
+
+def _in_place(ordinal: int, what: _What, at: int, recorded: Record) -> bool:
+    return ordinal == at and _alike(ordinal, what, at, recorded)
+
+
+def _one_fact(_ordinal: int, what: _What, _at: int, recorded: Record) -> bool:
+    return what[:2] == (recorded.type, recorded.key)
+
+
+class Outline(NamedTuple):
+    """A task's journal, seen from afar.
+
+    `entries` counts its transactions, `done` those before the offset that was asked for; in the millisecond of the last
+    of these, `done_ms`, `done_said` events were said. `begun` are the topics that the task has read. `taken_over` tells
+    when the task took over earlier reruns (ms), and how many events it then said.
+    """
+
+    entries: int
+    done: int
+    done_ms: int
+    done_said: int
+    first_ms: int
+    begun: frozenset[str]
+    taken_over: tuple[tuple[int, int], ...]
+
+
+async def outline(journal: TaskJournal, done_to: int) -> Outline:
+    """Read a journal through. Raises: ContractError when its beginning is missing."""
+    entries = done = done_ms = done_said = first_ms = 0
+    begun = set[str]()
+    taken_over = list[tuple[int, int]]()
+    async for record, entry in journal.entries():
+        first_ms = first_ms or entry.at_ms
+        entries += 1
+        if record.offset < done_to:
+            done += 1
+            done_ms, done_said = entry.at_ms, entry.said + (done_said if entry.at_ms == done_ms else 0)
+        begun |= {step.topic for step in entry.steps if step.kind == "begin"}
+        if any(step.kind == "switch" for step in entry.steps):
+            taken_over.append((entry.at_ms, entry.said))
+    return Outline(entries, done, done_ms, done_said, first_ms, frozenset(begun), tuple(taken_over))

@@ -1,0 +1,271 @@
+"""The reruns on a log: what each is of, who began it and why, how far it is, and what became of it.
+
+A rerun describes itself in its own control topic, so that a log can be asked for its reruns, and nothing else has to
+know of them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from secrets import token_hex
+from typing import TypeVar
+
+from eventlib.errors import ContractError, WiringError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record
+from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.model.service import Service
+from eventlib.model.topic import Topic
+from eventlib.operations.seek import positions_of
+from eventlib.runtime.records import code_version
+from eventlib.runtime.runtime import prepare_own
+from eventlib.state.base import Store, Stores
+from eventlib.values import now_ms
+
+_CHUNK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody wants of a rerun, and why.
+
+    Up to `since_ms` in the service's past it decides what was decided, and from then on by today's code; at `until_ms`
+    it ends (0: at the service's end). With `follow` it goes on, for ever, with what the service does meanwhile.
+    """
+
+    why: str
+    since_ms: int = 0
+    until_ms: int = 0
+    follow: bool = False
+
+
+@wire_name("Note")
+@dataclass(frozen=True)
+class Note:
+    """What a rerun says of itself: the service that it runs again, by which code, and who wants that and why.
+
+    `token` is its own for ever, `begun_ms` when it was begun. From `since_ms` on today's code decides, at `until_ms` it
+    ends (0: at the service's own end).
+    """
+
+    service: str = ""
+    token: str = ""
+    code_version: str = ""
+    begun_ms: int = 0
+    since_ms: int = 0
+    until_ms: int = 0
+    why: str = ""
+
+
+@wire_name("SwitchNote")
+@dataclass(frozen=True)
+class SwitchNote:
+    """A task of the service has taken over the rerun's states: when, who wanted that, and why."""
+
+    at_ms: int = 0
+    why: str = ""
+
+
+N = TypeVar("N", Note, SwitchNote)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRerun:
+    """A rerun on the log.
+
+    `handled` counts how many of the service's transactions it has followed, of `of` that there are; `switched` counts
+    the tasks that have taken over its states, of `tasks` that there are.
+    """
+
+    name: str
+    note: Note
+    handled: int
+    of: int
+    switched: int
+    tasks: int
+
+
+class RerunStores(Stores):
+    """Local stores of a rerun, and of what it sees of its service: never those that the service itself uses.
+
+    Those of an earlier rerun under the same name are another's.
+    """
+
+    def __init__(self, stores: Stores, name: str, token: str) -> None:
+        self._stores = stores
+        self._name = name
+        self._token = token
+
+    def open(self, service: str, partition: int, epoch: int, log_id: str) -> Store:
+        """See `Stores.open`."""
+        name = service if service == self._name else f"{self._name}.{service}"
+        return self._stores.open(name, partition, epoch, f"{log_id}/{self._token}")
+
+    def close(self) -> None:
+        """See `Stores.close`."""
+        self._stores.close()
+
+
+def topics_of(run: Service) -> list[Topic]:
+    """Return the topics that only a rerun writes."""
+    said = [run.said_on(topic) for topic in run.outputs]
+    return [*run.own_topics, *said, *(topic.latest_topic for topic in said if topic.latest)]
+
+
+async def note_of(log: EventLog, name: str) -> Note | None:
+    """Return what a rerun says of itself; None when there is none under this name."""
+    control = f"{name}.control"
+    record = await _newest(log, control, 0, Note) if control in await log.port.topics() else None
+    return None if record is None else await _decoded(log, record, Note)
+
+
+async def described(log: EventLog, service: Service, name: str) -> Note:
+    """Return what a rerun of a service says of itself. Raises: ContractError when it has none of that name."""
+    note = await note_of(log, name)
+    if note is None or note.service != service.name:
+        of_this = [each.name for each in await reruns(log, service)]
+        there = f"it has {', '.join(of_this)}" if of_this else "it has none"
+        raise ContractError(f"{service.name} has no rerun {name!r} on this log ({there}): `eventlib rerun --list`")
+    return note
+
+
+async def noted(log: EventLog, service: Service, name: str, wanted: Wanted) -> Note:
+    """Return what a rerun says of itself, after beginning it if it is new.
+
+    Raises: WiringError for a name that is taken; ContractError when it was begun by other code, or up to another time.
+    """
+    run = service.under(name)
+    found = await note_of(log, name)
+    if found is None:
+        await _refuse_taken(log, run)
+        found = await _begun(log, service, run, wanted)
+    if found.service != service.name:
+        raise WiringError(f"{name} is a rerun of {found.service}: give this one of {service.name} another name")
+    version = code_version(log.choreography)
+    if found.code_version != version:
+        raise ContractError(
+            f"{name} was begun by code {found.code_version}, and this is {version}: a rerun is one code's work. Throw it "
+            f"away with `eventlib rerun {service.name} --drop {name}`, or give the new one another name"
+        )
+    if (found.since_ms, found.until_ms) != (wanted.since_ms, wanted.until_ms):
+        raise ContractError(f"{name} was begun with another --since or --until: leave them so, or give another name")
+    await prepare(log, run)
+    return found
+
+
+async def prepare(log: EventLog, run: Service) -> None:
+    """Create what a rerun writes to, and register what it writes, where that is not there yet."""
+    await log.prepare()
+    await log.port.create_topics(topics_of(run))
+    await prepare_own(log, [run])
+    await log.codec.prepare([(run.control.name, Note), (run.control.name, SwitchNote)])
+
+
+async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRerun]:
+    """Return the reruns on a log, or those of a service, the oldest first."""
+    found = list[KnownRerun]()
+    for name in _candidates(log, await log.port.topics()):
+        note = await note_of(log, name)
+        if note is not None and (service is None or note.service == service.name):
+            found.append(await _known(log, name, note))
+    return sorted(found, key=lambda each: each.note.begun_ms)
+
+
+async def name_of_reset(log: EventLog, service: Service, since_ms: int) -> str:
+    """Return the name under which a service does again what it did since a time: of a reset that was begun, or new."""
+    prefix, there = f"{service.name}-reset-", await reruns(log, service)
+    version = code_version(log.choreography)
+    for each in there:
+        is_left = each.name.startswith(prefix) and each.switched < each.tasks
+        if is_left and (each.note.since_ms, each.note.code_version) == (since_ms, version):
+            return each.name
+    taken = {each.name for each in there}
+    return next(name for number in count(1) if (name := f"{prefix}{number}") not in taken)
+
+
+async def drop(log: EventLog, service: Service, name: str) -> None:
+    """Throw a rerun away, with all that it has said. Raises: ContractError when it is in use, or was."""
+    await described(log, service, name)
+    run = service.under(name)
+    switched = await switched_tasks(log, run)
+    if switched:
+        raise ContractError(
+            f"{service.name} has taken over the states of {name} ({len(switched)} of {run.partitions} tasks): what "
+            "happened can only be told with it, so it stays"
+        )
+    for partition in range(run.partitions):
+        await log.port.seize(name, partition)  # whoever still runs it stops
+    # The note goes last: what an interruption leaves can be dropped again.
+    there = [each for each in await log.port.topics() if each.startswith(f"{name}.")]
+    await log.port.delete_topics(each for each in there if each != run.control.name)
+    await log.port.delete_topics([run.control.name])
+
+
+async def switched_tasks(log: EventLog, run: Service) -> dict[int, SwitchNote]:
+    """Return which tasks of the service have taken over a rerun's states, and when."""
+    found = dict[int, SwitchNote]()
+    for task in range(run.partitions):
+        record = await _newest(log, run.control.name, task, SwitchNote)
+        if record is not None:
+            found[task] = await _decoded(log, record, SwitchNote)
+    return found
+
+
+async def _refuse_taken(log: EventLog, run: Service) -> None:
+    # An empty control topic may be what was left when somebody was interrupted who began it.
+    there = (each for each in await log.port.topics() if each != run.control.name)
+    taken = sorted(each for each in there if each.startswith(f"{run.name}."))
+    if taken or any(run.name == each.name for each in log.choreography.services):
+        what = f"there is a topic {taken[0]}" if taken else "a service has it"
+        raise WiringError(f"{run.name!r} cannot be a rerun's name, since {what}: give it another one")
+
+
+async def _begun(log: EventLog, service: Service, run: Service, wanted: Wanted) -> Note:
+    await log.port.create_topics([run.control])
+    await log.codec.prepare([(run.control.name, Note)])
+    version, times = code_version(log.choreography), (now_ms(), wanted.since_ms, wanted.until_ms)
+    note = Note(service.name, token_hex(8), version, *times, wanted.why)
+    claim = await log.port.seize(run.name, 0)
+    if (others := await note_of(log, run.name)) is not None:
+        return others  # somebody else was quicker
+    await log.port.append([note_record(log, run, 0, note, note.begun_ms)], claim)
+    return note
+
+
+def note_record(log: EventLog, run: Service, partition: int, note: Note | SwitchNote, at_ms: int) -> Record:
+    """Return a note as it is written."""
+    return Record(run.control.name, partition, -1, at_ms, None, log.codec.encode(note), type=wire_name_of(type(note)))
+
+
+async def _newest(log: EventLog, control: str, partition: int, kind: type[Note | SwitchNote]) -> Record | None:
+    found: Record | None = None
+    offset = 0
+    while records := await log.port.read(control, partition, offset, _CHUNK):
+        offset = records[-1].offset + 1
+        found = next((each for each in reversed(records) if each.type == wire_name_of(kind)), found)
+    return found
+
+
+async def _known(log: EventLog, name: str, note: Note) -> KnownRerun:
+    service = log.choreography.service(note.service)
+    run, journal = service.under(name), service.journal.name
+    handled = of = 0
+    for partition in range(service.partitions):
+        done, end = (
+            (await positions_of(log, run, partition)).next.get(journal, 0),
+            await log.port.end(journal, partition),
+        )
+        # Kafka counts in its ends what nobody reads.
+        handled += done if await log.port.read(journal, partition, done, 1) else end
+        of += end
+    return KnownRerun(name, note, handled, of, len(await switched_tasks(log, run)), run.partitions)
+
+
+def _candidates(log: EventLog, there: Iterable[str]) -> list[str]:
+    services = {service.name for service in log.choreography.services}
+    names = [topic.removesuffix(".control") for topic in there if topic.endswith(".control")]
+    return sorted(name for name in names if name not in services)
+
+
+async def _decoded(log: EventLog, record: Record, kind: type[N]) -> N:
+    return await log.codec.known(lambda: log.codec.decode(kind, record.value or b""))

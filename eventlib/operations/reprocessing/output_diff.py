@@ -1,0 +1,136 @@
+"""What a service and its rerun have said, side by side."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from eventlib.errors import UndecodableRecord
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record, TopicPartition
+from eventlib.model.event import Event
+from eventlib.model.service import Service
+from eventlib.operations.reprocessing.original_outputs import Recorded
+from eventlib.operations.reprocessing.pending_inputs import note_of
+
+_CHUNK = 2_000
+
+
+class Said(NamedTuple):
+    """One event that a service and its rerun have not said alike: what the service said, and what the rerun did."""
+
+    old: Record | None
+    new: Record | None
+
+    @property
+    def decider(self) -> str:
+        """Who has said it."""
+        return (self.either.source or "").partition("/")[2]
+
+    @property
+    def either(self) -> Record:
+        """The event as the service has said it, or else as the rerun has."""
+        found = self.old or self.new
+        assert found is not None  # noqa: S101  one of the two has said it
+        return found
+
+    @property
+    def is_one_fact(self) -> bool:
+        """Whether both have said the same kind of fact under one key: only what it says is different."""
+        return self.old is not None and self.new is not None and _what(self.old) == _what(self.new)
+
+
+def _what(record: Record) -> tuple[str | None, bytes | None]:
+    return record.type, record.key
+
+
+async def event_in(log: EventLog, record: Record) -> Event | str:
+    """Return the event in a record, or why there is none."""
+    try:
+        event = await log.decode_now(record)
+    except UndecodableRecord as error:
+        return error.reason
+    return f"{record.type} is not an event of {log.choreography.name}" if event is None else event
+
+
+class Sayings:
+    """Compares what a service has said with what its rerun has, as far as that has come.
+
+    Two events are one when they have one id; and they are alike with the same type, key and content, whenever they were
+    said. `alike` counts those by decider, `moved` are those that are not heard in the service's place. Memory: the
+    differences, and what lies between the two in one partition.
+    """
+
+    def __init__(self, log: EventLog, run: Service, recorded: Recorded) -> None:
+        self.alike = Counter[str]()
+        self.moved = list[Said]()
+        self._log = log
+        self._run = run
+        self._recorded = recorded
+        self._pairs = list[Said]()
+        self._alone: tuple[_ById, _ById] = ({}, {})
+        self._offsets: dict[TopicPartition, int] = {}
+
+    async def catch_up(self) -> None:
+        """Compare what was said since."""
+        for topic in self._run.outputs:
+            for partition in range(topic.partitions):
+                await self._compare((topic.name, partition), (self._run.said_on(topic).name, partition))
+
+    def differ(self, times: Sequence[int]) -> list[Said]:
+        """Return what was not said alike up to a time of each task (ms), in the order of time."""
+        old = {each.event_id: each for found in self._alone[0].values() for each in found if self._is_due(each, times)}
+        new = [each for found in self._alone[1].values() for each in found]
+        pairs = [*self._pairs, *(Said(old.pop(note_of(each).instead, None), each) for each in new)]
+        pairs += [Said(each, None) for each in old.values()]
+        return sorted(pairs, key=lambda said: (said.either.timestamp_ms, said.either.event_id))
+
+    def only_recorded(self, event_id: str) -> Record | None:
+        """Return an event that only the service has said."""
+        found = self._alone[0].get(event_id)
+        return found[0] if found else None
+
+    def _is_due(self, recorded: Record, times: Sequence[int]) -> bool:
+        task = self._recorded.task_of(recorded)
+        return recorded.timestamp_ms <= (max(times) if task is None else times[task])
+
+    async def _compare(self, *places: TopicPartition) -> None:
+        """Read one partition of both in turns, so that little lies between the two."""
+        more = True
+        while more:
+            more = False
+            for side, place in enumerate(places):
+                records = await self._log.port.read(*place, self._offsets.get(place, 0), _CHUNK)
+                if records:
+                    more = True
+                    self._offsets[place] = records[-1].offset + 1
+                for record in records:
+                    if side or self._recorded.is_own(record):
+                        await self._take(side, record)
+
+    async def _take(self, side: int, record: Record) -> None:
+        others = self._alone[1 - side]
+        found = others.get(record.event_id)
+        if found is None:
+            self._alone[side].setdefault(record.event_id, []).append(record)
+            return
+        other = found.pop(0)
+        if not found:
+            del others[record.event_id]
+        pair = Said(other, record) if side else Said(record, other)
+        if await self._is_alike(pair):
+            self.alike[pair.decider] += 1
+            if pair.new is not None and note_of(pair.new).place is None:
+                self.moved.append(pair)
+        else:
+            self._pairs.append(pair)
+
+    async def _is_alike(self, pair: Said) -> bool:
+        if not pair.is_one_fact or pair.old is None or pair.new is None:
+            return False
+        # The same content may have other bytes, when its schema has changed.
+        return pair.old.value == pair.new.value or await event_in(self._log, pair.old) == await event_in(
+            self._log, pair.new
+        )
+
+
+_ById = dict[str, list[Record]]

@@ -1,0 +1,183 @@
+"""What a task of a rerun has to do where the service's task made one transaction."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record
+from eventlib.model.identity import derived_id
+from eventlib.model.service import Service
+from eventlib.operations.reprocessing.original_outputs import Recorded
+from eventlib.operations.reprocessing.pending_inputs import Unheard
+from eventlib.replay.journal import TaskJournal
+from eventlib.replay.journal_steps import (
+    Answered,
+    Begun,
+    DeadlinePassed,
+    Discarded,
+    Done,
+    EffectDiscarded,
+    EffectReleased,
+    Input,
+    Moved,
+    Released,
+    Skipped,
+    Stalled,
+)
+from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.inputs import repaired_among
+from eventlib.runtime.parking.parked import waiting_behind
+from eventlib.runtime.records import effect_key
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Answer, Discard, Inputs, Move, Release, Skip
+
+_NOT_SAID = "(not said)"
+Amended = Released | Discarded | EffectReleased | EffectDiscarded
+"""What a person did to something parked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rails:
+    """What the tasks of a rerun run on: the log, the service that they follow, and what was said by it and by them.
+
+    `heard_to` tells how far the rerun has heard a topic's partition, `since_ms` from when on today's code decides.
+    """
+
+    log: EventLog
+    service: Service
+    recorded: Recorded
+    unheard: Unheard
+    heard_to: Callable[[str, int], int]
+    since_ms: int
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is collected from the acts of one transaction."""
+
+    records: list[Record] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    beginnings: list[Beginning] = field(default_factory=list)
+    acts: list[Skip | Move] = field(default_factory=list)
+    released: Amended | None = None
+    due_ms: int | None = None
+
+
+class Planner:
+    """Plans one task's transactions.
+
+    Inputs that the service itself had said are replaced by what the rerun has said in their places; answers are the
+    recorded ones. `unread` are topics that the service has never read: they are taken by time, since nobody has
+    journalled an order.
+    """
+
+    def __init__(self, rails: Rails, task: Task, journal: TaskJournal, unread: Sequence[str]) -> None:
+        self._rails = rails
+        self._task = task
+        self._journal = journal
+        self._unread = unread
+        self._effects = {decider.name: decider.effects for decider in task.service.deciders}
+
+    async def plan(self, done: Done, due_ms: int | None) -> list[Inputs]:
+        """Return the transactions; the last one ends what was done.
+
+        `due_ms` tells up to when deadlines pass that the service did not have.
+        """
+        part = _Part(await self._unread_inputs(done.at_ms), due_ms=due_ms)
+        for act in done.acts:
+            await self._add(part, act, done)
+        # In the journal's place stands its own record: the position after it is where the rerun goes on.
+        end = Record(self._rails.service.journal.name, self._task.partition, done.offset, done.at_ms, None, None)
+        at_ms = done.at_ms
+        before = [Inputs(at_ms, part.records)] if part.records else []
+        if part.beginnings:
+            return [*before, Inputs(at_ms, beginnings=part.beginnings), Inputs(at_ms, [end])]
+        if not (part.acts or part.released):
+            return [Inputs(at_ms, [*part.records, end], part.answers, part.due_ms)]
+        release = await self._release(part.released, end)
+        if release is None:
+            return [*before, Inputs(at_ms, [end], acts=part.acts)]
+        return [*before, Inputs(at_ms, acts=part.acts, release=release)]
+
+    async def _add(self, part: _Part, act: object, done: Done) -> None:
+        match act:
+            case Input(record):
+                part.records += self._heard(record)
+            case Answered(decider, key, request_id):
+                part.answers += await self._answered(decider, key, request_id, done)
+            case Stalled(request_id=request_id, reason=reason):
+                part.answers.append(Answer(request_id, None, reason))
+            case DeadlinePassed(due_ms=due_ms):
+                part.due_ms = max(due_ms, part.due_ms or 0)
+            case Released() | Discarded() | EffectReleased() | EffectDiscarded():
+                part.released = part.released or act
+            case _:
+                self._add_rare(part, act)
+
+    def _add_rare(self, part: _Part, act: object) -> None:
+        position = self._task.positions.next
+        match act:
+            case Begun(beginning) if beginning.topic not in position:
+                part.beginnings.append(beginning)
+            case Skipped(event_id, why):
+                part.acts.append(Skip(event_id, why))
+            case Moved(topic, _, to, why) if to > position.get(topic, to):
+                self._rails.unheard.skip(topic, self._task.partition, to)
+                part.acts.append(Move(topic, to, why))
+            case _:
+                pass  # what was done to the service's states alone, such as taking those of an earlier rerun
+
+    def _heard(self, record: Record) -> Sequence[Record]:
+        if record.offset < self._task.positions.next.get(record.topic, 0):
+            return ()  # it was heard before the rerun was interrupted
+        if not self._rails.recorded.is_own(record):
+            return (record,)
+        # What the rerun has not said is gone past all the same, as something that nobody handles.
+        return self._rails.unheard.take(record) or (record._replace(type=_NOT_SAID),)
+
+    async def _unread_inputs(self, until_ms: int) -> list[Record]:
+        found = list[Record]()
+        for topic in self._unread:
+            last = await self._rails.log.port.offset_at(topic, self._task.partition, until_ms + 1) - 1
+            for record in await self._journal.taken(topic, last):
+                found += self._heard(record)
+        return found
+
+    async def _answered(self, decider: str, key: str, request_id: str, done: Done) -> list[Answer]:
+        """Return the recorded answer of an effect, if the rerun has asked for it as well."""
+        pending = self._task.state.get(effect_key(request_id))
+        if pending is None:
+            return []
+        answer_id = derived_id(request_id, decider, key, 0)
+        record = await self._rails.recorded.answer(self._task.partition, done.at_ms, answer_id)
+        if record is None:
+            raise ContractError(
+                f"the answer to {pending.type} {request_id} was recorded, and is not on the log any more: has retention "
+                "dropped it?"
+            )
+        answer = await self.answer_in(pending, record)
+        return [] if answer is None else [answer]
+
+    async def answer_in(self, request: Record, recorded: Record) -> Answer | None:
+        """Return a recorded answer; None when the effect that the rerun has asked for cannot have it."""
+        decider = (request.source or "").partition("/")[2]
+        effect = self._effects.get(decider, {}).get(self._rails.log.choreography.event(request.type or ""))
+        answer = await self._rails.log.decode_now(recorded)
+        return Answer(request.event_id, answer) if effect is not None and type(answer) in effect.says else None
+
+    async def _release(self, released: Amended | None, end: Record) -> Release | None:
+        """Return what somebody had done to something parked; where the rerun has handled it already, it comes too late."""
+        match released:
+            case EffectReleased(request_id=request_id):
+                return Release(end, effect_id=request_id)
+            case EffectDiscarded(request_id=request_id, why=why):
+                return Release(end, effect_id=request_id, amendment=Discard(-1, request_id, why))
+            case Released(decider, key, edit=amendment) | Discarded(decider, key, discard=amendment):
+                parked = self._task.handling.parked.get(decider, key)
+                if parked is not None:
+                    place = self._task.service.parked.name, self._task.partition
+                    waiting = await waiting_behind(parked, place, self._rails.log.port)
+                    repaired = await repaired_among(waiting, self._rails.log.port)
+                    return Release(end, waiting, amendment=amendment, repaired=repaired)
+        return None

@@ -1,0 +1,217 @@
+"""Runs a service's past again beside it: under another name, by today's code, in the order in which it happened."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import NamedTuple
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.model.service import Service
+from eventlib.operations.reprocessing.follower import Follower, answer_id
+from eventlib.operations.reprocessing.id_matching import outline
+from eventlib.operations.reprocessing.metadata import RerunStores, Wanted, noted, switched_tasks
+from eventlib.operations.reprocessing.original_outputs import Recollection, Recorded, remembering
+from eventlib.operations.reprocessing.output_diff import Sayings
+from eventlib.operations.reprocessing.pending_inputs import Unheard
+from eventlib.operations.reprocessing.plan import Rails
+from eventlib.operations.seek import positions_of
+from eventlib.replay.journal import TaskJournal
+from eventlib.runtime.context import Host, RuntimeConfig
+from eventlib.runtime.restore import restored
+from eventlib.state.base import Stores
+
+Progress = Callable[[int, int], None]
+"""Hears how many of a service's transactions are done, of how many."""
+
+
+class _Turn(NamedTuple):
+    """Something that a task can do next, with the time at which the service would have done it (ms)."""
+
+    at_ms: int
+    rank: int
+    follower: Follower
+    act: Callable[[], Awaitable[None]]
+
+
+class Rerun:
+    """A service's past, run again by today's code under the name of `run`.
+
+    Each task takes the inputs that the service's task has taken, in that order, and what the rerun says is heard by the
+    rerun alone. So code that has not changed says what was said, and with code that has, every difference follows from
+    the code. Up to `since_ms` it decides what was decided. A task of the service that has taken over the rerun's states
+    is followed no further: what it says then is heard as it is. Guarantee: each transaction is committed as a service's
+    own is; whatever interrupts a rerun, it goes on from its last commit, and comes to the same end.
+    """
+
+    def __init__(self, service: Service, run: Service, host: Host, switched: dict[int, int]) -> None:
+        self.service = service
+        self.run = run
+        self.host = host
+        self.entries = 0
+        self.since_ms = self.until_ms = 0
+        self.recorded = Recorded(host.log, service, switched)
+        self.sayings = Sayings(host.log, run, self.recorded)
+        self.unheard = Unheard(host.log, run)
+        self.followers: dict[int, Follower] = {}
+        self._switched = switched
+        """When tasks of the service have taken over (ms)."""
+
+    @property
+    def handled(self) -> int:
+        """How many of the service's transactions were followed, of the `entries` that there are."""
+        return sum(follower.entries for follower in self.followers.values())
+
+    async def begin(self) -> None:
+        """Take the rerun up where it was left, or begin it.
+
+        Raises: ContractError when the service has never run, or when retention has dropped the beginning of its past.
+        """
+        log, run = self.host.log, self.run
+        rails = Rails(log, self.service, self.recorded, self.unheard, self._heard_to, self.since_ms)
+        for partition in (each for each in range(run.partitions) if each not in self._switched):
+            claim = await log.port.seize(run.name, partition)
+            recollection = Recollection(log)
+            task = await restored(remembering(run, recollection), claim, self.host)
+            done_to = task.positions.next.get(self.service.journal.name, 0)
+            seen = await outline(TaskJournal(log, self.service, partition), done_to)
+            if not seen.entries:
+                raise ContractError(f"{self.service.name} has never run on this log: there is nothing to run again")
+            if seen.taken_over and seen.taken_over[0][0] <= self.since_ms:
+                raise ContractError(
+                    f"{self.service.name} took over an earlier rerun before that time, and what it decided then is not "
+                    "all that it knew: run all of its past again"
+                )
+            self.followers[partition] = Follower(rails, task, claim, seen, recollection)
+            self.entries += seen.entries
+        for follower in self.followers.values():
+            await follower.begin()
+            await follower.look()
+        await self.recorded.begin(min((f.head.at_ms for f in self.followers.values() if f.head), default=0))
+
+    def _heard_to(self, topic: str, partition: int) -> int:
+        hearer = self.followers.get(partition)
+        return 0 if hearer is None else hearer.task.positions.next.get(topic, 0)
+
+    async def catch_up(self, told: Progress = lambda _done, _of: None) -> None:
+        """Do all that the service has done by now, or by the rerun's end, and commit it."""
+        while True:
+            while await self.step():
+                told(self.handled, self.entries)
+            if not await self._answer_late():
+                break
+        for follower in self.followers.values():
+            await follower.rest()
+
+    async def step(self) -> bool:
+        """Do what is next, in one task; False when all is done that the service has done by now, or by the end."""
+        for follower in self.followers.values():
+            await follower.look()
+        turn = await self._first(await self._turns())
+        if turn is None or (self.until_ms and turn.at_ms > self.until_ms):
+            return False
+        await turn.act()
+        return True
+
+    async def more(self) -> None:
+        """Wait until the service has done more."""
+        journal = self.service.journal.name
+        ends = {(journal, p): f.task.positions.next[journal] for p, f in self.followers.items()}
+        reader = self.host.log.port.reader(ends)
+        try:
+            await reader.poll(1)
+        finally:
+            await reader.close()
+        self.entries = max(self.entries, self.handled)
+
+    async def times(self) -> list[int]:
+        """Return up to which time each task of the service was followed (ms)."""
+        done = dict[int, int]()
+        for partition in self._switched:
+            done[partition] = (await positions_of(self.host.log, self.run, partition)).at_ms
+        done |= {partition: follower.task.positions.at_ms for partition, follower in self.followers.items()}
+        return [done[partition] for partition in range(self.run.partitions)]
+
+    def taken_over(self, partition: int, at_ms: int) -> None:
+        """Follow a task no further, since it has taken over the rerun's states."""
+        self._switched[partition] = at_ms
+        self.followers.pop(partition).close()
+
+    def close(self) -> None:
+        """Give the local stores back."""
+        for follower in self.followers.values():
+            follower.close()
+
+    async def _answer_late(self) -> bool:
+        """Take recorded answers to effects that the rerun has asked for later than the service did."""
+        pending = [(follower, each) for follower in self.followers.values() for each in follower.pending()]
+        if pending:
+            await self.sayings.catch_up()
+        answered = False
+        for follower, request in pending:
+            answer = self.sayings.only_recorded(answer_id(request))
+            answered |= answer is not None and await follower.answer(request, answer)
+        return answered
+
+    async def _turns(self) -> list[_Turn]:
+        """Return what the tasks can do next, first things first."""
+        turns = list[_Turn]()
+        for follower in self.followers.values():
+            extra = await follower.extra()
+            if extra is not None:
+                turns.append(_Turn(extra.timestamp_ms, 0, follower, partial(follower.hear, extra)))
+            if follower.head is not None:
+                turns.append(_Turn(follower.head.at_ms, 1, follower, follower.follow))
+        return sorted(turns, key=lambda turn: (turn.at_ms, turn.rank, turn.follower.partition))
+
+    async def _first(self, turns: Sequence[_Turn]) -> _Turn | None:
+        """Return the first turn that can be taken now.
+
+        One that takes an input which another task has yet to say waits for that one, which is due in the same
+        millisecond: what the service heard was said before. Should they all wait, the first goes on without.
+        """
+        for turn in turns:
+            if turn.at_ms > turns[0].at_ms:
+                break
+            if turn.rank == 0 or not await self._waits(turn.follower):
+                return turn
+        return turns[0] if turns else None
+
+    async def _waits(self, hearer: Follower) -> bool:
+        """Tell whether a task's next inputs are such that the rerun may yet say what the service has said there."""
+        for missing in hearer.missing():
+            task = self.recorded.task_of(missing)
+            sayers = [f for p, f in self.followers.items() if task is None or p == task]
+            for sayer in (each for each in sayers if each is not hearer):  # itself, it has said this before
+                await sayer.look()  # what said this was committed before it was heard, so it is seen by now
+                if sayer.may_say(missing):
+                    return True
+        return False
+
+
+@asynccontextmanager
+async def rerunning(
+    log: EventLog, stores: Stores, service: Service, name: str, wanted: Wanted, told: Progress = lambda _done, _of: None
+) -> AsyncIterator[Rerun]:
+    """Run a service's past again under a name, or go on with that, up to the service's own end.
+
+    `told` hears how many of the service's transactions are done, of how many. Guarantee: the service does not notice;
+    nothing is said on its topics, and no effect is run.
+    Raises: WiringError, ContractError as `noted` and `Rerun.begin` do; OwnershipLost when somebody else runs it again
+    under this name at the same time, and was later.
+    """
+    note = await noted(log, service, name, wanted)
+    run = service.under(name)
+    switched = {task: each.at_ms for task, each in (await switched_tasks(log, run)).items()}
+    host = Host(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)
+    rerun = Rerun(service, run, host, switched)
+    rerun.since_ms, rerun.until_ms = note.since_ms, note.until_ms
+    try:
+        await rerun.begin()
+        await rerun.catch_up(told)
+        while wanted.follow:
+            await rerun.more()
+            await rerun.catch_up(told)
+        yield rerun
+    finally:
+        rerun.close()

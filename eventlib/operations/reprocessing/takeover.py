@@ -1,0 +1,198 @@
+"""One task's takeover of a rerun's states, as the records of one transaction."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import latest_copy
+from eventlib.log.base import Log, Record
+from eventlib.model.event import contract_of
+from eventlib.model.evolution import wire_name_of
+from eventlib.model.service import Service
+from eventlib.operations.reprocessing.comparison import side_by_side
+from eventlib.operations.reprocessing.cutover_plan import Ruling
+from eventlib.operations.reprocessing.follower import Follower
+from eventlib.operations.reprocessing.metadata import SwitchNote, note_record
+from eventlib.operations.reprocessing.pending_inputs import unmarked
+from eventlib.operations.reprocessing.running import Rerun
+from eventlib.runtime.parking.parked import SkippedInput, waiting_behind
+from eventlib.runtime.processor import stalled
+from eventlib.runtime.records import (
+    EFFECT,
+    PARKED,
+    POSITION_KEY,
+    SKIP,
+    STATE,
+    JournalEntry,
+    ParkedKey,
+    Positions,
+    Step,
+    effect_key,
+    skip_key,
+    state_key,
+    state_name,
+)
+from eventlib.runtime.restore import positions_in
+from eventlib.runtime.state import TaskState
+from eventlib.values import now_ms
+
+
+class Takeover:
+    """Collects what a task writes when it takes over: events, changes of its changelog, and a step of its journal.
+
+    `states` counts the keys that change, `requested` the effects that only the rerun has asked for, `asked` those that
+    only the service has.
+    """
+
+    def __init__(self, rerun: Rerun, follower: Follower, old: TaskState, ruling: Ruling, *, runs_effects: bool) -> None:
+        self.at_ms = 0
+        self.said = 0
+        self.states = 0
+        self.requested = 0
+        self.asked = 0
+        self._rerun = rerun
+        self._service: Service = rerun.service
+        self._port: Log = rerun.host.log.port
+        self._task = follower.partition
+        self._positions = follower.task.positions
+        self._old = old
+        self._new = follower.task.state
+        self._ruling = ruling
+        self._runs_effects = runs_effects
+        self._codec = rerun.host.log.codec
+        self._sequences = Counter[tuple[str, str]]()
+        self._home = {rerun.run.said_on(topic).name: topic.name for topic in rerun.run.outputs}
+
+    async def records(self, why: str) -> list[Record]:
+        """Return everything that is to be appended together."""
+        before = await positions_in(self._old, self._codec)
+        self.at_ms = max(now_ms(), before.at_ms, self._positions.at_ms)
+        self._count_said()
+        changes = [*self._states(), *self._effects(), *self._skips()]
+        events, parked = [*self._events()], await self._parked()
+        positions = self._after(before)
+        steps = [Step("switch", self._rerun.run.changelog.name, detail=why)]
+        steps += [
+            Step("reset", topic, offset, positions.next[topic], detail=why)
+            for topic, offset in before.next.items()
+            if positions.next[topic] != offset
+        ]
+        entry = JournalEntry(self._rerun.host.code_version, self.at_ms, tuple(steps), self.said)
+        own = [
+            self._own(self._service.changelog.name, POSITION_KEY.encode(), positions),
+            self._own(self._service.journal.name, None, entry),
+            note_record(self._rerun.host.log, self._rerun.run, self._task, SwitchNote(self.at_ms, why), self.at_ms),
+        ]
+        return [*events, *changes, *parked, *own]
+
+    def _after(self, before: Positions) -> Positions:
+        """Return where the task goes on: where the rerun is, which has taken everything that the task has.
+
+        The next transaction is later than this one, so that what the task says from now on can be told from the past.
+        """
+        new = self._positions
+        read = {t.name: new.next[t.name] for t in self._service.inputs if t.name in new.next}
+        next_offsets = {**before.next, **read}
+        past = {t: end for t, end in {**before.past, **new.past}.items() if next_offsets.get(t, end) < end}
+        return Positions(next_offsets, self.at_ms + 1, before.first_ms, past)
+
+    def _count_said(self) -> None:
+        """Find how many events have been said under each key, since what is said now comes after them."""
+        for name in {_name(record) for record in self._ruling.said.get(self._task, ())}:
+            before = self._old.get(state_key(*name))
+            self._sequences[name] = 0 if before is None else before.sequence or 0
+
+    def _events(self) -> Iterator[Record]:
+        log = self._rerun.host.log
+        for record in self._ruling.said.get(self._task, ()):
+            sequence = self._sequences[_name(record)] = self._sequences[_name(record)] + 1
+            named = self._ruling.named(unmarked(record))
+            event = named._replace(
+                topic=self._home[record.topic], offset=-1, timestamp_ms=self.at_ms, sequence=sequence
+            )
+            yield event
+            self.said += 1
+            contract = contract_of(log.choreography.event(event.type or ""))
+            if contract.topic.latest:
+                yield latest_copy(event, tombstone=contract.tombstone)
+
+    def _states(self) -> Iterator[Record]:
+        said = Counter(_name(record) for record in self._ruling.said.get(self._task, ()))
+        for key, before, after in side_by_side(self._old, self._new, STATE):
+            name = state_name(key)
+            if after is None:
+                self.states += 1
+                yield self._placed(key, None)
+                continue
+            sequence = 0 if before is None else before.sequence or 0
+            taken = self._ruling.named(after)._replace(sequence=sequence + said[name])
+            if before is None or before[5:] != taken[5:]:
+                self.states += 1
+                yield self._placed(key, taken)
+
+    def _effects(self) -> Iterator[Record]:
+        for _, before, after in side_by_side(self._old, self._new, EFFECT):
+            request = None if after is None else self._ruling.named(after)
+            is_other = request is not None and after is not None and request.id != after.id
+            if before is not None and (request is None or is_other):
+                self.asked += 1  # the outside was asked, and what it answers has to be heard
+            if request is not None and (before is None or is_other):
+                if not request.headers:
+                    self.requested += 1
+                    request = (
+                        request
+                        if self._runs_effects
+                        else stalled(request, self._reason(), self._rerun.host.code_version)
+                    )
+                yield self._placed(effect_key(request.event_id), request)
+
+    def _reason(self) -> str:
+        return f"only the rerun {self._rerun.run.name} has asked for it: retry it to let it run"
+
+    def _skips(self) -> Iterator[Record]:
+        for key, before, after in side_by_side(self._old, self._new, SKIP):
+            if before is None and after is not None:
+                yield self._placed(key, after)
+        for event_id in self._ruling.heard.get(self._task, ()):
+            skipped = SkippedInput(event_id, f"heard already, in {self._rerun.run.name}", once=True)
+            yield self._own(self._service.changelog.name, skip_key(event_id).encode(), skipped)
+
+    async def _parked(self) -> list[Record]:
+        """Let go on what the rerun could handle; what neither can stays as it is.
+
+        Raises: ContractError where only the rerun could not: tried again, its input would say once more what the service
+        has said.
+        """
+        found = list[Record]()
+        for key, before, after in side_by_side(self._old, self._new, PARKED):
+            if after is None:
+                found.append(self._placed(key, None))
+                continue
+            parked = self._codec.decode(ParkedKey, after.value or b"")
+            waiting = await self._waiting(parked, self._rerun.run.parked.name)
+            known = None if before is None else self._codec.decode(ParkedKey, before.value or b"")
+            waits_already = set() if known is None else await self._waiting(known, self._service.parked.name)
+            if not waiting <= waits_already:
+                raise ContractError(
+                    f"{self._rerun.run.name} cannot handle what {self._service.name} has handled: {parked.decider} "
+                    f"{parked.key} ({parked.reason}). Mend the code, and run all of it again under another name"
+                )
+        return found
+
+    async def _waiting(self, parked: ParkedKey, topic: str) -> set[str]:
+        return {each.event_id for each in await waiting_behind(parked, (topic, self._task), self._port)}
+
+    def _placed(self, key: str, record: Record | None) -> Record:
+        empty = Record("", 0, -1, 0, None, None) if record is None else record
+        changelog = self._service.changelog.name
+        return empty._replace(
+            topic=changelog, partition=self._task, offset=-1, timestamp_ms=self.at_ms, key=key.encode()
+        )
+
+    def _own(self, topic: str, key: bytes | None, content: object) -> Record:
+        value = self._codec.encode(content)
+        return Record(topic, self._task, -1, self.at_ms, key, value, type=wire_name_of(type(content)))
+
+
+def _name(record: Record) -> tuple[str, str]:
+    return (record.source or "").partition("/")[2], record.subject or ""

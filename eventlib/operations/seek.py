@@ -1,0 +1,181 @@
+"""Seeks a service's tasks forwards on an operator's command; the skipped inputs are recorded."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from eventlib.codec.base import UnknownSchema
+from eventlib.errors import ContractError, OwnershipLost
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Claim, TopicPartition, key_text
+from eventlib.model.service import Service
+from eventlib.queries.state import newest_of_key
+from eventlib.runtime import RuntimeConfig
+from eventlib.runtime.context import Host
+from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.records import POSITION_KEY, Positions, code_version
+from eventlib.runtime.restore import restored
+from eventlib.runtime.runtime import prepare_own
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Inputs, Move, Transaction
+from eventlib.state.memory import MemoryStores
+from eventlib.values import now_ms, to_ms
+
+_PATIENCE_S = 20.0
+
+Decide = Callable[[Task], Awaitable[Inputs | None]]
+"""Says what a task is to do, once nobody else can do anything to it; None when there is nothing to do after all."""
+
+
+async def act(log: EventLog, service: Service, partition: int, decide: Decide) -> Transaction | None:
+    """Have one transaction of a task made by this process, and return it; None when there was nothing to do.
+
+    Who runs the service loses the task for that moment, and goes on with it after. Guarantee: `decide` sees the task
+    as its last transaction left it, and nothing comes between that and what it says. Requests that are said are
+    pending on the changelog, and run by the service.
+    Raises: OwnershipLost when others kept taking the task; what `decide` raises. Then nothing was changed.
+    """
+    await log.prepare()
+    await prepare_own(log, [service])
+    host = Host(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
+    # What takes long is done before the claim, so that with it only the newest changes are left to read.
+    (await restored(service, Claim(service.name, partition, 0), host)).state.close()
+    try:
+        # A random pause, since each attempt ends the claim of whoever else is at it.
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(OwnershipLost),
+            wait=wait_random_exponential(multiplier=0.02, max=1.0),
+            stop=stop_after_delay(_PATIENCE_S),
+            reraise=True,
+        ):
+            with attempt:
+                claim = await log.port.seize(service.name, partition)
+                return await _act(log, claim, await restored(service, claim, host), decide)
+    except OwnershipLost as error:
+        raise OwnershipLost(
+            f"partition {partition} of service {service.name!r} gets another owner each time: somebody else may be at "
+            "work on it just now; nothing was changed, try again later"
+        ) from error
+    raise AssertionError(partition)  # the last attempt has returned, or raised
+
+
+async def _act(log: EventLog, claim: Claim, task: Task, decide: Decide) -> Transaction | None:
+    inputs = await decide(task)
+    if inputs is None:
+        return None
+    try:
+        transaction = task.handle(inputs)
+    except UnknownSchema:
+        task.rolled_back()
+        await log.codec.refresh()
+        transaction = task.handle(replace(inputs, schemas_known=True))
+    await log.port.append(transaction.records, claim)
+    return transaction
+
+
+Later = Literal["latest"] | datetime
+"""Where to go on: at the end as it is now, or at the first input that is not older than a time (UTC)."""
+
+_CHUNK = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A way forwards in one partition of a topic: inputs from `first` on are not handled, `to` is the next one that is.
+
+    `keys` counts, by key, the inputs between the two that the service would have handled.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    to: int
+    keys: Mapping[str, int]
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs are not handled."""
+        return sum(self.keys.values())
+
+
+async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:
+    """Return where a task is, as committed by now; empty when it never ran."""
+    record = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
+    if record is None:
+        return Positions()
+    value = record.value or b""
+    return await log.codec.known(lambda: log.codec.decode(Positions, value))
+
+
+async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[Passage]:
+    """Return what a service would go past; `topics` are those to move in (default: all of its inputs).
+
+    Raises: ContractError for a topic that it does not read, or has never begun to read.
+    """
+    wanted = _topics(service, topics)
+    found = list[Passage]()
+    for partition in range(service.partitions):
+        positions = await positions_of(log, service, partition)
+        for topic in wanted:
+            first = positions.next.get(topic)
+            if first is None:
+                raise ContractError(
+                    f"{service.name} has never read {topic} on this log, so there is no position to move: where it "
+                    "begins is its start_from"
+                )
+            place = topic, partition
+            end = await (log.port.end(*place) if to == "latest" else log.port.offset_at(*place, to_ms(to)))
+            keys = await _keys(log, service, place, first, end)
+            if keys:  # where nothing is to be handled, there is nothing to go past
+                found.append(Passage(topic, partition, first, end, keys))
+    return found
+
+
+async def move(log: EventLog, service: Service, along: Sequence[Passage], why: str) -> list[Passage]:
+    """Move a service's tasks, each in a transaction of its own, and return what it went past.
+
+    What was handled meanwhile is not in there. Guarantee: who moved what, when and why stands on the journal.
+    Raises: OwnershipLost when somebody else keeps taking a task; tasks that were moved before that stay so.
+    """
+    done = list[Passage]()
+    for partition in sorted({passage.partition for passage in along}):
+        done += await _moved(log, service, partition, [p for p in along if p.partition == partition], why)
+    return done
+
+
+async def _moved(log: EventLog, service: Service, partition: int, along: Sequence[Passage], why: str) -> list[Passage]:
+    left = list[Passage]()
+
+    async def decide(task: Task) -> Inputs | None:
+        left.clear()
+        for topic, first, to in ((way.topic, task.positions.next[way.topic], way.to) for way in along):
+            if first < to:
+                place = topic, partition
+                left.append(Passage(*place, first, to, await _keys(log, service, place, first, to)))
+        moves = [Move(way.topic, way.to, why) for way in left]
+        return Inputs(now_ms(), acts=moves) if moves else None
+
+    await act(log, service, partition, decide)
+    return left
+
+
+def _topics(service: Service, named: Sequence[str]) -> list[str]:
+    read = [topic.name for topic in service.inputs]
+    for name in named:
+        if name not in read:
+            raise ContractError(f"{service.name} does not read {name!r}: it reads {', '.join(sorted(read))}")
+    return [name for name in read if not named or name in named]
+
+
+async def _keys(log: EventLog, service: Service, place: TopicPartition, first: int, end: int) -> Mapping[str, int]:
+    deciders_of = InputReader(log, service).deciders_of
+    keys = Counter[str]()
+    offset = first
+    while offset < end and (records := await log.port.read(*place, offset, _CHUNK)):
+        keys.update(key_text(r) for r in records if r.offset < end and deciders_of(r) is not None)
+        offset = records[-1].offset + 1
+    return keys

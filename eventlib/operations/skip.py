@@ -1,0 +1,158 @@
+"""Leaves one input out on purpose: one that is still to come, or one that is parked and holds up those behind it."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.log.reading import chunks
+from eventlib.model.service import Service
+from eventlib.operations.seek import act, positions_of
+from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.parking.parked import original_of, waiting_behind
+from eventlib.runtime.records import JournalEntry
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Inputs, Release, Skip
+from eventlib.values import now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedNow:
+    """An input that is not handled, or not any more: where it stands, and what became of those that waited behind it.
+
+    `was_parked` tells that it was tried before. `released` counts the inputs that were handled now, since it no longer
+    stands in their way; `parked_again` tells that one of them could not be, and that the rest waits behind that one.
+    """
+
+    service: str
+    event_id: str
+    type: str | None
+    key: str
+    topic: str
+    partition: int
+    offset: int
+    was_parked: bool
+    released: int
+    parked_again: bool
+
+
+class _Parked(NamedTuple):
+    """An input that was parked once, and for which decider; perhaps it is no longer."""
+
+    decider: str
+    original: Record
+
+
+async def skip(log: EventLog, service: Service, event_id: str, why: str) -> SkippedNow:
+    """Let a service never handle an input; of a parked one, those behind it are handled now.
+
+    Guarantee: who skipped what, when and why stands on the journal. Whoever published the input twice under one id has
+    both of them skipped.
+    Raises: ContractError when there is no such input, or when the service has handled it already: what it said then
+    stands on the log for ever.
+    """
+    parked = await _parked(log, service, event_id)
+    if parked:
+        found = [await _skip_parked(log, service, each, event_id, why) for each in parked]
+        if done := [each for each in found if each is not None]:
+            return done[-1]
+    record = await _unhandled(log, service, event_id)
+    if record is None:
+        raise await _refusal(log, service, event_id)
+    if InputReader(log, service).deciders_of(record) is None:
+        raise ContractError(f"{service.name} does not handle {record.type}: there is nothing to skip")
+
+    async def decide(task: Task) -> Inputs:
+        if record.offset < task.positions.next.get(record.topic, 0):
+            raise _too_late(service, record)
+        if (known := task.handling.skips.why(event_id)) is not None:
+            raise ContractError(f"{service.name} is not going to handle {record.type} {event_id} anyway ({known})")
+        return Inputs(now_ms(), acts=[Skip(event_id, why)])
+
+    await act(log, service, record.partition, decide)
+    return _skipped(service, record, was_parked=False, steps=())
+
+
+async def _skip_parked(log: EventLog, service: Service, found: _Parked, event_id: str, why: str) -> SkippedNow | None:
+    """Skip an input that waits for a decider; None when it does not wait there any more."""
+    place = service.parked.name, found.original.partition
+
+    async def decide(task: Task) -> Inputs | None:
+        parked = task.handling.parked.get(found.decider, key_text(found.original))
+        waiting = [] if parked is None else await waiting_behind(parked, place, log.port)
+        if not any(record.event_id == event_id for record in waiting):
+            return None
+        return Inputs(now_ms(), acts=[Skip(event_id, why)], release=Release(None, waiting))
+
+    transaction = await act(log, service, found.original.partition, decide)
+    if transaction is None:
+        return None
+    entry = log.codec.decode(JournalEntry, transaction.journal[-1].value or b"")
+    return _skipped(service, found.original, was_parked=True, steps=[step.kind for step in entry.steps])
+
+
+def _skipped(service: Service, record: Record, *, was_parked: bool, steps: Sequence[str]) -> SkippedNow:
+    parked_again = "park" in steps
+    return SkippedNow(
+        service.name,
+        record.event_id,
+        record.type,
+        key_text(record),
+        record.topic,
+        record.partition,
+        record.offset,
+        was_parked,
+        steps.count("release") - steps.count("drop") - parked_again,
+        parked_again,
+    )
+
+
+async def _parked(log: EventLog, service: Service, event_id: str) -> list[_Parked]:
+    found = dict[tuple[str, int, int], _Parked]()
+    for partition in range(service.partitions):
+        async for record in _records(log, (service.parked.name, partition), 0):
+            facts, original = original_of(record)
+            if original.event_id == event_id and original.topic:
+                found[facts["decider"], partition, original.offset] = _Parked(facts["decider"], original)
+    return [*found.values()]
+
+
+async def _unhandled(log: EventLog, service: Service, event_id: str) -> Record | None:
+    for partition in range(service.partitions):
+        positions = await positions_of(log, service, partition)
+        for topic in service.inputs:
+            place = topic.name, partition
+            first = positions.next.get(topic.name, await log.port.start(*place))
+            async for record in _records(log, place, first):
+                if record.event_id == event_id:
+                    return record
+    return None
+
+
+async def _refusal(log: EventLog, service: Service, event_id: str) -> ContractError:
+    """Return why an event that is not waiting cannot be skipped: it was handled, or it is none of the service's."""
+    for topic in service.inputs:
+        for partition in range(service.partitions):
+            async for record in _records(log, (topic.name, partition), 0):
+                if record.event_id == event_id:
+                    return _too_late(service, record)
+    read = ", ".join(sorted(topic.name for topic in service.inputs))
+    return ContractError(
+        f"{service.name} reads no event with the id {event_id!r} (it reads {read}): `eventlib tail --json` shows ids"
+    )
+
+
+def _too_late(service: Service, record: Record) -> ContractError:
+    return ContractError(
+        f"{service.name} has handled {record.type} {record.event_id} already (at {record.topic}/{record.partition}/"
+        f"{record.offset}): what it said then stands on the log. If it was handled wrongly, mend the code and see what "
+        f"`eventlib rerun {service.name} --into NAME` makes of it"
+    )
+
+
+async def _records(log: EventLog, place: TopicPartition, first: int) -> AsyncIterator[Record]:
+    async for records in chunks(log.port, place, first):
+        for record in records:
+            yield record

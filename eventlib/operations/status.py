@@ -1,0 +1,208 @@
+"""How services stand, from their log alone: who owns their tasks, how far behind they are, what waits for whom."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from eventlib.eventlog import EventLog
+from eventlib.log.base import TopicPartition
+from eventlib.model.service import Service
+from eventlib.operations.startup_waits import STATE_DIR, Waiting, waiting_here
+from eventlib.queries.decoding import event_topics
+from eventlib.queries.parked import Parking, parkings_in
+from eventlib.queries.task_metadata import TaskNotes, store_of
+from eventlib.runtime.inputs import InputReader
+from eventlib.state.inspect import kept_in
+from eventlib.values import from_ms, now_ms
+
+MINUTE_MS = 60_000
+_LOOKED_AT = 2_000
+"""How many records behind a position are looked at, whether anybody handles them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task: its owner (None: nobody), the inputs that it has not handled, and how old the oldest of them is.
+
+    `to_restore` counts the changelog records that a start on this machine would read; None where that is not known.
+    `pending` are effects that are to be answered, `parked` what waits for a person: keys, with their inputs, and effects.
+    """
+
+    service: str
+    partition: int
+    owner: str | None
+    lag: int
+    behind_s: float
+    handled_at: datetime | None
+    pending: int
+    parked_keys: int
+    parked_inputs: int
+    parked_effects: int
+    to_restore: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SagaCount:
+    """How many sagas stand in a state, and how many of them take longer than they should."""
+
+    state: str
+    count: int
+    overdue: int
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a choreography stands at a moment.
+
+    `owners_known` is False where a log cannot tell who runs its services. `said_per_s` is what came to each topic of
+    events within the last minute, a second. `sagas` is None unless they were asked for. `waiting` are the processes of
+    this machine that wait for something at their start, `damaged` the records of changelogs that were found damaged.
+    """
+
+    at: datetime
+    tasks: Sequence[TaskStatus]
+    owners_known: bool
+    said_per_s: Mapping[str, float]
+    parked: Sequence[Parking]
+    sagas: Sequence[SagaCount] | None
+    waiting: Sequence[Waiting] = ()
+    damaged: Sequence[str] = ()
+
+    def of(self, service: str) -> list[TaskStatus]:
+        """Return the tasks of a service."""
+        return [task for task in self.tasks if task.service == service]
+
+
+class StatusReader:
+    """Looks at how a choreography stands, again and again: a later look costs what has changed since.
+
+    `state_dir` is where processes of this machine keep their local stores. Cost of the first look: see `TaskNotes`; `with_sagas` reads each saga's state once. Of each look: the ends of the
+    topics, and up to 2,000 records for each partition that somebody is behind on.
+    """
+
+    def __init__(self, log: EventLog, *, with_sagas: bool = False, state_dir: str = STATE_DIR) -> None:
+        self._log = log
+        self._state_dir = state_dir
+        self._with_sagas = with_sagas
+        self._notes = TaskNotes(log, sagas=log.choreography.sagas if with_sagas else None)
+        self._readers = {service.name: InputReader(log, service) for service in log.choreography.services}
+
+    @property
+    def records_read(self) -> int:
+        """How many changelog records the looks so far have cost."""
+        return self._notes.records_read
+
+    async def look(self) -> Status:
+        """Return how it stands now. Raises: ContractError for notes that cannot be read."""
+        await self._notes.look()
+        services = self._log.choreography.services
+        owners = {service.name: await self._log.port.owners(service.name) for service in services}
+        parked = await parkings_in(self._notes)
+        tasks = [
+            await self._task(service, partition, (owners[service.name] or {}).get(partition))
+            for service, partition in self._notes.tasks
+        ]
+        owners_known = all(each is not None for each in owners.values())
+        sagas = self._sagas() if self._with_sagas and self._log.choreography.sagas is not None else None
+        waiting = waiting_here(self._log.port.url, self._state_dir)
+        return Status(
+            from_ms(now_ms()), tasks, owners_known, await self._rates(), parked, sagas, waiting, self._notes.damaged
+        )
+
+    async def _task(self, service: Service, partition: int, owner: str | None) -> TaskStatus:
+        positions = await self._notes.positions(service, partition)
+        next_offsets = {} if positions is None else positions.next
+        lag, oldest_ms = 0, None
+        there = await self._log.port.topics()
+        for topic in (each for each in service.inputs if each.name in there):
+            of_topic, since_ms = await self._behind(service, (topic.name, partition), next_offsets.get(topic.name))
+            lag += of_topic
+            if since_ms is not None:
+                oldest_ms = since_ms if oldest_ms is None else min(oldest_ms, since_ms)
+        pending, stalled = self._notes.effects(service, partition)
+        parked = [note for _, note in await self._notes.parked(service, partition)]
+        return TaskStatus(
+            service.name,
+            partition,
+            owner,
+            lag,
+            0.0 if oldest_ms is None else max(now_ms() - oldest_ms, 0) / 1000,
+            None if positions is None else from_ms(positions.at_ms),
+            len(pending),
+            len(parked),
+            sum(note.count for note in parked),
+            len(stalled),
+            await self._to_restore(service, partition),
+        )
+
+    async def _behind(self, service: Service, place: TopicPartition, position: int | None) -> tuple[int, int | None]:
+        """Return how many inputs a task has before it, and the time of the first; what nobody handles is none."""
+        end = await self._log.port.end(*place)
+        first = max(position or 0, await self._log.port.start(*place))
+        if position is None and service.start_from == "latest":
+            return 0, None
+        if first >= end:
+            return 0, None
+        records = await self._log.port.read(*place, first, _LOOKED_AT)
+        inputs = [record for record in records if self._readers[service.name].deciders_of(record) is not None]
+        rest = end - records[-1].offset - 1 if records else 0
+        return len(inputs) + max(rest, 0), inputs[0].timestamp_ms if inputs else None
+
+    async def _to_restore(self, service: Service, partition: int) -> int | None:
+        path, place = store_of(self._log, service), (service.changelog.name, partition)
+        if path is None or service.changelog.name not in await self._log.port.topics():
+            return None
+        kept = kept_in(path, partition, self._log.port.log_id, 0, ())
+        start, end = await self._log.port.start(*place), await self._log.port.end(*place)
+        return end - (start if kept is None else kept.checkpoint)
+
+    async def _rates(self) -> Mapping[str, float]:
+        since_ms, there = now_ms() - MINUTE_MS, await self._log.port.topics()
+        found = dict[str, float]()
+        for topic in event_topics(self._log):
+            if topic.name in there:
+                came = 0
+                for place in ((topic.name, partition) for partition in range(there[topic.name].partitions)):
+                    came += await self._log.port.end(*place) - await self._log.port.offset_at(*place, since_ms)
+                found[topic.name] = came / (MINUTE_MS / 1000)
+        return found
+
+    def _sagas(self) -> list[SagaCount]:
+        known = self._notes.sagas.values()
+        counts = Counter((each.name, each.has_ended) for each in known)
+        overdue = Counter((each.name, each.has_ended) for each in known if each.is_overdue)
+        ordered = sorted(counts, key=lambda name: (name[1], name[0]))
+        return [SagaCount(name, counts[name, ended], overdue[name, ended], ended) for name, ended in ordered]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is healthy: no task without an owner, none behind for longer, no more parked and overdue than this."""
+
+    behind_s: float = 60.0
+    parked: int = 0
+    overdue: int = 0
+    may_stop: bool = False
+
+
+def complaints(status: Status, limits: Limits) -> list[str]:
+    """Return what is not as it should be; nothing when all is well."""
+    found = [each.sentence for each in status.waiting]
+    if status.owners_known and not limits.may_stop:
+        for service in dict.fromkeys(task.service for task in status.tasks):
+            alone = [task.partition for task in status.of(service) if task.owner is None]
+            if alone:
+                found.append(f"{service}: nobody runs {len(alone)} of {len(status.of(service))} tasks")
+    for service in dict.fromkeys(task.service for task in status.tasks):
+        behind_s = max(task.behind_s for task in status.of(service))
+        if behind_s > limits.behind_s:
+            lag = sum(task.lag for task in status.of(service))
+            found.append(f"{service}: {lag:,} inputs behind, the oldest for {behind_s:,.0f} s")
+    if len(status.parked) > limits.parked:
+        found.append(f"{len(status.parked):,} parked: `eventlib parked list`")
+    overdue = sum(each.overdue for each in status.sagas or ())
+    if overdue > limits.overdue:
+        found.append(f"{overdue:,} sagas overdue")
+    return found

@@ -1,0 +1,43 @@
+"""Reading what is on a log: states, sagas, records in their order, and projections that follow it."""
+
+from typing import TYPE_CHECKING
+
+from eventlib.facade import lazy
+
+if TYPE_CHECKING:
+    from eventlib.model.saga import SagaEvent, saga_of
+    from eventlib.queries.decoding import event_topics
+    from eventlib.queries.sagas import in_order
+    from eventlib.queries.state import state_of
+    from eventlib.queries.stream import tail
+    from eventlib.state.projection import Projection, ProjectionBehind
+    from eventlib.state.projection_file import View
+    from eventlib.state.waiters import Waiters
+
+__all__ = [
+    "Projection",
+    "ProjectionBehind",
+    "SagaEvent",
+    "View",
+    "Waiters",
+    "event_topics",
+    "in_order",
+    "saga_of",
+    "state_of",
+    "tail",
+]
+
+if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
+    __getattr__ = lazy(
+        __name__,
+        {
+            "model.saga": ["SagaEvent", "saga_of"],
+            "queries.decoding": ["event_topics"],
+            "queries.sagas": ["in_order"],
+            "queries.state": ["state_of"],
+            "queries.stream": ["tail"],
+            "state.projection": ["Projection", "ProjectionBehind"],
+            "state.projection_file": ["View"],
+            "state.waiters": ["Waiters"],
+        },
+    )

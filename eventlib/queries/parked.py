@@ -1,0 +1,182 @@
+"""What a choreography's services could not handle: which keys and effects are parked, since when, why, what waits."""
+
+import re
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record
+from eventlib.log.reading import chunks
+from eventlib.model.service import Service
+from eventlib.queries.decoding import Reading, RecordReader
+from eventlib.queries.state import partition_of
+from eventlib.queries.task_metadata import TaskNotes
+from eventlib.runtime.parking.control import edit_at
+from eventlib.runtime.parking.parked import is_waiting, original_of
+from eventlib.runtime.parking.releasing import edited
+from eventlib.runtime.records import ParkedKey
+from eventlib.values import from_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Parking:
+    """A key whose inputs wait for a person, or an effect that does (`effect` is its request's type, `id` its id).
+
+    `waiting` counts the inputs, `first` is the offset of the oldest one in the service's parked topic. `code_version`
+    is that of the code that could not handle it, `traceback` where in it that was. `edited` is the offset on the control
+    topic of the edit with which the oldest one was tried last; -1: as it is.
+    """
+
+    service: str
+    decider: str
+    key: str
+    partition: int
+    since: datetime
+    waiting: int
+    reason: str
+    first: int = 0
+    effect: str | None = None
+    id: str | None = None
+    code_version: str = ""
+    traceback: str = ""
+    edited: int = -1
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What tells it from others: the service, and the decider with its key, or the effect's id."""
+        return self.service, "" if self.id else self.decider, self.id or self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which of what is parked is meant: of some services and deciders, and with a reason in which a pattern is found."""
+
+    services: Collection[str] = ()
+    deciders: Collection[str] = ()
+    reason: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, log: EventLog, services: Collection[str], deciders: Collection[str], reason: str | None) -> "Wanted":
+        """Return what somebody wants, as they said it. Raises: WiringError for an unknown name; ContractError."""
+        names = [log.choreography.service(name).name for name in services]
+        of_deciders = [log.choreography.decider(name).name for name in deciders]
+        try:
+            return cls(names, of_deciders, None if reason is None else re.compile(reason))
+        except re.error as error:
+            raise ContractError(f"{reason!r} is no regular expression: {error}") from error
+
+    def has(self, parking: Parking) -> bool:
+        """Tell whether something parked is meant."""
+        of_service = not self.services or parking.service in self.services
+        of_decider = not self.deciders or parking.decider in self.deciders
+        return of_service and of_decider and (self.reason is None or bool(self.reason.search(parking.reason)))
+
+
+ALL = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingInput:
+    """One input that waits behind a parked key: where it came from, why it waits, and what is in it.
+
+    `record` is the input as it stood on its topic; a deadline has no topic. `edited_by` says who has it handled with
+    other data, and why; `reading` has that.
+    """
+
+    record: Record
+    reason: str
+    reading: Reading
+    edited_by: str = ""
+
+
+async def parkings(log: EventLog, keys: Collection[str] | None = None, wanted: Wanted = ALL) -> list[Parking]:
+    """Return everything that is parked, or what is parked under these keys; the oldest first.
+
+    Cost: see `TaskNotes`.
+    """
+    services = [each for each in log.choreography.services if not wanted.services or each.name in wanted.services]
+    places = [
+        (service, partition)
+        for service in services
+        for partition in (range(service.partitions) if keys is None else {partition_of(service, key) for key in keys})
+    ]
+    notes = TaskNotes(log, places)
+    await notes.look()
+    found = await parkings_in(notes)
+    return [each for each in found if wanted.has(each) and (keys is None or each.key in keys)]
+
+
+async def parkings_in(notes: TaskNotes) -> list[Parking]:
+    """Return what is parked by what tasks have noted; the oldest first."""
+    found = list[Parking]()
+    for service, partition in notes.tasks:
+        found += [_of_effect(service, partition, each) for each in notes.effects(service, partition)[1]]
+        found += [_of_key(service, partition, parked) for _, parked in await notes.parked(service, partition)]
+    return sorted(found, key=lambda parking: (parking.since, parking.service, parking.decider, parking.key))
+
+
+def _of_key(service: Service, partition: int, parked: ParkedKey) -> Parking:
+    return Parking(
+        service.name,
+        parked.decider,
+        parked.key,
+        partition,
+        from_ms(parked.since_ms),
+        parked.count,
+        parked.reason,
+        parked.first,
+        code_version=parked.code_version,
+        traceback=parked.traceback,
+        edited=parked.edited,
+    )
+
+
+def _of_effect(service: Service, partition: int, request: Record) -> Parking:
+    notes = {name: value.decode() for name, value in request.headers}
+    return Parking(
+        service.name,
+        (request.source or "").partition("/")[2],
+        request.subject or "",
+        partition,
+        from_ms(request.timestamp_ms),
+        1,
+        notes.get("parked_reason", ""),
+        effect=request.type,
+        id=request.event_id,
+        code_version=notes.get("parked_code", ""),
+    )
+
+
+async def waiting_inputs(log: EventLog, parking: Parking, limit: int | None = None) -> list[WaitingInput]:
+    """Return the inputs that wait behind a parked key in order, the first `limit` of them; of an effect, its request."""
+    service = log.choreography.service(parking.service)
+    reader = RecordReader(log)
+    if parking.id is not None:
+        notes = TaskNotes(log, [(service, parking.partition)])
+        await notes.look()
+        effects = [r for r in notes.effects(service, parking.partition)[1] if r.event_id == parking.id]
+        return [WaitingInput(r.record, parking.reason, r) for r in await reader.read(effects)]
+    found = list[WaitingInput]()
+    most = parking.waiting if limit is None else min(limit, parking.waiting)
+    async for parked in _waiting(log, service, parking):
+        if len(found) == most:
+            break
+        facts, record = original_of(parked)
+        by, shown = "", parked
+        if not found and parking.edited >= 0:
+            edit = await edit_at(log, (service.control.name, parking.partition), parking.edited)
+            by, shown = edit.why, edited(parked, edit)
+        (reading,) = await reader.read([shown])
+        found.append(WaitingInput(record, parking.reason if not found else facts.get("reason", ""), reading, by))
+    return found
+
+
+async def _waiting(log: EventLog, service: Service, parking: Parking) -> AsyncIterator[Record]:
+    place = service.parked.name, parking.partition
+    offset = max(parking.first, await log.port.start(*place))
+    async for records in chunks(log.port, place, offset):
+        for record in records:
+            if is_waiting(record, parking.decider, parking.key):
+                yield record

@@ -1,0 +1,137 @@
+"""Reads topics of a log as one stream: what is there, merged by time, and what comes later if wanted."""
+
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+from heapq import heapify, heappop, heapreplace
+from typing import Literal
+
+from eventlib.errors import ContractError
+from eventlib.log.base import Log, Record, TopicPartition
+from eventlib.queries.sagas import in_order
+from eventlib.values import time_of, to_ms
+
+Start = Literal["earliest", "latest"] | int | datetime
+"""Where to begin in each partition: at its oldest record, at its end, at an offset, or at a time (UTC)."""
+
+_CHUNK = 500
+_Head = tuple[int, str, int, int]
+
+
+def start_of(text: str) -> Start:
+    """Read a start from text; a time without an offset from UTC is UTC. Raises: ContractError."""
+    if text in {"earliest", "latest"}:
+        return "earliest" if text == "earliest" else "latest"
+    if text.isdecimal():
+        return int(text)
+    try:
+        return time_of(text)
+    except ContractError as error:
+        raise ContractError(
+            f"{text!r} is no place to start: write earliest, latest, an offset such as 1500, or a time such as "
+            "2026-01-31T12:00:00Z"
+        ) from error
+
+
+async def tail(
+    log: Log, topics: Sequence[str], start: Start = "earliest", *, follow: bool = False
+) -> AsyncGenerator[list[Record], None]:
+    """Yield the records of these topics in batches, up to the ends as they are now; `follow` goes on for ever.
+
+    Guarantee: a partition's records come in offset order, each once. Partitions are merged by recorded_at, then topic,
+    partition and offset; what `follow` brings is merged batch by batch. Memory is bounded by a few hundred records
+    of each partition.
+    Raises: ContractError for a topic that is not on the log.
+    """
+    starts = await _starts(log, topics, start)
+    ends = {place: max(first, await log.end(*place)) for place, first in starts.items()}
+    async for records in _merged(log, starts, ends):
+        yield records
+    if not follow:
+        return
+    reader = log.reader(ends)
+    try:
+        while True:
+            records = await reader.poll(_CHUNK)
+            if records:
+                yield in_order(records)
+    finally:
+        await reader.close()
+
+
+async def _starts(log: Log, topics: Sequence[str], start: Start) -> dict[TopicPartition, int]:
+    there = await log.topics()
+    for name in topics:
+        if name not in there:
+            raise ContractError(f"there is no topic {name!r} on this log: `eventlib topics` lists those that are")
+    places = [(name, partition) for name in dict.fromkeys(topics) for partition in range(there[name].partitions)]
+    return {place: await _first(log, place, start) for place in places}
+
+
+async def _first(log: Log, place: TopicPartition, start: Start) -> int:
+    match start:
+        case "earliest":
+            return await log.start(*place)
+        case "latest":
+            return await log.end(*place)
+        case int():
+            return max(start, await log.start(*place))
+        case _:
+            return await log.offset_at(*place, to_ms(start))
+
+
+class _Partition:
+    """One partition's part of the merge: a chunk of records, and where the next one begins."""
+
+    def __init__(self, log: Log, place: TopicPartition, first: int, end: int) -> None:
+        self._log = log
+        self._place = place
+        self._next = first
+        self._end = end
+        self._chunk: list[Record] = []
+        self._at = 0
+
+    async def fill(self) -> _Head | None:
+        """Read a chunk, and return its first record's place in the merge; None at the end."""
+        self._chunk, self._at = [], 0
+        if self._next < self._end:
+            records = await self._log.read(*self._place, self._next, _CHUNK)
+            while records and records[-1].offset >= self._end:
+                records.pop()
+            self._chunk = records
+            self._next = records[-1].offset + 1 if records else self._end
+        return self.head()
+
+    def head(self) -> _Head | None:
+        """Return the next record's place in the merge; None when the chunk is used up."""
+        if self._at == len(self._chunk):
+            return None
+        record = self._chunk[self._at]
+        return record[3], record[0], record[1], record[2]
+
+    def take(self) -> Record:
+        """Return the next record, and go past it."""
+        record = self._chunk[self._at]
+        self._at += 1
+        return record
+
+
+async def _merged(
+    log: Log, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+) -> AsyncGenerator[list[Record], None]:
+    partitions = {place: _Partition(log, place, first, ends[place]) for place, first in starts.items()}
+    heap = [head for partition in partitions.values() if (head := await partition.fill()) is not None]
+    heapify(heap)
+    batch = list[Record]()
+    while heap:
+        partition = partitions[heap[0][1:3]]
+        batch.append(partition.take())
+        head = partition.head() or await partition.fill()
+        if head is None:
+            heappop(heap)
+        else:
+            heapreplace(heap, head)
+        if len(batch) >= _CHUNK:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

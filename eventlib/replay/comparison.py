@@ -1,0 +1,203 @@
+"""Compares what today's code emits with what was emitted, field by field."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel
+
+from eventlib.log.base import Record, key_text
+from eventlib.model.choreography import Choreography
+from eventlib.model.event import Event, contract_of, key_of
+from eventlib.replay.partition_buffer import Item
+from eventlib.replay.report import Difference, Input, Kind, Telling
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which decisions are compared: those since a time (ms), and of some sagas (correlation ids) only; None: all."""
+
+    since_ms: int = 0
+    sagas: frozenset[str] | None = None
+
+    def about(self, correlation_id: str | None) -> bool:
+        """Tell whether a decision of this saga is compared."""
+        return self.sagas is None or correlation_id in self.sagas
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision of today's code, beside the recorded one: the input, what was said, what would be, what went wrong."""
+
+    handler: str
+    key: str
+    at_ms: int
+    input: Input
+    then: Sequence[Item]
+    now: Sequence[Event]
+    kind: Kind | None = None
+    why: str = ""
+
+
+def same(now: Sequence[Event], then: Sequence[Item]) -> bool:
+    """Tell whether events are those that were said: their types, contents, keys, topics and order."""
+    if len(now) != len(then):
+        return False
+    for event, (record, said) in zip(now, then, strict=True):
+        if event is not said and (
+            type(event) is not type(said) or not (event.__dict__ == said.__dict__ or _equal(event, said))
+        ):
+            return False
+        topic, key = _place(type(event))
+        if topic != record.topic or (None if key is None else str(event.__dict__[key]).encode()) != record.key:
+            return False
+    return True
+
+
+def _equal(event: Event, said: Event) -> bool:
+    """Compare by what goes on the wire, where a value is not equal to itself, as NaN."""
+    return event.model_dump_json() == said.model_dump_json()
+
+
+@lru_cache(maxsize=1_024)
+def _place(event_type: type[Event]) -> tuple[str, str | None]:
+    contract = contract_of(event_type)
+    return contract.topic.name, contract.key
+
+
+class Describer:
+    """Makes differences readable: events as their fields, and sagas by name.
+
+    An saga is known by the key field of the events that end a saga.
+    """
+
+    def __init__(self, choreography: Choreography) -> None:
+        contracts = [contract_of(event) for event in choreography.events]
+        self._fields = tuple(dict.fromkeys(c.key for c in contracts if c.final and c.key is not None))
+
+    def difference(self, decision: Decision) -> Difference:
+        """Return a decision that differs."""
+        facts = [decision.input.facts, *(_facts(e) for e in decision.now), *(_facts(e) for _, e in decision.then)]
+        kind: Kind = "other" if decision.then and decision.now else "silent" if decision.then else "talks"
+        return Difference(
+            decision.handler,
+            decision.kind or kind,
+            decision.key,
+            self._saga(facts) or decision.key,
+            decision.at_ms,
+            decision.input,
+            tuple(told(event, record) for record, event in decision.then),
+            tuple(telling(event) for event in decision.now),
+            decision.why,
+        )
+
+    def _saga(self, facts: Iterable[Mapping[str, object]]) -> str:
+        for each in facts:
+            for name in self._fields:
+                if each.get(name):
+                    return str(each[name])
+        return ""
+
+
+def input_of(record: Record, event: object) -> Input:
+    """Return a record as what was decided on."""
+    place = record.topic, record.partition, record.offset
+    return Input(record.type or type(event).__name__, record.event_id, *place, facts=_facts(event))
+
+
+def telling(event: Event) -> Telling:
+    """Return an event as it would be said."""
+    contract = contract_of(type(event))
+    return Telling(contract.type, key_of(event) or "", contract.topic.name, _facts(event))
+
+
+def told(event: Any, record: Record) -> Telling:
+    """Return an event as it was said."""
+    error = "" if isinstance(event, Event) else str(event)
+    return Telling(record.type or "", key_text(record), record.topic, _facts(event), error)
+
+
+def _facts(event: object) -> dict[str, object]:
+    return event.model_dump(mode="json") if isinstance(event, Event) else {}
+
+
+class Absent(Enum):
+    """Stands where one side has no value."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+class Change(NamedTuple):
+    """One field that differs: its path, such as `lines[2].quantity`, and its values; ABSENT where there is none.
+
+    What entered or left a sequence stands under the sequence's own path.
+    """
+
+    path: str
+    before: object
+    after: object
+
+
+def changes(before: object, after: object) -> tuple[Change, ...]:
+    """Return what differs, in the order of the fields; nothing for values that are equal.
+
+    A side that is None or ABSENT as a whole, such as the state of a key that is not known yet, has no fields.
+    """
+    return tuple(_changes("", before, after))
+
+
+def _changes(path: str, before: object, after: object) -> Iterator[Change]:
+    if before is after:
+        return
+    parts_before, parts_after = _parts(before), _parts(after)
+    if parts_before is None and parts_after is None:
+        if _is_sequence(before) and _is_sequence(after):
+            yield from _moved(path, before, after)  # type: ignore[arg-type]  # both are sequences
+        elif type(before) is not type(after) or before != after:
+            yield Change(path, before, after)
+        return
+    if path and (parts_before is None or parts_after is None):
+        yield Change(path, before, after)
+        return
+    old, new = parts_before or {}, parts_after or {}
+    for name in {**old, **new}:
+        yield from _changes(f"{path}.{name}" if path else name, old.get(name, ABSENT), new.get(name, ABSENT))
+
+
+def _parts(value: object) -> Mapping[str, Any] | None:
+    """Return a value's fields by name; None when it has none."""
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): part for name, part in value.items()}
+    return None
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence | frozenset | set) and not isinstance(value, str | bytes)
+
+
+def _moved(path: str, before: Sequence[object], after: Sequence[object]) -> Iterator[Change]:
+    """Say what left a sequence and what entered it; the whole of it when only its order has changed."""
+    if before == after:
+        return
+    if not all(isinstance(each, Hashable) for each in (*before, *after)):
+        yield Change(path, before, after)
+        return
+    old, new = Counter(before), Counter(after)
+    left, entered = old - new, new - old
+    yield from (Change(path, each, ABSENT) for each in left.elements())
+    yield from (Change(path, ABSENT, each) for each in entered.elements())
+    if not left and not entered:
+        yield Change(path, before, after)

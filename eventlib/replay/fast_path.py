@@ -1,0 +1,129 @@
+"""The short way of deciding again, for a decision that is the same as it was: nearly all are.
+
+It keeps to what is usual, and takes note of nothing before it is sure: whatever is not so goes the long way, from the
+beginning, which pure functions allow.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from eventlib.codec.base import Codec
+from eventlib.log.base import Record
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.identity import derived_id
+from eventlib.replay.context import meta_when_said
+from eventlib.replay.partition_buffer import UNREAD, Item
+from eventlib.replay.scanner import SaidBy
+from eventlib.replay.spilling_cache import KeptEntries
+from eventlib.runtime.keyed_state import Entry
+
+
+class _Place(NamedTuple):
+    """Where events of a type are said: what their records have."""
+
+    type: str
+    topic: str
+    key: str
+
+
+class Alike:
+    """One decider's way with one type of event, which is no request, and ours. `source` is `service/decider`."""
+
+    __slots__ = (
+        "_call",
+        "_decider",
+        "_entries",
+        "_event_type",
+        "_evolve_wants_meta",
+        "_evolved",
+        "_gives",
+        "_handler_wants_meta",
+        "_initial",
+        "_places",
+        "_source",
+        "_wants_meta",
+    )
+
+    def __init__(
+        self, decider: Decider[Any], event_type: type[Event], source: str, entries: KeptEntries, codec: Codec
+    ) -> None:
+        handler = decider.handlers[event_type]
+        self._decider = decider.name
+        self._event_type = event_type
+        self._source = source
+        self._entries = entries
+        self._gives = codec.gives
+        self._initial = decider.initial
+        self._evolved = decider.evolved
+        self._call = handler.call
+        self._handler_wants_meta = handler.wants_meta
+        self._evolve_wants_meta = decider.evolve_wants_meta
+        self._wants_meta = decider.wants_meta(event_type)
+        contracts = {each: contract_of(each) for each in handler.says}
+        self._places = {each: _Place(c.type, c.topic.name, c.key) for each, c in contracts.items() if c.key is not None}
+
+    def decides(self, record: Record, event: Any, said: dict[SaidBy, list[Item]]) -> bool:
+        """Decide on an input again; False, and nothing was done, unless it is certainly the same as was `said` then."""
+        cause_id = record.id
+        if event.__class__ is not self._event_type or not cause_id:
+            return False
+        try:
+            key = record.key.decode()  # type: ignore[union-attr]  # a record without a key goes the long way
+            entry = self._entries.get(key)
+            before, initial = entry.state, self._initial
+            meta = record.meta() if self._wants_meta else _NO_META
+            state = self._evolved(initial if before is None else before, event, meta)
+            known = initial if state is None else state
+            now = self._call(known, event, meta) if self._handler_wants_meta else self._call(known, event)
+            by = self._source, key, cause_id
+            then = said.get(by, _NOTHING)
+            if then or now:
+                state = self._after(state, now, then, by)
+        except Exception:  # noqa: BLE001  the long way meets it again, and tells
+            return False
+        changed_by, saga = cause_id, record.correlation_id or cause_id
+        if then:
+            del said[by]
+            last = then[-1][0]
+            changed_by, saga = last.event_id, last.correlation_id or saga
+        if then or state is not before:
+            self._entries.put(key, Entry(state, 0, changed_by, saga, None, entry.memory))
+        return True
+
+    def _after(self, state: Any, now: Sequence[Event], then: list[Item], by: tuple[str, str, str]) -> Any:
+        """Return the state after what was said, which is put in its order. Raises: _Otherwise."""
+        if len(then) != len(now):
+            raise _Otherwise
+        if len(then) > 1:  # from several partitions, perhaps
+            then.sort(key=_sequence)
+        _, key, cause_id = by
+        for ordinal, each in enumerate(now):
+            was, read = then[ordinal]
+            if was.id != derived_id(cause_id, self._decider, key, ordinal) or not self._is_said(each, was, read):
+                raise _Otherwise
+            meta = meta_when_said(was) if self._evolve_wants_meta else _NO_META
+            known = self._initial if state is None else state
+            state = self._evolved(known, read if isinstance(read, Event) else each, meta)
+        return state
+
+    def _is_said(self, now: Event, was: Record, read: Any) -> bool:
+        """Tell whether an event is certainly what was said: by its bytes where these were not read yet."""
+        type_, topic, key = self._places[now.__class__]
+        if was.topic != topic or was.key != str(now.__dict__[key]).encode():
+            return False
+        if read is UNREAD:
+            return was.type == type_ and was.value is not None and self._gives(now, was.value)
+        return read.__class__ is now.__class__ and bool(read.__dict__ == now.__dict__)
+
+
+class _Otherwise(Exception):
+    """The decision may be another one."""
+
+
+def _sequence(item: Item) -> int:
+    return item[0].sequence or 0
+
+
+_NO_META = Meta("")
+_NOTHING: list[Item] = []

@@ -1,0 +1,43 @@
+"""The gate before a deployment: what today's code would do to the sagas in flight."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from eventlib.eventlog import EventLog
+from eventlib.replay.in_flight import Flights
+from eventlib.replay.replaying import FIRST, replay
+from eventlib.replay.report import NOTHING_COMPARED, Report
+from eventlib.replay.stuck_sagas import Standing, standing
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """How the sagas in flight stand, and what of them today's code would have decided otherwise."""
+
+    standing: Standing
+    report: Report
+
+    @property
+    def is_open(self) -> bool:
+        """Whether today's code can take over: no saga would be stranded, none was decided otherwise, all is readable."""
+        return not self.standing.stranded and not self.standing.unreadable and self.report.same
+
+
+async def gate(
+    log: EventLog,
+    *,
+    services: Sequence[str] | None = None,
+    since: datetime | None = None,
+    limit: int = FIRST,
+) -> Gate:
+    """Return what today's code would do to the sagas that have begun and not ended; the options are `replay`'s.
+
+    Guarantee: changes nothing on the log; services may run meanwhile.
+    Raises: ContractError when no event ends a saga; what `replay` raises.
+    """
+    flights = Flights(log)
+    found = await standing(log, flights)
+    if not flights.keys:
+        return Gate(found, NOTHING_COMPARED)
+    return Gate(found, await replay(log, services=services, since=since, sagas=flights.keys, limit=limit))

@@ -1,0 +1,119 @@
+"""The entries of a decider's keys while a log is replayed: those used lately in memory, the others in a temporary file."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from eventlib.codec.wire_format import FramedCodec
+from eventlib.log.memory import MemoryLog
+from eventlib.model.decider import Decider
+from eventlib.runtime.keyed_state import Entry, Place, entry_of
+from eventlib.runtime.records import pack, state_key, unpack
+
+IN_MEMORY = 100_000
+"""How many entries all deciders together keep in memory, at least; twice as many at most."""
+
+_EMPTY = Entry()
+_NOWHERE = Place("", 0, 0)
+_TABLE = "CREATE TABLE entries (decider TEXT, key TEXT, value BLOB, PRIMARY KEY (decider, key)) WITHOUT ROWID"
+
+
+class Spill:
+    """Where entries go that have not been used for long: an unnamed file, which SQLite removes when it is closed.
+
+    States are written with schemas that nobody else sees, so that the log is not written to.
+    """
+
+    def __init__(self) -> None:
+        self.codec = FramedCodec(MemoryLog())
+        self._file = sqlite3.connect("", isolation_level=None)
+        self._file.execute("PRAGMA journal_mode=OFF")
+        self._file.execute(_TABLE)
+
+    async def prepare(self, deciders: list[Decider[Any]]) -> None:
+        """Make the schemas of these deciders' states. Raises: WiringError for a state that has none."""
+        await self.codec.prepare(("states", decider.state) for decider in deciders)
+
+    def write(self, decider: str, entries: dict[str, Entry]) -> None:
+        """Keep these entries, and forget the keys of those that are gone."""
+        rows, gone = list[tuple[str, str, bytes]](), list[tuple[str, str]]()
+        for key, entry in entries.items():
+            if entry.is_gone:
+                gone.append((decider, key))
+            else:
+                rows.append((decider, key, pack(entry.record((decider, key), _NOWHERE, "", self.codec))))
+        self._file.execute("BEGIN")
+        self._file.executemany("DELETE FROM entries WHERE decider = ? AND key = ?", gone)
+        self._file.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", rows)
+        self._file.execute("COMMIT")
+
+    def read(self, decider: Decider[Any], key: str) -> Entry | None:
+        """Return a key's entry, if it was written."""
+        row = self._file.execute(
+            "SELECT value FROM entries WHERE decider = ? AND key = ?", (decider.name, key)
+        ).fetchone()
+        return None if row is None else self._entry(decider, key, row[0])
+
+    def all(self, decider: Decider[Any]) -> Iterator[tuple[str, Entry]]:
+        """Yield every entry of a decider that was written."""
+        for key, value in self._file.execute("SELECT key, value FROM entries WHERE decider = ?", (decider.name,)):
+            yield key, self._entry(decider, key, value)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+    def _entry(self, decider: Decider[Any], key: str, value: bytes) -> Entry:
+        return entry_of(unpack(state_key(decider.name, key), value), decider, self.codec)
+
+
+class KeptEntries:
+    """One decider's entries, by key.
+
+    There are two generations in memory: what is used moves to the young one, and when that has `most` entries the old
+    one is written to the spill and the young one becomes the old.
+    """
+
+    def __init__(self, decider: Decider[Any], spill: Spill, most: int) -> None:
+        self._decider = decider
+        self._spill = spill
+        self._most = most
+        self._young: dict[str, Entry] = {}
+        self._old: dict[str, Entry] = {}
+        self._has_spilled = False
+
+    def get(self, key: str) -> Entry:
+        """Return a key's entry; an empty one when it was never seen, or is gone."""
+        entry = self._young.get(key)
+        if entry is None:
+            entry = self._old.pop(key, None)
+            if entry is None and self._has_spilled:
+                entry = self._spill.read(self._decider, key)
+            entry = self._young[key] = entry or _EMPTY
+            if len(self._young) > self._most:
+                self._age()
+        return entry
+
+    def put(self, key: str, entry: Entry) -> None:
+        """Keep a key's entry; one that is gone begins anew."""
+        self._young[key] = _EMPTY if entry.is_gone else entry
+
+    def all(self) -> Iterator[tuple[str, Entry]]:
+        """Yield every key that is not gone, with its entry."""
+        for key, entry in self._spill.all(self._decider) if self._has_spilled else ():
+            if key not in self._young and key not in self._old:
+                yield key, entry
+        for key, entry in (*self._old.items(), *self._young.items()):
+            if not entry.is_gone:
+                yield key, entry
+
+    def _age(self) -> None:
+        if self._old:
+            self._spill.write(self._decider.name, self._old)
+            self._has_spilled = True
+        self._old, self._young = self._young, {}
+
+
+def kept_entries(deciders: Sequence[Decider[Any]], spill: Spill) -> dict[str, KeptEntries]:
+    """Return where each decider's entries are kept, by its name: all of them have the same share of the memory."""
+    return {decider.name: KeptEntries(decider, spill, IN_MEMORY // len(deciders)) for decider in deciders}

@@ -1,0 +1,200 @@
+"""Which sagas in flight would stay where they are: nothing is left that could move them under today's code.
+
+What moves a saga is an effect that is pending, a deadline, an input that waits, or a person who releases what is
+parked. All of it is read from the changelogs and the positions in them, as a start of today's code would read it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from eventlib.codec.base import UnknownSchema
+from eventlib.codec.wire_format import HEADER_BYTES
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.model.decider import FORGET, Decider
+from eventlib.model.event import contract_of
+from eventlib.model.service import Service
+from eventlib.replay.in_flight import Flights, records_between
+from eventlib.runtime.inputs import InputReader
+from eventlib.runtime.keyed_state import Entry, entry_of
+from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A state that today's class cannot read."""
+
+    decider: str
+    key: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """A saga that nothing would move any more, and why."""
+
+    saga: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the sagas in flight stand: how many there are, those that are stranded, and states that cannot be read.
+
+    Of states that are no saga's own, such as a product's shelf, one is tried for each schema that wrote them.
+    """
+
+    in_flight: int
+    stranded: tuple[Stranded, ...]
+    unreadable: tuple[Unreadable, ...]
+
+
+async def standing(log: EventLog, flights: Flights) -> Standing:
+    """Return how the sagas in flight stand under today's code, also while services run."""
+    look = _Look(log, await flights.find())
+    tasks = [(service, partition) for service in log.choreography.services for partition in range(service.partitions)]
+    there = await log.port.topics()
+    # First what each task has done, then what it has yet to do: so what is said meanwhile is seen as an input at least.
+    begun = [(*task, await look.changelog(*task)) for task in tasks if task[0].changelog.name in there]
+    for service, partition, positions in begun:
+        await look.inputs(service, partition, positions)
+    await flights.land()
+    return look.standing()
+
+
+class _Look:
+    """Looks for what moves sagas."""
+
+    def __init__(self, log: EventLog, sagas: Mapping[str, str]) -> None:
+        self._log = log
+        self._sagas = sagas
+        self._by_key = {key: saga for saga, key in sagas.items()}
+        self._moved = set[str]()
+        self._stuck: dict[str, str] = {}
+        self._unreadable: list[Unreadable] = []
+
+    async def changelog(self, service: Service, partition: int) -> Positions:
+        """Look through the changelog of a task, and return its positions."""
+        deciders = {decider.name: decider for decider in service.deciders}
+        newest, samples = await self._newest((service.changelog.name, partition))
+        position = newest.pop(POSITION_KEY, None)
+        for name, record in newest.items():
+            if name.startswith(PARKED):
+                parked = await known(self._log, partial(self._log.codec.decode, ParkedKey, record.value or b""))
+                self._moved.add(self._by_key.get(parked.key, ""))
+            elif name.startswith(EFFECT):
+                self._effect(deciders.get((record.source or "").partition("/")[2]), record)
+            elif name.startswith(STATE) and (decider := deciders.get(state_name(name)[0])) is not None:
+                await self._state(decider, state_name(name)[1], record)
+        for name, record in samples.all():
+            if name not in newest and (decider := deciders.get(state_name(name)[0])) is not None:
+                await self._sample(decider, state_name(name)[1], record)
+        if position is None:
+            return Positions()
+        return await known(self._log, partial(self._log.codec.decode, Positions, position.value or b""))
+
+    async def _newest(self, place: TopicPartition) -> tuple[dict[str, Record], "_Samples"]:
+        """Return the newest records about sagas in flight, parked keys and positions; and samples of all states."""
+        newest: dict[str, Record] = {}
+        samples = _Samples()
+        async for record in records_between(self._log, place, await self._log.port.start(*place)):
+            name = key_text(record)
+            if name.startswith(STATE):
+                samples.take(name, record)
+            if record.value and (record.correlation_id in self._sagas or name.startswith((PARKED, POSITION_KEY))):
+                newest[name] = record
+            else:
+                newest.pop(name, None)
+        return newest, samples
+
+    async def inputs(self, service: Service, partition: int, positions: Positions) -> None:
+        """Look through the inputs that a task has not handled yet."""
+        reader = InputReader(self._log, service)
+        for topic in service.inputs:
+            if (first := positions.next.get(topic.name)) is None:
+                continue
+            async for record in records_between(self._log, (topic.name, partition), first):
+                if reader.deciders_of(record):
+                    self._moved |= {record.correlation_id or "", self._by_key.get(key_text(record), "")}
+
+    def standing(self) -> Standing:
+        """Return what was found of the sagas that are still in flight."""
+        stranded = [
+            Stranded(key, self._stuck.get(saga, _NOTHING_MOVES))
+            for saga, key in self._sagas.items()
+            if saga in self._stuck or saga not in self._moved
+        ]
+        ordered = sorted(stranded, key=lambda each: each.saga)
+        return Standing(len(self._sagas), tuple(ordered), tuple(self._unreadable))
+
+    def _effect(self, decider: Decider[Any] | None, request: Record) -> None:
+        has_effect = decider is not None and request.type in {contract_of(event).type for event in decider.effects}
+        saga = request.correlation_id or ""
+        if has_effect or request.headers:  # with headers it is parked, and waits for a person
+            self._moved.add(saga)
+        else:
+            self._stuck[saga] = f"the effect for {request.type} is pending, and today's code has none"
+
+    async def _state(self, decider: Decider[Any], key: str, record: Record) -> None:
+        saga = record.correlation_id or ""
+        try:
+            entry = await self._entry(decider, record)
+        except ContractError as error:
+            if self._sagas[saga] == key:
+                self._stuck[saga] = f"today's code cannot read the state of {decider.name}: {error}"
+            else:  # it is about more than this saga, as a product's shelf is
+                self._unreadable.append(Unreadable(decider.name, key, str(error)))
+            return
+        if entry.due.keys() - {FORGET}:
+            self._moved.add(saga)
+
+    async def _sample(self, decider: Decider[Any], key: str, record: Record) -> None:
+        try:
+            await self._entry(decider, record)
+        except ContractError as error:
+            self._unreadable.append(Unreadable(decider.name, key, str(error)))
+
+    async def _entry(self, decider: Decider[Any], record: Record) -> Entry:
+        return await known(self._log, lambda: entry_of(record, decider, self._log.codec))
+
+
+class _Samples:
+    """Some of the newest states for each schema that has written any."""
+
+    def __init__(self) -> None:
+        self._by_schema: dict[tuple[str, bytes], dict[str, Record]] = {}
+        self._schema_of: dict[str, tuple[str, bytes]] = {}
+
+    def take(self, name: str, record: Record) -> None:
+        """Take a state in; it takes the place of an older one of the same key."""
+        if (before := self._schema_of.pop(name, None)) is not None:
+            del self._by_schema[before][name]
+        if not record.value:
+            return
+        schema = state_name(name)[0], record.value[:HEADER_BYTES]
+        group = self._by_schema.setdefault(schema, {})
+        if len(group) == _SAMPLES:
+            oldest = next(iter(group))
+            del group[oldest], self._schema_of[oldest]
+        group[name], self._schema_of[name] = record, schema
+
+    def all(self) -> Iterator[tuple[str, Record]]:
+        """Yield one state for each schema."""
+        return (next(iter(group.items())) for group in self._by_schema.values() if group)
+
+
+async def known(log: EventLog, decode: Callable[[], T]) -> T:
+    """Return what is decoded, after learning the schema if it is new. Raises: ContractError."""
+    try:
+        return await log.codec.known(decode)
+    except UnknownSchema as error:
+        raise ContractError(str(error)) from error
+
+
+_SAMPLES = 10
+_NOTHING_MOVES = "no effect is pending, no deadline is due, no input waits"

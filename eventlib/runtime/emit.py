@@ -1,0 +1,178 @@
+"""Builds output records from what a decider emits: ids, sequence, cause, trace and partition are all derived."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from eventlib.codec.base import Codec
+from eventlib.errors import ContractError
+from eventlib.log.base import Record
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.identity import child_traceparent, deadline_id, derived_id
+from eventlib.model.topic import Topic
+from eventlib.runtime.bootstrap import Headers, past_of
+from eventlib.runtime.keyed_state import Entry, due_times
+from eventlib.values import from_ms
+
+
+class Cause(NamedTuple):
+    """The input that makes a decider say something.
+
+    `id` is what the ids of the events said derive from; `caused_by` is the event on the log that they name as their
+    cause. They differ for a deadline, which is no event: its cause is the one that last changed the key; and for a
+    foreign record, whose id others may give twice. `past` is the mark of what follows from a service's past.
+    """
+
+    id: str
+    caused_by: str
+    correlation_id: str
+    traceparent: str | None
+    past: Headers = ()
+
+
+def cause_of_input(record: Record, running: Entry | None, *, foreign: bool) -> Cause:
+    """Return a record as a cause; a request about a `running` saga belongs to that saga, and its trace, not to its own."""
+    correlation_id, traceparent = record.correlation_id or record.event_id, record.traceparent
+    if running is not None and running.correlation_id is not None:
+        correlation_id, traceparent = running.correlation_id, running.traceparent or traceparent
+    cause_id = f"{record.topic}/{record.partition}/{record.offset}" if foreign else record.event_id
+    past = past_of(record.headers) if record.headers else ()
+    return Cause(cause_id, record.event_id, correlation_id, traceparent, past)
+
+
+def cause_of_deadline(name: tuple[str, str], deadline: str, due_ms: int, entry: Entry, past: Headers = ()) -> Cause:
+    """Return the passing of a deadline as a cause; `name` is the decider's and the key."""
+    cause_id = deadline_id(*name, deadline, due_ms)
+    return Cause(cause_id, entry.changed_by or cause_id, entry.correlation_id or cause_id, entry.traceparent, past)
+
+
+def meta_of_deadline(cause: Cause, at_ms: int, source: str, key: str) -> Meta:
+    """Return what the handler of a deadline that passes is told of it."""
+    return Meta(
+        id=cause.id,
+        recorded_at=from_ms(at_ms),
+        correlation_id=cause.correlation_id,
+        causation_id=cause.caused_by,
+        source=source,
+        subject=key,
+    )
+
+
+def entry_after(entry: Entry, decider: Decider[Any], cause: Cause, state: Any, said: Sequence[Record]) -> Entry:
+    """Return a key's entry after a cause: with a new state, and with all that was said about it."""
+    last = said[-1] if said else None
+    return Entry(
+        state,
+        entry.sequence + len(said),
+        cause.caused_by if last is None else last.id,
+        cause.correlation_id,
+        cause.traceparent if last is None else last.traceparent,
+        entry.memory,
+        due_times(decider, state, entry.memory),
+    )
+
+
+class Speaker:
+    """Makes the records of what one decider says.
+
+    `names` gives the events of a turn other ids than those that derive from their places in it.
+    """
+
+    def __init__(self, decider: Decider[Any], service: str, topics: dict[str, Topic], codec: Codec) -> None:
+        self.decider = decider
+        self.source = f"{service}/{decider.name}"
+        self.names: Names | None = None
+        self._topics = topics
+        self._codec = codec
+
+    def turn(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Turn":
+        """Return one turn to speak under a key that has said `sequence` events before."""
+        return Turn(self, key, sequence, cause, at_ms)
+
+    def record(self, turn: "Turn", ordinal: int, event: Event) -> Record:
+        """Return the record of an event said. Raises: ContractError when it has no key, or is too large."""
+        contract = contract_of(type(event))
+        topic = self._topics[contract.topic.name]
+        event_key = key_of(event)
+        if event_key is None:
+            raise ContractError(f"{contract.type} has no key: what a decider says has one")
+        key = event_key.encode()
+        value = self._codec.encode(event)
+        if len(value) > topic.max_event_bytes:
+            limit = topic.max_event_bytes
+            raise ContractError(f"{contract.type} has {len(value)} bytes; topic {topic.name} takes {limit}")
+        cause = turn.cause
+        event_id = turn.id(ordinal)
+        return Record(
+            topic.name,
+            topic.partition_of(key),
+            -1,
+            turn.at_ms,
+            key,
+            value,
+            event_id,
+            contract.type,
+            self.source,
+            turn.key,
+            turn.sequence + ordinal + 1,
+            cause.correlation_id,
+            cause.caused_by,
+            child_traceparent(cause.traceparent, event_id),
+            cause.past,
+        )
+
+
+Names = Callable[["Turn", Sequence[Event]], list[str]]
+
+
+class Turn:
+    """A decider's turn to speak: one input's answers, with their ids derived once."""
+
+    __slots__ = ("_ids", "_named", "at_ms", "cause", "key", "sequence", "speaker")
+
+    def __init__(self, speaker: Speaker, key: str, sequence: int, cause: Cause, at_ms: int) -> None:
+        self.speaker = speaker
+        self.key = key
+        self.sequence = sequence
+        self.cause = cause
+        self.at_ms = at_ms
+        self._ids: list[str] = []
+        self._named: Sequence[Event] | None = None
+
+    def id(self, ordinal: int) -> str:
+        """Return the id of the event that is said as number `ordinal` of this turn, from 0."""
+        ids = self._ids
+        while len(ids) <= ordinal:
+            ids.append(self.derived_id(len(ids)))
+        return ids[ordinal]
+
+    def derived_id(self, ordinal: int) -> str:
+        """Return the id that follows from an event's place in this turn."""
+        return derived_id(self.cause.id, self.speaker.decider.name, self.key, ordinal)
+
+    def meta(self, said: Sequence[Event], ordinal: int) -> Meta:
+        """Return the Meta of an event that is being said, for an evolve that wants it; `said` are all of the turn."""
+        self._name(said)
+        cause, event_id = self.cause, self.id(ordinal)
+        return Meta(
+            event_id,
+            "",
+            0,
+            -1,
+            from_ms(self.at_ms),
+            cause.correlation_id,
+            cause.caused_by,
+            self.speaker.source,
+            self.key,
+            self.sequence + ordinal + 1,
+            child_traceparent(cause.traceparent, event_id),
+        )
+
+    def records(self, said: Sequence[Event]) -> list[Record]:
+        """Return the records of all that was said in this turn. Raises: ContractError."""
+        self._name(said)
+        return [self.speaker.record(self, ordinal, event) for ordinal, event in enumerate(said)]
+
+    def _name(self, said: Sequence[Event]) -> None:
+        if self.speaker.names is not None and self._named is not said:
+            self._named, self._ids = said, self.speaker.names(self, said)

@@ -1,0 +1,130 @@
+"""A key of a decider as its task holds it in memory, and as the changelog holds it."""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from eventlib.codec.base import Codec
+from eventlib.log.base import Record
+from eventlib.model.decider import Decider
+from eventlib.model.evolution import wire_name_of
+from eventlib.runtime.records import state_key
+from eventlib.values import to_ms
+
+_HEADER = "task"
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Memory:
+    """What a task remembers about a key beside its state: immutable, and written out once for all who share it.
+
+    `passed` holds the time in ms of each deadline that has passed; `answered` the hash of the body of each request
+    that was handled, by id.
+    """
+
+    __slots__ = ("answered", "headers", "passed")
+
+    def __init__(self, passed: Mapping[str, int] = _NONE, answered: Mapping[str, str] = _NONE) -> None:
+        self.passed = passed
+        self.answered = answered
+        kept = {name: dict(part) for name, part in (("passed", passed), ("answered", answered)) if part}
+        self.headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memory) and (self.passed, self.answered) == (other.passed, other.answered)
+
+    def __hash__(self) -> int:
+        return hash(self.headers)
+
+    def with_answered(self, request_id: str, body_hash: str) -> "Memory":
+        """Return it with one more request answered."""
+        return Memory(self.passed, {**self.answered, request_id: body_hash})
+
+    def with_passed(self, deadline: str, at_ms: int) -> "Memory":
+        """Return it with a deadline passed."""
+        return Memory({**self.passed, deadline: at_ms}, self.answered)
+
+
+NO_MEMORY = Memory()
+
+
+class Entry(NamedTuple):
+    """A key's state, and what the task remembers about it.
+
+    `state` is None for a key that was never seen or is forgotten. `sequence` counts the events said, `changed_by` is
+    the event that last changed the key, `correlation_id` and `traceparent` those of that event. `due` follows from
+    the state: when each deadline that has not passed falls due, in ms.
+    """
+
+    state: Any = None
+    sequence: int = 0
+    changed_by: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    memory: Memory = NO_MEMORY
+    due: Mapping[str, int] = _NONE
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is left to remember: the changelog has a tombstone, and the key begins anew."""
+        return self.state is None and not self.memory.answered
+
+    def record(self, name: tuple[str, str], place: "Place", source: str, codec: Codec) -> Record:
+        """Return the entry as a changelog record; a tombstone when nothing is left to remember."""
+        value = b"" if self.state is None else codec.encode(self.state)
+        return Record(
+            place.topic,
+            place.partition,
+            -1,
+            place.at_ms,
+            state_key(*name).encode(),
+            None if self.is_gone else value,
+            None,
+            None if self.state is None else wire_name_of(type(self.state)),
+            source,
+            name[1],
+            self.sequence,
+            self.correlation_id,
+            self.changed_by,
+            self.traceparent,
+            self.memory.headers,
+        )
+
+
+class Place(NamedTuple):
+    """Where and when a transaction's changelog records are written."""
+
+    topic: str
+    partition: int
+    at_ms: int
+
+
+def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> Entry:
+    """Read an entry back from its changelog record. Raises: UnknownSchema, ContractError."""
+    state = codec.decode(decider.state, record.value) if record.value else None
+    memory = _memory_of(record)
+    return Entry(
+        state,
+        record.sequence or 0,
+        record.causation_id,
+        record.correlation_id,
+        record.traceparent,
+        memory,
+        due_times(decider, state, memory),
+    )
+
+
+def due_times(decider: Decider[Any], state: Any, memory: Memory) -> Mapping[str, int]:
+    """Return when each deadline of a state falls due (ms); one that has passed stays passed."""
+    if state is None or not decider.has_deadlines:
+        return _NONE
+    passed = memory.passed
+    return {name: at_ms for name, at in decider.due(state).items() if passed.get(name) != (at_ms := to_ms(at))}
+
+
+def _memory_of(record: Record) -> Memory:
+    for name, value in record.headers:
+        if name == _HEADER:
+            return Memory(**json.loads(value))
+    return NO_MEMORY

@@ -1,0 +1,153 @@
+"""One service in one process: its tasks begin and end as they fall to this process and to others."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import NamedTuple
+
+from eventlib.errors import LogCorrupt, OwnershipLost, Retryable, TailLost
+from eventlib.log.base import Claim, Membership, TopicPartition
+from eventlib.model.service import Service
+from eventlib.runtime.context import Host
+from eventlib.runtime.local_chain import Relay
+from eventlib.runtime.restore import Standbys
+from eventlib.runtime.runner import TaskLoop
+
+_log = logging.getLogger(__name__)
+
+
+class _Running(NamedTuple):
+    claim: Claim
+    life: "asyncio.Task[None]"
+
+
+class Serving:
+    """Runs the tasks of a service that its membership gives to this process; `loops` shows them to others.
+
+    Each task is handed over by itself, as soon as it has come to its end: none waits for another's effects. `fail` is
+    told what has failed for good.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        host: Host,
+        relay: Relay,
+        loops: MutableMapping[tuple[str, int], TaskLoop],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        self._service = service
+        self._host = host
+        self._relay = relay
+        self._loops = loops
+        self._fail = fail
+        self._slots = asyncio.Semaphore(host.config.concurrent_effects)
+        self._running = dict[int, _Running]()
+        self._ending = dict[int, asyncio.Task[None]]()
+        self._membership: Membership | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether those who run the same service know of this process."""
+        return self._membership is not None and self._membership.is_counted
+
+    async def run(self) -> None:
+        """Run tasks until cancelled; then hand them over: whoever gets them knows it before they end."""
+        service, host = self._service, self._host
+        try:
+            membership = await host.startup.run(f"the tasks of {service.name}", self._join)
+        except Exception as error:  # noqa: BLE001  as below
+            self._fail(error)
+            return
+        membership.progress = self._progress
+        self._membership = membership
+        standbys = Standbys(service, host, membership, self._works_on)
+        copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
+        try:
+            while True:
+                wanted = await membership.changed({partition: each.claim for partition, each in self._running.items()})
+                for partition in [p for p, each in self._running.items() if wanted.get(p) != each.claim]:
+                    self._end(partition, membership)
+                for partition in sorted(wanted.keys() - self._running.keys()):
+                    self._begin(wanted[partition])
+        except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to hear of it
+            self._fail(error)
+        finally:
+            copying.cancel()
+            await asyncio.gather(copying, return_exceptions=True)
+            await membership.retire()
+            for partition in [*self._running]:
+                self._end(partition, membership)
+            await asyncio.gather(*self._ending.values())
+            await membership.leave()
+
+    async def _join(self) -> Membership:
+        service, host = self._service, self._host
+        return await host.log.port.join(service.name, service.partitions, host.config.standbys)
+
+    def _progress(self) -> Mapping[TopicPartition, int]:
+        loops = [loop for (name, _), loop in self._loops.items() if name == self._service.name]
+        return {place: offset for loop in loops for place, offset in loop.positions.items()}
+
+    def _works_on(self, partition: int) -> bool:
+        return partition in self._running or partition in self._ending
+
+    def _begin(self, claim: Claim) -> None:
+        loop = self._loops[claim.service, claim.partition] = self._new_loop(claim)
+        life = self._run(loop, self._ending.get(claim.partition))
+        self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))
+
+    def _new_loop(self, claim: Claim) -> TaskLoop:
+        return TaskLoop(self._service, claim, self._host, self._slots, self._relay)
+
+    async def _run(self, loop: TaskLoop, before: "asyncio.Task[None] | None") -> None:
+        """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
+        place = loop.service.name, loop.claim.partition
+        if before is not None:
+            await before  # a store has one user at a time
+        try:
+            await self._run_again(loop, place)
+        finally:
+            self._host.startup.drop(loop.name)
+
+    async def _run_again(self, loop: TaskLoop, place: tuple[str, int]) -> None:
+        while self._loops.get(place) is loop:
+            try:
+                await loop.run()
+            except OwnershipLost as error:
+                handed_over = self._loops.get(place) is not loop
+                _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *place, error)
+                return
+            except Retryable as error:
+                await loop.rest(self._host.startup.failed(loop.name, error))
+            except TailLost as error:  # nothing may be written before a person has decided
+                self._fail(error)
+                return
+            except LogCorrupt as error:  # what is damaged stops this task, and nothing else
+                self._host.damage.stopped[place] = str(error)
+                _log.error("task %s/%s has stopped, the others go on: %s", *place, error)
+                return
+            except Exception as error:  # noqa: BLE001  as above
+                _log.debug("%s/%s failed", *place, exc_info=True)
+                self._fail(error)
+                return
+            else:
+                return
+            if self._loops.get(place) is loop:
+                loop = self._loops[place] = self._new_loop(loop.claim)
+
+    def _end(self, partition: int, membership: Membership) -> None:
+        running = self._running.pop(partition)
+        loop = self._loops.pop((self._service.name, partition))
+        loop.stop()
+        if loop.task is None and partition not in self._ending:
+            running.life.cancel()  # it is not restored, so there is nothing at hand to be finished
+        self._host.damage.stopped.pop((self._service.name, partition), None)
+        self._ending[partition] = asyncio.create_task(self._hand_over(running, membership), name=f"end of {partition}")
+
+    async def _hand_over(self, running: _Running, membership: Membership) -> None:
+        await asyncio.gather(running.life, return_exceptions=True)
+        partition = running.claim.partition
+        if self._ending.get(partition) is asyncio.current_task():
+            del self._ending[partition]
+        await membership.give_back(running.claim)

@@ -1,0 +1,1 @@
+"""Parked inputs: how they are kept, released, edited and discarded."""

@@ -1,0 +1,103 @@
+"""What people tell a service's tasks on its control topic: to handle again what is parked, otherwise, or not at all."""
+
+from dataclasses import dataclass
+
+from eventlib.codec.base import Codec, UnknownSchema
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record, TopicPartition, undecodable
+from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.runtime.transaction import Discard, Edit
+
+
+@wire_name("ParkedRetryRequested")
+@dataclass(frozen=True, slots=True)
+class ParkedRetryRequested:
+    """Somebody asks a service to handle a parked key's inputs again, in order, or a parked effect."""
+
+    decider: str = ""
+    key: str = ""
+    by: str = ""
+
+
+@wire_name("ParkedInputEdited")
+@dataclass(frozen=True, slots=True)
+class ParkedInputEdited:
+    """Somebody has a parked input handled with other data, and then those that wait behind it.
+
+    The input is `event_id`, the one that its key's others wait behind; it keeps its id, so that what follows names what
+    stands on the log as its cause. `type` is the event's, `data` what stands in a record of its topic.
+    """
+
+    decider: str = ""
+    key: str = ""
+    event_id: str = ""
+    type: str = ""
+    data: bytes = b""
+    by: str = ""
+    reason: str = ""
+
+
+@wire_name("ParkedInputDiscarded")
+@dataclass(frozen=True, slots=True)
+class ParkedInputDiscarded:
+    """Somebody gives up a parked input for good, and has those handled that wait behind it; or a parked effect.
+
+    Of an effect, `key` and `event_id` are the id of its request.
+    """
+
+    decider: str = ""
+    key: str = ""
+    event_id: str = ""
+    by: str = ""
+    reason: str = ""
+
+
+Request = ParkedRetryRequested | ParkedInputEdited | ParkedInputDiscarded
+REQUESTS: tuple[type[Request], ...] = (ParkedRetryRequested, ParkedInputEdited, ParkedInputDiscarded)
+"""All that may stand on a control topic, but for what a rerun notes about itself."""
+_BY_TYPE = {wire_name_of(each): each for each in REQUESTS}
+
+
+def read_request(record: Record, codec: Codec) -> Request:
+    """Return what somebody asks for. Raises: UnknownSchema; UndecodableRecord when it is no request."""
+    kind = _BY_TYPE.get(record.type or wire_name_of(ParkedRetryRequested))
+    if kind is None:
+        raise undecodable(record, f"{record.type} is no request that this version of eventlib knows")
+    try:
+        return codec.decode(kind, record.value or b"")
+    except ContractError as error:
+        raise undecodable(record, str(error)) from error
+
+
+async def request_in(record: Record, codec: Codec) -> Request:
+    """Return what somebody asks for, after learning its schema if it is new. Raises: UndecodableRecord."""
+    try:
+        return await codec.known(lambda: read_request(record, codec))  # somebody with a newer version may have asked
+    except UnknownSchema as error:
+        raise undecodable(record, str(error)) from error
+
+
+async def edit_at(log: EventLog, place: TopicPartition, offset: int) -> Edit:
+    """Return the edit that stands at an offset of a control topic. Raises: ContractError when it is no longer there."""
+    records = await log.port.read(*place, offset, 1)
+    if records and records[0].offset == offset:
+        edit = amendment_in(await request_in(records[0], log.codec), offset)
+        if isinstance(edit, Edit):
+            return edit
+    raise ContractError(f"{place[0]}/{place[1]}/{offset} should be the edit of a parked input, and is not there")
+
+
+def amendment_in(request: Request, offset: int) -> Edit | Discard | None:
+    """Return what a request that stands at an offset changes about a parked input; None when it changes nothing."""
+    match request:
+        case ParkedInputEdited():
+            return Edit(offset, request.event_id, request.type, request.data, _why(request.by, request.reason))
+        case ParkedInputDiscarded():
+            return Discard(offset, request.event_id, _why(request.by, request.reason))
+        case ParkedRetryRequested():
+            return None
+
+
+def _why(by: str, reason: str) -> str:
+    return f"{by}: {reason}" if reason else by

@@ -1,0 +1,176 @@
+"""Parking: an input that cannot be handled waits, with all later inputs of its key; other keys continue."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from traceback import TracebackException
+from typing import NamedTuple
+
+from eventlib.codec.base import Codec
+from eventlib.log.base import Log, Record, TopicPartition, key_text
+from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.runtime.records import PARKED, SKIP, ParkedKey, parked_key, skip_key
+from eventlib.runtime.state import TaskState
+from eventlib.runtime.transaction import Skip
+
+_PREFIX = "parked_"
+WAITS_BEHIND = "waits behind an earlier input of its key"
+"""Why an input is parked that was not looked at."""
+_CHUNK = 1_000
+
+
+class Failure(NamedTuple):
+    """Why an input could not be handled, and where in the application's code that was."""
+
+    reason: str
+    traceback: str = ""
+
+    @classmethod
+    def of(cls, error: Exception, *, during: str = "") -> "Failure":
+        """Return what a handler raised as a failure; the runtime's own frames are left out."""
+        told = TracebackException.from_exception(error)
+        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)][-_MOST_FRAMES:]
+        text = "".join(told.format())
+        reason = f"{type(error).__name__}: {error}"
+        return cls(f"{during}: {reason}" if during else reason, text[-_MOST_TEXT:])
+
+
+_LIBRARY = Path(__file__).parents[2]
+_OWN = (str(_LIBRARY / "runtime"), str(_LIBRARY / "model" / "decider.py"))
+_MOST_FRAMES = 20
+_MOST_TEXT = 4_000
+
+
+def parked_copy(record: Record, parked: ParkedKey, parked_topic: str) -> Record:
+    """Return the copy of an input for the parked topic: its bytes and attributes, where it came from, why it waits."""
+    facts = {
+        "topic": record.topic,
+        "offset": str(record.offset),
+        "decider": parked.decider,
+        "reason": parked.reason,
+        "since_ms": str(parked.since_ms),
+    }
+    headers = tuple((_PREFIX + name, text.encode()) for name, text in facts.items())
+    return record._replace(topic=parked_topic, offset=-1, headers=record.headers + headers)
+
+
+def deadline_copy(name: str, key: str, partition: int, due_ms: int) -> Record:
+    """Return a deadline as something that can be parked: it is no record, so it has no topic."""
+    return Record("", partition, -1, due_ms, key.encode(), None, type=name)
+
+
+def original_of(parked: Record) -> tuple[dict[str, str], Record]:
+    """Return what was noted when a record was parked (decider, reason, ...), and the input as it stood on its topic."""
+    facts = parked_facts(parked)
+    own = tuple((name, value) for name, value in parked.headers if not name.startswith(_PREFIX))
+    return facts, parked._replace(topic=facts["topic"], offset=int(facts["offset"]), headers=own)
+
+
+def parked_facts(parked: Record) -> dict[str, str]:
+    """Return where a parked record came from and why it waits: topic, offset, decider, reason, since_ms."""
+    return {n.removeprefix(_PREFIX): v.decode() for n, v in parked.headers if n.startswith(_PREFIX)}
+
+
+def is_waiting(parked: Record, decider: str, key: str) -> bool:
+    """Tell whether a parked record belongs to a key of a decider."""
+    return key_text(parked) == key and parked_facts(parked)["decider"] == decider
+
+
+async def waiting_behind(parked: ParkedKey, place: TopicPartition, log: Log) -> list[Record]:
+    """Return the parked records of a key, in order, from the partition of the parked topic in which they wait."""
+    waiting = list[Record]()
+    offset = parked.first
+    while len(waiting) < parked.count and (records := await log.read(*place, offset, _CHUNK)):
+        offset = records[-1].offset + 1
+        waiting += [record for record in records if is_waiting(record, parked.decider, parked.key)]
+    return waiting
+
+
+class ParkedKeys:
+    """Which keys of a task's deciders are parked, and how many inputs wait behind each."""
+
+    def __init__(self, state: TaskState, codec: Codec) -> None:
+        self._state = state
+        self._codec = codec
+        self._known = {(p.decider, p.key) for p in self.all()}
+
+    @property
+    def any(self) -> bool:
+        """Whether any key may be parked, asked for every input."""
+        return bool(self._known)
+
+    def all(self) -> list[ParkedKey]:
+        """Return the keys that are parked, as committed."""
+        return [self._read(record) for record in self._state.committed(PARKED)]
+
+    def get(self, decider: str, key: str) -> ParkedKey | None:
+        """Return a key's parking as this transaction sees it, or None."""
+        if (decider, key) not in self._known:
+            return None
+        record = self._state.get(parked_key(decider, key))
+        return None if record is None else self._read(record)
+
+    def add(self, parked: ParkedKey) -> None:
+        """Park a key, or one more input behind it."""
+        before = self.get(parked.decider, parked.key)
+        now = parked if before is None else replace(before, count=before.count + parked.count)
+        self._known.add((parked.decider, parked.key))
+        record = Record("", 0, -1, 0, b"", self._codec.encode(now), type=wire_name_of(ParkedKey), subject=now.key)
+        self._state.put(parked_key(parked.decider, parked.key), record)
+
+    def remove(self, decider: str, key: str) -> None:
+        """Let a key go on."""
+        self._state.put(parked_key(decider, key), None)
+
+    def _read(self, record: Record) -> ParkedKey:
+        return self._codec.decode(ParkedKey, record.value or b"")
+
+
+@wire_name("SkippedInput")
+@dataclass(frozen=True)
+class SkippedInput:
+    """An input that a task passes over when it comes, and why; with `once` it is forgotten after that."""
+
+    event_id: str = ""
+    why: str = ""
+    once: bool = False
+
+
+class SkippedInputs:
+    """The inputs that a task is not to handle, by id."""
+
+    def __init__(self, state: TaskState, codec: Codec) -> None:
+        self._state = state
+        self._codec = codec
+        self._known = {self._read(record).event_id for record in state.committed(SKIP)}
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any, asked for every input."""
+        return bool(self._known)
+
+    def why(self, event_id: str) -> str | None:
+        """Return why an input is not to be handled; None when it is."""
+        found = self._get(event_id)
+        return None if found is None else found.why
+
+    def add(self, skip: Skip) -> None:
+        """Do not handle an input that comes later, or that waits."""
+        self._known.add(skip.event_id)
+        content = SkippedInput(*skip[:2], skip.once)
+        record = Record("", 0, -1, 0, b"", self._codec.encode(content), type=wire_name_of(SkippedInput))
+        self._state.put(skip_key(skip.event_id), record)
+
+    def passed(self, event_id: str) -> None:
+        """Take note that an input came, and was passed over."""
+        found = self._get(event_id)
+        if found is not None and found.once:
+            self._state.put(skip_key(event_id), None)
+
+    def _get(self, event_id: str) -> SkippedInput | None:
+        if event_id not in self._known:
+            return None
+        record = self._state.get(skip_key(event_id))
+        return None if record is None else self._read(record)
+
+    def _read(self, record: Record) -> SkippedInput:
+        return self._codec.decode(SkippedInput, record.value or b"")

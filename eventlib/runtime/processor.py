@@ -1,0 +1,249 @@
+"""What a task does with one input, answer, deadline or parked record.
+
+It decides, and writes what comes of that into the open transaction: what is said, what changes, what was done.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+from eventlib.errors import ContractError, DamagedRecord, UndecodableRecord
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record, key_text
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.service import Service
+from eventlib.runtime.bootstrap import mark_of, past_of, reason_of
+from eventlib.runtime.emit import Cause, Speaker, Turn, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
+from eventlib.runtime.inputs import InputReader, damaged_input
+from eventlib.runtime.keyed_state import Entry
+from eventlib.runtime.parking.parked import WAITS_BEHIND, Failure, ParkedKeys, SkippedInputs, deadline_copy, parked_copy
+from eventlib.runtime.parking.releasing import released
+from eventlib.runtime.records import ParkedKey, Positions, Step, effect_key
+from eventlib.runtime.state import TaskState
+from eventlib.runtime.transaction import Answer, Move, Release, Skip
+from eventlib.runtime.transaction_builder import Draft
+
+HANDLER_ATTEMPTS = 3
+"""How often a handler that raises is tried before its input is parked."""
+
+MAX_SAID = 5_000
+"""How many events a transaction may hold before it takes no further input."""
+
+
+_NOTHING: list[Record] = []
+
+
+class Handling:
+    """Handles one thing after the other for a task, into `draft`. Raises: UnknownSchema from whatever reads records."""
+
+    def __init__(self, service: Service, partition: int, log: EventLog, state: TaskState, code_version: str) -> None:
+        self.state = state
+        self.partition = partition
+        self.parked_topic, self.control_topic = service.parked.name, service.control.name
+        self.parked = ParkedKeys(state, log.codec)
+        self.skips = SkippedInputs(state, log.codec)
+        self.inputs = InputReader(log, service)
+        topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
+        self.speakers = {d.name: Speaker(d, service.speaks_as, topics, log.codec) for d in service.deciders}
+        self.parked_end = 0
+        self.draft = Draft(0, Positions(), ())
+        self._log = log
+        self._code_version = code_version
+        self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
+
+    def take(self, record: Record, event: Event | None) -> None:
+        """Handle an input; `event` is what its record holds, as far as that is known."""
+        self.draft.steps.took(record)
+        deciders = self.inputs.deciders_of(record)
+        if deciders is None:
+            return
+        self.draft.is_met = True
+        past = self.draft.past
+        if past and self._mark and record.offset < past.get(record.topic, 0):
+            record = record._replace(headers=record.headers + self._mark)
+        if self.skips.any and self.is_skipped(record, deciders):
+            return
+        try:
+            if event is None:
+                record, event = self.inputs.read(record)
+        except UndecodableRecord as error:
+            for decider in deciders:
+                self.park(decider, record, Failure(error.reason))
+            return
+        key = key_text(record)
+        for decider in deciders:
+            if self.parked.any and self.parked.get(decider.name, key) is not None:
+                self.park(decider, record, Failure(WAITS_BEHIND))
+            elif failure := self.decide(decider, key, record, event):
+                self.park(decider, record, failure)
+
+    def take_damaged(self, damaged: DamagedRecord) -> None:
+        """Park an input that is not what was written, or is gone, for each decider that reads its topic."""
+        steps, last = self.draft.steps, damaged.resume_at - 1
+        steps.went_past(damaged.topic, damaged.offset, last)
+        self.draft.is_met = True
+        if damaged.topic == self.control_topic:
+            steps.act(Step("refuse", damaged.topic, damaged.offset, last, detail=str(damaged)))
+        record = damaged_input(damaged, self._log, self.draft.at_ms)
+        for decider in self.inputs.readers_of(damaged.topic):
+            self.park(decider, record, Failure(str(damaged)))
+
+    def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
+        """Pass over an input that somebody has decided not to have handled; False when nobody has."""
+        why = self.skips.why(record.event_id)
+        if why is None:
+            return False
+        for decider in deciders:
+            self.drop(decider, record, why)
+        self.skips.passed(record.event_id)
+        return True
+
+    def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
+        """Handle one input for one decider; return why it could not be, or None."""
+        entry = self.state.entry(decider, key)
+        is_request = contract_of(type(event)).request
+        if is_request and (known := entry.memory.answered.get(record.event_id)) is not None:
+            detail = "duplicate" if known == body_hash(record) else "conflict"
+            self.drop(decider, record, detail)
+            return None
+        cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self.inputs.foreign)
+        meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
+        before = decider.initial if entry.state is None else entry.state
+        turn = self.speakers[decider.name].turn(key, entry.sequence, cause, self.draft.at_ms)
+        failure = None
+        for attempt in range(1, HANDLER_ATTEMPTS + 1):
+            try:
+                state, said = decider.decide(before, event, meta, turn.meta)
+                records = turn.records(said) if said else _NOTHING
+            except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
+                if attempt == HANDLER_ATTEMPTS:
+                    failure = Failure.of(error)
+                continue
+            if is_request:
+                entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
+            elif not said and (state is before or (state is None and entry.state is None)):
+                return None
+            self._apply(turn, entry, state, said, records)
+            return None
+        return failure
+
+    def take_answer(self, answer: Answer) -> None:
+        """Say what an effect came back with, or park the effect."""
+        pending = self.state.get(effect_key(answer.request_id))
+        if pending is None:
+            return
+        speaker = self.speakers[(pending.source or "").partition("/")[2]]
+        decider, key = speaker.decider, pending.subject or ""
+        if answer.event is None:
+            self._stall(pending, decider, answer.reason)
+            return
+        entry = self.state.entry(decider, key)
+        cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
+        try:
+            records = speaker.turn(key, entry.sequence, cause, self.draft.at_ms).records([answer.event])
+        except ContractError as error:
+            self._stall(pending, decider, f"its answer cannot be said: {error}")
+            return
+        self.draft.say(records, [answer.event])
+        # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
+        self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
+        self.state.put(effect_key(answer.request_id), None)
+        self.draft.steps.act(Step("answer", decider=decider.name, key=key, request=answer.request_id))
+
+    def _stall(self, pending: Record, decider: Decider[Any], reason: str) -> None:
+        self.state.put(effect_key(pending.event_id), stalled(pending, reason, self._code_version))
+        self.draft.steps.act(_stall(pending, decider, reason))
+
+    def pass_deadlines(self, due_ms: int) -> None:
+        """Let pass what is due, but for keys that are parked."""
+        for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
+            decider = self.speakers[decider_name].decider
+            entry = self.state.entry(decider, key)
+            if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
+                self._pass_deadline(decider, key, name, at, entry)
+
+    def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
+        speaker = self.speakers[decider.name]
+        past = self._mark if at < self.draft.first_ms else ()
+        cause = cause_of_deadline((decider.name, key), name, at, entry, past)
+        meta = meta_of_deadline(cause, self.draft.at_ms, speaker.source, key)
+        turn = speaker.turn(key, entry.sequence, cause, self.draft.at_ms)
+        self.draft.steps.act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
+        try:
+            state, said = decider.pass_deadline(name, entry.state, meta, turn.meta)
+            records = turn.records(said)
+        except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
+            waiting = deadline_copy(name, key, self.partition, at)
+            self.park(decider, waiting, Failure.of(error, during=name))
+            return
+        passed = entry._replace(memory=entry.memory.with_passed(name, at))
+        self._apply(turn, passed, state, said, records)
+
+    def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
+        """Let an input wait, and what comes later for its key."""
+        parked = ParkedKey(decider.name, key_text(record), self.parked_end, 1, self.draft.at_ms, failure.reason)
+        self.draft.park(parked_copy(record, parked, self.parked_topic))
+        self.wait(parked, record, failure)
+
+    def wait(self, parked: ParkedKey, record: Record, failure: Failure) -> None:
+        """Let a key wait from one of its inputs on; that stands in the parked topic."""
+        self.parked.add(replace(parked, code_version=self._code_version, traceback=failure.traceback))
+        place = record.topic, record.offset, record.offset
+        self.draft.steps.act(Step("park", *place, parked.decider, parked.key, failure.reason))
+
+    def drop(self, decider: Decider[Any], record: Record, why: str) -> None:
+        """Take note that an input was not handled, since there is nothing to do about it."""
+        self.draft.steps.act(
+            Step("drop", record.topic, record.offset, record.offset, decider.name, key_text(record), why)
+        )
+
+    def act_on(self, act: Skip | Move) -> None:
+        """Take note of an input to skip, or read a topic from somewhere else."""
+        match act:
+            case Skip(event_id, why):
+                self.skips.add(act)
+                self.draft.steps.act(Step("skip", detail=why, request=event_id))
+            case Move(topic, to, why):
+                self.draft.move(topic, to, why)
+
+    def release(self, release: Release) -> None:
+        """Handle what was parked again, until something cannot be handled again."""
+        released(self, release)
+
+    def _apply(self, turn: Turn, entry: Entry, state: Any, said: Sequence[Event], records: list[Record]) -> None:
+        decider, cause = turn.speaker.decider, turn.cause
+        changed = entry_after(entry, decider, cause, state, records)
+        self.state.set_entry(decider, turn.key, changed)
+        if records:
+            self.draft.say(records, said)
+        if records and decider.effects:
+            for record, event in zip(records, said, strict=True):
+                if type(event) in decider.effects:
+                    self._request(decider, record, event)
+
+    def _request(self, decider: Decider[Any], record: Record, event: Event) -> None:
+        """Let an effect run once this is committed; one that follows from the past waits for a person."""
+        pending = record._replace(headers=()) if record.headers else record
+        if not (record.headers and self._mark):
+            self.draft.requested.append((pending, event))
+            self.state.put(effect_key(record.event_id), pending)
+            return
+        reason = reason_of(past_of(record.headers))
+        self.state.put(effect_key(record.event_id), stalled(pending, reason, self._code_version))
+        self.draft.steps.act(_stall(record, decider, reason))
+
+
+def body_hash(record: Record) -> str:
+    """Return what tells two requests with one id apart (16 hex digits)."""
+    return blake2b(record.value or b"", digest_size=8).hexdigest()
+
+
+def stalled(pending: Record, reason: str, code_version: str) -> Record:
+    """Return a pending effect as one that is parked, by code of a version."""
+    return pending._replace(headers=(("parked_reason", reason.encode()), ("parked_code", code_version.encode())))
+
+
+def _stall(request: Record, decider: Decider[Any], reason: str) -> Step:
+    return Step("stall", decider=decider.name, key=request.subject or "", detail=reason, request=request.event_id)

@@ -1,0 +1,228 @@
+"""Restores a task from its changelog: at a start, at a takeover, and continuously as a standby."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eventlib.codec.base import Codec
+from eventlib.codec.wire_format import HEADER_BYTES
+from eventlib.errors import ContractError, DamagedRecord, LogCorrupt, OwnershipLost, Retryable
+from eventlib.log.base import Claim, Membership, Record
+from eventlib.log.rules import witnessed_loss
+from eventlib.model.decider import Decider
+from eventlib.model.evolution import wire_name_of
+from eventlib.model.service import Service
+from eventlib.runtime.context import Host, Restoring
+from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions, Step, state_key
+from eventlib.runtime.state import TaskState
+from eventlib.runtime.task import Task
+
+
+async def restored(service: Service, claim: Claim, host: Host) -> Task:
+    """Return the task of a claim as its last transaction left it; the local store spares reading what it has.
+
+    Raises: OwnershipLost when a newer claim has opened the store; ContractError for states that today's code cannot
+    read.
+    """
+    partition, port = claim.partition, host.log.port
+    deciders = {decider.name: decider for decider in service.deciders}
+    state = await restored_state(service, claim, host, deciders)
+    try:
+        await _refuse_unreadable(state, service, host)
+        positions = await positions_in(state, host.log.codec)
+        await _write_mended(state, service, claim, host, positions)
+        parked_end = await port.decided_end(service.parked.name, partition)
+    except BaseException:
+        state.store.close()
+        raise
+    task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
+    if host.observer is not None:
+        task.observe(host.observer.clock)
+    task.handling.parked_end = parked_end
+    return task
+
+
+async def _write_mended(state: TaskState, service: Service, claim: Claim, host: Host, positions: Positions) -> None:
+    """Write anew what was damaged on the changelog, and into the journal that this was done."""
+    mended = host.mended.pop((service.name, claim.partition), [])
+    records = [record for _, each in mended for record in each]
+    if not records:
+        return
+    steps = [
+        Step("mend", error.topic, error.offset, error.resume_at - 1, detail=str(error))
+        for error, each in mended
+        if each
+    ]
+    value = host.log.codec.encode(JournalEntry(host.code_version, positions.at_ms, tuple(steps)))
+    journal, kind = service.journal.name, wire_name_of(JournalEntry)
+    entry = Record(journal, claim.partition, -1, positions.at_ms, None, value, type=kind)
+    offsets = await host.log.port.append([*records, entry], claim)
+    state.restore(records, offsets[-2] + 1)
+
+
+async def _mended(error: DamagedRecord, service: Service, partition: int, host: Host) -> Sequence[Record]:
+    """Return what stands for a damaged changelog record. Raises: DamagedRecord when nothing can."""
+    if host.log.rebuild is None:
+        raise error
+    records = await host.log.rebuild(host.log, service, partition, error)
+    done = f"{len(records)} keys were built anew from the journal" if records else "all that it said is written again"
+    host.damage.note(error, done)
+    host.mended.setdefault((service.name, partition), []).append((error, records))
+    return records
+
+
+async def restored_state(service: Service, claim: Claim, host: Host, deciders: Mapping[str, Decider[Any]]) -> TaskState:
+    """Return what a task knows. Without `deciders` no state is decoded, and there are no deadlines.
+
+    Raises: OwnershipLost when a newer claim has opened the store.
+    """
+    store = host.stores.open(service.name, claim.partition, claim.epoch, host.log.port.log_id)
+    try:
+        state = TaskState(store, host.log.codec, deciders, host.cached_entries)
+        await catch_up(state, service, claim.partition, host)
+    except BaseException:
+        store.close()
+        raise
+    return state
+
+
+async def catch_up(state: TaskState, service: Service, partition: int, host: Host) -> None:
+    """Read what came to a task's changelog since; `host.restoring` shows how far that is.
+
+    Raises: TailLost when the store has seen more of it than there is.
+    """
+    port, store = host.log.port, state.store
+    changelog, place = service.changelog.name, (service.name, partition)
+    # What a former owner has committed last may not be seen yet; who went on without it would do it again.
+    end = await port.decided_end(changelog, partition)
+    if store.checkpoint > end:
+        raise witnessed_loss(port, (changelog, partition), end, f"the local store of {service.name}", store.checkpoint)
+    if store.checkpoint == end:
+        return
+    shown = host.restoring[place] = Restoring(store.checkpoint, store.checkpoint, end)
+    try:
+        while store.checkpoint < end:
+            try:
+                records = await port.read(changelog, partition, store.checkpoint, host.config.restore_chunk)
+                checkpoint = records[-1].offset + 1 if records else end
+            except DamagedRecord as error:
+                records = [*await _mended(error, service, partition, host)]
+                checkpoint = error.resume_at
+            await take_in(state, records, checkpoint, host.log.codec)
+            shown.at = store.checkpoint
+    finally:
+        del host.restoring[place]
+
+
+async def _refuse_unreadable(state: TaskState, service: Service, host: Host) -> None:
+    """Refuse to begin with states that today's code cannot read: their keys would all be parked, one by one.
+
+    It looks through the states only where a registered version of their class cannot be read.
+    """
+    for decider in service.deciders:
+        unreadable = await host.log.codec.unreadable(service.changelog.name, decider.state)
+        if not unreadable:
+            continue
+        for record in state.committed(state_key(decider.name, "")):
+            why = unreadable.get((record.value or b"")[:HEADER_BYTES])
+            if why is not None:
+                raise ContractError(
+                    f"the state of {decider.name} {(record.key or b'').decode()[len(state_key(decider.name, '')) :]!r} "
+                    f"cannot be read: {why}. Give {decider.state.__name__} what is missing (a default, an alias), "
+                    f"bring it over with @upcasts({decider.state.__name__}, version=…), or build the states anew from "
+                    f"the log: `eventlib rerun {service.name}`. Nothing was changed"
+                )
+
+
+async def take_in(state: TaskState, records: list[Record], checkpoint: int, codec: Codec) -> None:
+    """Take changelog records into a task's store; a newer version of the code may have written some of them."""
+    await codec.known(lambda: state.restore(records, checkpoint))
+
+
+async def positions_in(state: TaskState, codec: Codec) -> Positions:
+    """Return where a task is."""
+    record = state.get(POSITION_KEY)
+    if record is None:
+        return Positions()
+    value = record.value or b""
+    return await codec.known(lambda: codec.decode(Positions, value))
+
+
+_log = logging.getLogger(__name__)
+_LOOK_S = 0.05
+
+
+class Standbys:
+    """The copies that a process keeps of one service's tasks: those that its membership names.
+
+    `works` tells whether this process still works on a task itself: its store has one user at a time.
+    """
+
+    def __init__(self, service: Service, host: Host, membership: Membership, works: Callable[[int], bool]) -> None:
+        self._service = service
+        self._host = host
+        self._membership = membership
+        self._works = works
+        self._copies = dict[int, asyncio.Task[None]]()
+
+    async def run(self) -> None:
+        """Keep copies until cancelled. Raises: what makes a copy impossible for good."""
+        try:
+            while True:
+                wanted = await self._membership.stands_by(self._copies.keys())
+                await self._end([self._copies.pop(partition) for partition in self._copies.keys() - {*wanted}])
+                for partition in {*wanted} - self._copies.keys():
+                    copying = self._copy_patiently(partition)
+                    self._copies[partition] = asyncio.create_task(copying, name=f"copy of {partition}")
+        finally:
+            await self._end([*self._copies.values()])
+
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _copy_patiently(self, partition: int) -> None:
+        while True:
+            try:
+                await self._copy(partition)
+            except OwnershipLost:
+                return  # this process has the task itself by now
+            except Retryable as error:
+                _log.warning("the copy of %s/%s waits: %s", self._service.name, partition, error)
+                await asyncio.sleep(self._host.config.retry_pause_s)
+            except LogCorrupt as error:
+                _log.error("there is no copy of %s/%s here: %s", self._service.name, partition, error)
+                return
+            except Exception:  # noqa: BLE001  nobody waits for a copy, and its task does without: it is said here
+                _log.exception("there is no copy of %s/%s here", self._service.name, partition)
+                return
+            else:
+                return
+
+    async def _copy(self, partition: int) -> None:
+        while self._works(partition):  # noqa: ASYNC110  its end has no event, and is moments away
+            await asyncio.sleep(_LOOK_S)
+        host, service = self._host, self._service
+        store = host.stores.open_copy(service.name, partition, host.log.port.log_id)
+        if store is None:
+            return
+        deciders = {decider.name: decider for decider in service.deciders}
+        state = TaskState(store, host.log.codec, deciders, cached_entries=1)
+        try:
+            await catch_up(state, service, partition, host)
+            await self._follow(state, (service.changelog.name, partition))
+        finally:
+            store.close()
+
+    async def _follow(self, state: TaskState, place: tuple[str, int]) -> None:
+        host = self._host
+        reader = host.log.port.reader({place: state.store.checkpoint})
+        try:
+            while True:
+                records = await reader.poll(host.config.restore_chunk)
+                if reader.position(place) != state.store.checkpoint:
+                    await take_in(state, records, reader.position(place), host.log.codec)
+        finally:
+            await reader.close()

@@ -1,0 +1,230 @@
+"""A task's loop: read, decide, commit, and again."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from time import monotonic
+
+from eventlib.codec.base import UnknownSchema
+from eventlib.errors import DamagedRecord, OwnershipLost, Retryable, StoreLost
+from eventlib.log.base import Claim, Reader, TopicPartition
+from eventlib.model.service import Service
+from eventlib.runtime.committer import Worker
+from eventlib.runtime.context import Host
+from eventlib.runtime.effects import EffectRunner
+from eventlib.runtime.local_chain import Relay
+from eventlib.runtime.restore import restored
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Answer
+from eventlib.values import now_ms
+
+_log = logging.getLogger(__name__)
+
+
+class TaskLoop:
+    """Runs one task of a service under a claim, until it is stopped or loses the claim.
+
+    Guarantee: as `Worker` gives it; here are the clock, the waiting, and the effects under way.
+    """
+
+    def __init__(self, service: Service, claim: Claim, host: Host, slots: asyncio.Semaphore, relay: Relay) -> None:
+        self.service = service
+        self.claim = claim
+        self._host = host
+        self._relay = relay
+        self._config = host.config
+        self._effects = EffectRunner(service, host, slots, self._take_answer)
+        self._worker: Worker | None = None
+        self._reader: Reader | None = None
+        self._flushed_at = monotonic()
+        self._committed = -1, 0.0
+        self._stopping = False
+        self._polls = False
+        self._woken = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """What it runs, for people: SERVICE/PARTITION."""
+        return f"{self.service.name}/{self.claim.partition}"
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions were committed here."""
+        return 0 if self._worker is None else self._worker.transactions
+
+    @property
+    def task(self) -> Task | None:
+        """The task, once it is restored."""
+        return None if self._worker is None else self._worker.task
+
+    @property
+    def open_effects(self) -> int:
+        """How many effects run or wait for their next attempt."""
+        return len(self._effects)
+
+    async def lags(self) -> Mapping[TopicPartition, int]:
+        """Return how many records of each input were not handled yet, gaps that were not read yet among them.
+
+        Raises: LogUnavailable.
+        """
+        worker, reader = self._worker, self._reader
+        if worker is None or reader is None:
+            return {}
+        ends, at = await reader.ends(), self.positions
+        waiting = Counter(record[:2] for record in worker.inbox if record.offset >= at.get(record[:2], 0))
+        # What a log has between records is nothing to handle: who has read to its end and waits is not behind.
+        read = {place: max(reader.position(place), at.get(place, 0)) for place in ends}
+        return {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The next offset of each input that was not handled yet."""
+        if self._worker is None:
+            return {}
+        return {(topic, self.claim.partition): at for topic, at in self._worker.task.positions.next.items()}
+
+    def stop(self) -> None:
+        """Ask the loop to end after the transaction at hand."""
+        self._stopping = True
+        self._wake()
+
+    async def rest(self, pause_s: float) -> None:
+        """Wait so long, or until it is asked to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                while not self._stopping:
+                    self._woken.clear()
+                    await self._woken.wait()
+
+    async def run(self) -> None:
+        """Restore the task, then handle its inputs until stopped.
+
+        Raises: OwnershipLost when another owner took over; Terminal when the log or the code needs a person.
+        """
+        task = await restored(self.service, self.claim, self._host)
+        self._host.startup.done(self.name)
+        start, most_skipped = self._effects.start, self._config.skipped_inputs
+        worker = Worker(task, self.claim, self._host.log, start, skipped_inputs=most_skipped, relay=self._relay)
+        worker.observer = self._host.observer
+        worker.at_rest = self._is_at_rest
+        self._worker = worker
+        try:
+            if await self._begin(worker):
+                await self._handle_inputs(worker)
+        finally:
+            self._close(worker)
+
+    async def _begin(self, worker: Worker) -> bool:
+        """Settle where the task begins; False when it is stopped before that."""
+        while await self._patiently(worker.begin(now_ms())):
+            if self._stopping:
+                return False
+        return True
+
+    async def _handle_inputs(self, worker: Worker) -> None:
+        self._reader = worker.open()
+        self._relay.join(worker)
+        try:
+            worker.start_pending()
+            while not self._stopping:
+                if worker.inbox or worker.damaged or await self._fill_inbox(worker, self._reader):
+                    await self._patiently(worker.turn(now_ms()))
+                    self._flush_sometimes(worker)
+                    if worker.has_skipped and self._is_silent(worker):
+                        await self._patiently(worker.finish(now_ms()))  # lest somebody takes it for behind
+            await self._effects.stop(self._config.grace_s)
+            await self._patiently(worker.finish(now_ms()))
+        finally:
+            await self._relay.leave(worker)
+            await self._effects.stop(0)
+            await self._reader.close()
+
+    def _close(self, worker: Worker) -> None:
+        try:
+            worker.task.state.close()
+        except OwnershipLost:
+            _log.debug("%s/%s: the store has another owner already", self.service.name, self.claim.partition)
+
+    async def is_idle(self) -> bool:
+        """Tell whether there is nothing to handle: every input read and handled, no effect and no answer open."""
+        worker, reader = self._worker, self._reader
+        if worker is None or reader is None or worker.inbox or worker.answers or worker.damaged or len(self._effects):
+            return False
+        ends = await reader.ends()
+        return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
+
+    def _is_silent(self, worker: Worker) -> bool:
+        """Tell whether nothing was committed for a while, so that nobody knows how far the task is."""
+        transactions, since = self._committed
+        if worker.transactions != transactions:
+            self._committed = worker.transactions, monotonic()
+            return False
+        return monotonic() - since >= self._config.flush_s
+
+    async def _fill_inbox(self, worker: Worker, reader: Reader) -> bool:
+        """Wait for something to do, and take it in; False when there is nothing to do but to stop."""
+        timeout_s = self._patience_s(worker)
+        if len(self._effects) >= self._config.pending_effects:
+            # Input waits until the outside world has answered: what is pending stays bounded.
+            await self._sleep_until_woken(worker, timeout_s)
+        else:
+            self._polls = True
+            try:
+                worker.inbox = await reader.poll(self._config.batch, timeout_s)
+            except DamagedRecord as error:
+                worker.damaged = error
+                self._host.damage.note(error, f"{self.service.name}/{self.claim.partition} parks it")
+            finally:
+                self._polls = False
+        return not self._stopping
+
+    def _is_at_rest(self) -> bool:
+        return self._polls and not self._stopping and len(self._effects) < self._config.pending_effects
+
+    def _patience_s(self, worker: Worker) -> float | None:
+        now = now_ms()
+        due = worker.task.next_due_ms(now)
+        if worker.answers or (due is not None and due <= now):
+            return 0
+        until_due_s = None if due is None else (due - now) / 1000
+        if not worker.has_skipped:
+            return until_due_s
+        return self._config.flush_s if until_due_s is None else min(until_due_s, self._config.flush_s)
+
+    async def _sleep_until_woken(self, worker: Worker, timeout_s: float | None) -> None:
+        self._woken.clear()
+        if not worker.answers and not self._stopping and timeout_s != 0:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._woken.wait()
+            except TimeoutError:
+                return
+
+    async def _patiently(self, work: Awaitable[bool | None]) -> bool | None:
+        """Do some work; when the log cannot take it now, pause, and let it be tried again."""
+        try:
+            return await work
+        except (OwnershipLost, StoreLost, UnknownSchema):
+            raise
+        except Retryable as error:
+            _log.warning("%s/%s cannot commit, tries again: %s", self.service.name, self.claim.partition, error)
+            await asyncio.sleep(self._config.retry_pause_s)
+            return True
+
+    def _flush_sometimes(self, worker: Worker) -> None:
+        now, state = monotonic(), worker.task.state
+        if state.wants_flush or now - self._flushed_at >= self._config.flush_s:
+            self._flushed_at = now
+            state.flush()
+
+    def _take_answer(self, answer: Answer) -> None:
+        if self._worker is not None:
+            self._worker.answers.append(answer)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._woken.set()
+        if self._reader is not None:
+            self._reader.wake()

@@ -1,0 +1,147 @@
+"""The open transaction of a task, and the steps of its journal entry."""
+
+from collections.abc import Sequence
+
+from eventlib.eventlog import latest_copy
+from eventlib.log.base import Record
+from eventlib.model.event import Event, contract_of
+from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.records import JournalEntry, Positions, Step
+from eventlib.runtime.transaction import Hop
+
+
+class Steps:
+    """The steps of one transaction; neighbouring inputs of a topic become one run.
+
+    `before` are the runs that were passed since the last transaction. `next` holds the offset that follows the last
+    input of each topic.
+    """
+
+    def __init__(self, before: Sequence[Step] = ()) -> None:
+        self._steps: list[Step] = [*before]
+        self._topic = ""
+        self._first = self._last = -1
+        self.acts = 0
+        self.next: dict[str, int] = {}
+
+    def took(self, record: Record) -> None:
+        """Note an input."""
+        topic, _, offset, *_ = record
+        if topic != self._topic or offset != self._last + 1:
+            self._end_run()
+            self._topic, self._first = topic, offset
+        self._last = offset
+        self.next[topic] = offset + 1
+
+    def went_past(self, topic: str, first: int, last: int) -> None:
+        """Note offsets of a topic that were gone past, whatever stands there."""
+        self._end_run()
+        self._topic, self._first, self._last = topic, first, last
+        self.next[topic] = last + 1
+
+    def act(self, step: Step) -> None:
+        """Note something that was done beside taking inputs."""
+        self.acts += 1
+        self._end_run()
+        self._steps.append(step)
+
+    def all(self) -> tuple[Step, ...]:
+        """Return the steps so far."""
+        self._end_run()
+        return tuple(self._steps)
+
+    def cut(self) -> tuple[Step, ...]:
+        """Return the steps so far, and go on without them."""
+        steps, self._steps = self.all(), []
+        return steps
+
+    def _end_run(self) -> None:
+        if not self._topic:
+            return
+        first, before = self._first, self._steps[-1] if self._steps else None
+        if before is not None and before.kind == "run" and (before.topic, before.last + 1) == (self._topic, first):
+            first = before.first
+            self._steps.pop()
+        self._steps.append(Step("run", self._topic, first, self._last))
+        self._topic = ""
+
+
+class Draft:
+    """What an open transaction says, does and leaves to be done.
+
+    `at_ms` is its time, and that of all that it says. `said` holds the event in each record of `events`, or None;
+    `requested` the effects to start once it is committed; `said_count` counts what was said since the journal's last entry
+    was cut, and `is_met` tells whether anybody handled one of its inputs. `hops` are for whoever observes it.
+    """
+
+    def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
+        self.at_ms = at_ms
+        self.steps = Steps(passed)
+        self.events: list[Record] = []
+        self.said: list[Event | None] = []
+        self.requested: list[tuple[Record, Event | None]] = []
+        self.hops: list[Hop] = []
+        self.parks = False
+        self.is_met = False
+        self.past = positions.past
+        self.first_ms = positions.first_ms
+        self._from = positions
+        self._entries: list[JournalEntry] = []
+        self.said_count = 0
+
+    def say(self, records: list[Record], said: Sequence[Event]) -> None:
+        """Add events, and the compacted copies of those whose topic is held twice."""
+        self.events += records
+        self.said += said
+        self.said_count += len(records)
+        for record, event in zip(records, said, strict=True):
+            contract = contract_of(type(event))
+            if contract.topic.latest:
+                self._add(latest_copy(record, tombstone=contract.tombstone))
+
+    def park(self, copy: Record) -> None:
+        """Add the copy of an input that waits."""
+        self._add(copy)
+        self.parks = True
+
+    def begin(self, beginnings: Sequence[Beginning]) -> None:
+        """Read topics from where they begin."""
+        for topic, first, past_end in beginnings:
+            self.steps.act(Step("begin", topic, first, past_end))
+            self.steps.next[topic] = first
+            self.past = {**self.past, topic: past_end}
+        if not self._from.next:
+            self.first_ms = self.at_ms
+
+    def move(self, topic: str, to: int, why: str) -> None:
+        """Read a topic from somewhere else."""
+        self.steps.act(Step("reset", topic, self._from.next[topic], to, detail=why))
+        self.steps.next[topic] = to
+
+    def next_of(self, topic: str) -> int:
+        """Return the offset of a topic's next input."""
+        expected = self.steps.next.get(topic)
+        return self._from.next[topic] if expected is None else expected
+
+    def cut(self, code_version: str) -> None:
+        """End the journal's entry, since others have taken up what was said so far, perhaps to say the next input.
+
+        Only what came before an input can tell it again.
+        """
+        self._entries.append(JournalEntry(code_version, self.at_ms, self.steps.cut(), self.said_count))
+        self.said_count = 0
+
+    def entries(self, code_version: str) -> list[JournalEntry]:
+        """Return what belongs into the journal, whole."""
+        self.cut(code_version)
+        return self._entries
+
+    def positions(self) -> Positions:
+        """Return where the task stands after it."""
+        next_offsets = {**self._from.next, **self.steps.next}
+        past = {topic: end for topic, end in self.past.items() if next_offsets[topic] < end} if self.past else {}
+        return Positions(next_offsets, self.at_ms, self.first_ms, past)
+
+    def _add(self, copy: Record) -> None:
+        self.events.append(copy)
+        self.said.append(None)

@@ -1,0 +1,206 @@
+"""Effects of a simulated world: real retries of real functions, whose calls end as the schedule decides."""
+
+import inspect
+from collections.abc import Generator
+from enum import Enum
+from types import coroutine
+from typing import Any, NamedTuple
+
+from eventlib.errors import OutcomeUnknown, Terminal
+from eventlib.log.base import Record
+from eventlib.model.event import Event
+from eventlib.runtime.effects import Course
+from eventlib.runtime.transaction import Answer
+from eventlib.simulation.log import driven
+from eventlib.simulation.owner import Errand, Owner, Reply
+from eventlib.simulation.scenario import Choices
+from eventlib.simulation.scheduler import Move
+from eventlib.simulation.world import World
+
+
+class Call(NamedTuple):
+    """A call of a port's method."""
+
+    port: str
+    on: object
+    method: str
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def act(self) -> object:
+        """Let it take place, and return its answer. Raises: what the port raises."""
+        return driven(getattr(self.on, self.method)(*self.arguments, **self.named))
+
+
+class Port:
+    """Stands for one of a scenario's ports: its async methods become calls that the schedule decides about."""
+
+    def __init__(self, name: str, on: object) -> None:
+        self._name = name
+        self._on = on
+
+    def __getattr__(self, method: str) -> Any:
+        found = getattr(self._on, method)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def called(*arguments: Any, **named: Any) -> Any:
+            return await _asked(Call(self._name, self._on, method, arguments, named))
+
+        return called
+
+
+@coroutine
+def _asked(call: Call) -> Generator[Call, Any, Any]:
+    return (yield call)
+
+
+class Going(Enum):
+    """How a call goes; ANSWERS is the harmless one."""
+
+    ANSWERS = "answers"
+    TAKES_LONG = "takes its time to answer"
+    NEVER_ARRIVES = "never arrives"
+    ANSWER_LOST = "acts, and its answer is lost"
+    TIMES_OUT = "acts, and answers when nobody listens any more"
+    ARRIVES_LATE = "arrives when nobody listens any more"
+    ARRIVES_TWICE = "answers, and arrives a second time"
+    FAILS = "fails for good"
+
+
+_SILENT = (Going.NEVER_ARRIVES, Going.ANSWER_LOST, Going.TIMES_OUT, Going.ARRIVES_LATE)
+_GOINGS = (*[Going.ANSWERS] * 7, *tuple(Going)[1:])
+"""Of two calls, one goes well."""
+
+
+def how_it_goes(choose: Choices, call: str) -> Going:
+    """Choose what becomes of a call."""
+    return choose.one_of(f"what becomes of {call}", _GOINGS)
+
+
+def how_it_is_silent(choose: Choices, call: str) -> Going:
+    """Choose what becomes of a call that is not answered."""
+    return choose.one_of(f"how {call} is not answered", _SILENT)
+
+
+class Errands:
+    """Runs what a world's owners have pending; without `faults` every call is answered at once."""
+
+    def __init__(self, world: World) -> None:
+        self.faults = world.plan.outside
+        self._world = world
+        self._ports = {name: Port(name, port) for name, port in world.outside.items()}
+        self._on_their_way: dict[int, Call] = {}
+        self._calls = 0
+        world.start_effect = self._start
+        world.doers |= {"attempt": self._attempt, "land": self._land}
+
+    def _start(self, owner: Owner, request: Record, event: Event | None) -> None:
+        """Begin an effect, as the effect runner does: one that runs already is left alone."""
+        if request.event_id in owner.errands:
+            return
+        effect = owner.effects[request.type or ""]
+        event = event or self._world.log.decode(request)
+        assert event is not None  # noqa: S101  the service has said it
+        silent = self._silence(request, effect.ask.retry.attempts)
+        owner.errands[request.event_id] = Errand(Course(effect, request, event), silent)
+        self._world.add(Move("attempt", owner, request.event_id))
+
+    def _silence(self, request: Record, attempts: int | None) -> int:
+        """Return how many of an effect's calls are not answered."""
+        if not (self.faults and self._world.plan.silence):
+            return 0
+        return (attempts or _LONG_SILENCE) if self._world.choose.whether(f"nobody answers {request.type}", 40) else 0
+
+    def _attempt(self, move: Move) -> None:
+        """Begin an attempt, or go on with one whose call took long."""
+        owner: Owner = move.whom
+        errand = owner.errands.get(move.what)
+        if errand is None:
+            return
+        try:
+            answer = self._answer(owner, move.what, errand)
+        except Exception as error:  # noqa: BLE001  the course knows what follows from which error
+            errand.under_way = None
+            follows = errand.course.failed(error)
+            if not isinstance(follows, Answer):
+                self._world.add(Move("attempt", owner, move.what))
+                return
+            answer = follows
+        if answer is not None:
+            del owner.errands[move.what]
+            owner.worker.answers.append(answer)
+            self._world.look(owner)
+
+    def _answer(self, owner: Owner, request_id: str, errand: Errand) -> Answer | None:
+        """Return an attempt's answer; None when it stands still in a call. Raises: what the attempt raises."""
+        course = errand.course
+        reply, errand.reply = errand.reply or Reply(), None
+        if errand.under_way is None:
+            errand.under_way = course.asking.call(*course.arguments(self._ports)).__await__()
+        under_way = errand.under_way
+        try:
+            while True:
+                call = under_way.throw(reply.error) if reply.error else under_way.send(reply.value)
+                if not isinstance(call, Call):
+                    raise TypeError(f"an effect of {owner.service.name} waits for something else than a port")
+                reply, late = self._go(owner, errand, call)
+                if late:
+                    errand.reply = reply
+                    self._world.add(Move("attempt", owner, request_id), after=late)
+                    return None
+        except StopIteration as end:
+            return course.answered(end.value)
+
+    def _go(self, owner: Owner, errand: Errand, call: Call) -> tuple[Reply, int]:
+        """Let a call go as it goes; return what it comes back with, and after how many steps."""
+        world = self._world
+        going = self._going(errand, call)
+        harmless = going is Going.ANSWERS
+        if not harmless:
+            world.faults[f"a call {going.value}"] += 1
+        world.story.call(str(owner), call.port, f"{call.method} {going.value}", harmless=harmless)
+        if going is Going.FAILS:
+            return Reply(error=Terminal("simulated: it will never do that")), 0
+        if going in {Going.ARRIVES_LATE, Going.ARRIVES_TWICE}:
+            self._send_late(call)
+        if going in {Going.NEVER_ARRIVES, Going.ARRIVES_LATE}:
+            return _UNKNOWN, 0
+        reply = _acted(call)
+        if going is Going.TAKES_LONG:
+            return reply, 1 + world.choose.number_of("for steps", _LONG)
+        return _LOST.get(going, reply), 0
+
+    def _going(self, errand: Errand, call: Call) -> Going:
+        if not self.faults:
+            return Going.ANSWERS
+        if errand.silent:
+            errand.silent -= 1
+            return how_it_is_silent(self._world.choose, call.method)
+        return how_it_goes(self._world.choose, call.method)
+
+    def _send_late(self, call: Call) -> None:
+        self._calls += 1
+        self._on_their_way[self._calls] = call
+        after = 1 + self._world.choose.number_of("for steps", _LONG)
+        self._world.add(Move("land", None, self._calls), after=after)
+
+    def _land(self, move: Move) -> None:
+        """Let a call take place whose answer nobody waits for."""
+        call = self._on_their_way.pop(move.what)
+        self._world.story.note(f"{call.method} arrives late", call.port)
+        _acted(call)
+
+
+def _acted(call: Call) -> Reply:
+    try:
+        return Reply(call.act())
+    except Exception as error:  # noqa: BLE001  whatever the outside raises, it is for the effect to know
+        return Reply(error=error)
+
+
+_UNKNOWN = Reply(error=OutcomeUnknown("simulated: no answer"))
+_LOST = {Going.ANSWER_LOST: _UNKNOWN, Going.TIMES_OUT: Reply(error=TimeoutError("simulated"))}
+"""What comes back of a call that has acted."""
+_LONG_SILENCE = 3
+_LONG = 60

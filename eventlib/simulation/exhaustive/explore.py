@@ -1,0 +1,245 @@
+"""Explores every moment that a small case can come to, each one once.
+
+A moment is what tasks know, what waits on their inputs, what the outside world knows, and what the laws have seen. The
+tasks are real ones, and so are their transactions; a step begins with a task that was just restored from its changelog,
+so a crash before any input changes nothing that is not explored.
+
+Left out, and why nothing is missed by that: records that nobody handles, as no step depends on them; several inputs in
+one transaction, as a task handles them one after the other; attempts that do not arrive, as they change nothing, and
+what follows from too many of them is explored; calls that arrive later than their answer was given up. Time stands
+still: deadlines, duplicates from outside, zombies and parked keys are for the schedules of the simulator.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from eventlib.errors import OutcomeUnknown, WiringError
+from eventlib.eventlog import EventLog, Publication
+from eventlib.invariants import Breach, Watch
+from eventlib.log.base import Record
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event
+from eventlib.runtime.effects import Course
+from eventlib.runtime.transaction import Answer
+from eventlib.simulation.exhaustive.external import OutsideWorlds
+from eventlib.simulation.exhaustive.tasks import Made, Numbered, State, TaskName, Tasks, canonical
+from eventlib.simulation.invariant_monitor import FAILURES, broken
+from eventlib.simulation.scenario import Scenario
+from eventlib.simulation.stage import BEGIN_MS, Stage
+
+Waiting = tuple[tuple[tuple[str, int, str], tuple[int, ...]], ...]
+
+
+class Moment(NamedTuple):
+    """A state of the whole; equal moments have equal futures.
+
+    `knows` goes by task, `waiting` by (service, partition, topic); `asked` has a bit for each request that came,
+    `flying` are the calls that may still arrive.
+    """
+
+    knows: tuple[tuple[TaskName, int], ...]
+    waiting: Waiting
+    outside: int
+    seen: int
+    asked: int
+    flying: tuple[int, ...]
+
+
+class Step(NamedTuple):
+    """What leads to a moment, and the laws that it breaks."""
+
+    what: str
+    moment: Moment
+    breaches: Sequence[Breach] = ()
+
+
+@dataclass(frozen=True)
+class Explored:
+    """How many moments there are, how many steps lead to them, how many are ends; the first breach, and its story."""
+
+    moments: int
+    steps: int
+    ends: int
+    breach: Breach | None = None
+    story: tuple[str, ...] = ()
+
+
+def explore(stage: Stage, scenario: Scenario) -> Explored:
+    """Visit every moment of a scenario's small case, depth first, until a law is broken.
+
+    Raises: WiringError for a scenario without a small case. Memory grows with the moments: some 1 KB for each.
+    """
+    return _Exploration(stage, scenario).run()
+
+
+class _Exploration:
+    def __init__(self, stage: Stage, scenario: Scenario) -> None:
+        self._stage = stage
+        self._scenario = scenario
+        log = stage.set(lambda: BEGIN_MS)
+        self._tasks = Tasks(stage, log)
+        self._outside = OutsideWorlds(scenario.ports)
+        self._verdicts = _Verdicts(stage, self._tasks)
+        case = scenario.small_case()
+        if not case.requests:
+            raise WiringError(
+                f"{type(scenario).__name__} has no small case to explore: let small_case return its requests"
+            )
+        self._before = [self._tasks.number(record) for record in _records(log, case.before, "before")]
+        self._requests = [self._tasks.number(record) for record in _records(log, case.requests, "request")]
+        self._effects = {
+            (service.name, request.__name__): effect
+            for service in stage.played.services
+            for decider in service.deciders
+            for request, effect in decider.effects.items()
+        }
+
+    def run(self) -> Explored:
+        first = self._settled(Moment((), (), self._outside.first, self._verdicts.first, 0, ()))
+        visited, steps, ends = {first}, 0, 0
+        path = [("", first, self._after(first))]
+        while path:
+            step = next(path[-1][2], None)
+            if step is None:
+                path.pop()
+                continue
+            steps += 1
+            if step.moment in visited and not step.breaches:
+                continue
+            visited.add(step.moment)
+            breaches = step.breaches or self._at_rest(step.moment)
+            ends += breaches is not None and not step.breaches
+            path.append((step.what, step.moment, self._after(step.moment)))
+            if breaches:
+                return Explored(len(visited), steps, ends, breaches[0], tuple(what for what, *_ in path[1:]))
+        return Explored(len(visited), steps, ends)
+
+    def _settled(self, moment: Moment) -> Moment:
+        """Return the moment at which what comes before was dealt with, one step after the other."""
+        every_request = (1 << len(self._requests)) - 1
+        for number in self._before:
+            moment = self._said("", moment, (number,), ()).moment._replace(asked=every_request)
+            while step := next(self._after(moment), None):
+                moment = step.moment
+        return moment._replace(asked=0)
+
+    def _at_rest(self, moment: Moment) -> Sequence[Breach] | None:
+        """Return the laws that an end breaks; None for a moment that is no end."""
+        if next(self._after(moment), None) is not None:
+            return None
+        return self._verdicts.rest(moment.seen, self._scenario.facts(self._outside[moment.outside]))
+
+    # --- what can come next
+
+    def _after(self, moment: Moment) -> Iterator[Step]:
+        for number, request in enumerate(self._requests):
+            if not moment.asked >> number & 1:
+                asked = moment._replace(asked=moment.asked | 1 << number)
+                yield self._said(f"{self._tasks.record(request).type} is asked", asked, (request,), ())
+        knows = dict(moment.knows)
+        for (service, partition, topic), queue in moment.waiting:
+            task, record = (service, partition), self._tasks.record(queue[0])
+            taken = moment._replace(waiting=_with(moment.waiting, (service, partition, topic), queue[1:]))
+            made = self._tasks.takes(task, knows.get(task, 0), queue[0])
+            yield self._made(f"{service}/{partition} takes {record.type} {record.subject}", taken, task, made)
+        for task, known in moment.knows:
+            for pending in self._tasks.pending(known):
+                yield from self._effect(moment, task, known, pending)
+        for call in moment.flying:
+            landed = moment._replace(flying=tuple(each for each in moment.flying if each != call))
+            for world in self._outside.land(moment.outside, call):
+                yield Step(f"{self._outside.described(call)} arrives late", landed._replace(outside=world))
+
+    def _effect(self, moment: Moment, task: TaskName, known: int, request: Record) -> Iterator[Step]:
+        effect = self._effects[task[0], request.type or ""]
+
+        def course() -> Course:
+            return Course(effect, request, self._tasks.event(request))
+
+        name = self._tasks.number(request)
+        for world, answer in self._outside.attempts(moment.outside, name, course):
+            acted = moment._replace(outside=world)
+            if answer is not None:
+                made = self._tasks.hears(task, known, answer)
+                said = type(answer.event).__name__ if answer.event else answer.reason
+                yield self._made(f"{request.type} is answered: {said}", acted, task, made)
+            if world != moment.outside:
+                yield Step(f"{request.type} takes place, and its answer is lost", acted)
+        call = self._outside.call(moment.outside, name, course)
+        if call not in moment.flying:
+            on_its_way = moment._replace(flying=tuple(sorted((*moment.flying, call))))
+            yield Step(f"{self._outside.described(call)} is on its way", on_its_way)
+        if effect.ask.retry.attempts is not None:
+            made = self._tasks.hears(task, known, _given_up(course()))
+            yield self._made(f"{request.type} is given up", moment, task, made)
+
+    def _made(self, what: str, moment: Moment, task: TaskName, made: Made) -> Step:
+        if made.parked:
+            return Step(what, moment, [broken(FAILURES, made.parked, f"{task[0]}/{task[1]} cannot handle its input")])
+        knowing = moment._replace(knows=_with(moment.knows, task, made.knows))
+        return self._said(what, knowing, made.said, made.states)
+
+    def _said(self, what: str, moment: Moment, said: Iterable[int], states: Iterable[State]) -> Step:
+        """Return the step after which what was said waits where it is handled, and the laws have seen it."""
+        waiting = moment.waiting
+        for number in said:
+            record = self._tasks.record(number)
+            for service in self._stage.readers.get(record.topic, ()):
+                if (service.name, record.type) in self._stage.handles:
+                    place = (service.name, record.partition, record.topic)
+                    waiting = _with(waiting, place, (*dict(waiting).get(place, ()), number))
+        seen, breaches = self._verdicts.after(moment.seen, said, states)
+        return Step(what, moment._replace(waiting=waiting, seen=seen), breaches)
+
+
+class _Verdicts:
+    """What the laws have seen, by number."""
+
+    def __init__(self, stage: Stage, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._lawful = {s.name: s for law in stage.declared.laws for s in law.sources if isinstance(s, Decider)}
+        self._watches = Numbered[Watch]()
+        self.first = self._watches.number(Watch(stage.declared.laws), ())
+        self._after: dict[tuple[int, Hashable], tuple[int, Sequence[Breach]]] = {}
+
+    def after(self, seen: int, said: Iterable[int], states: Iterable[State]) -> tuple[int, Sequence[Breach]]:
+        """Return what they have seen after a step, and the laws that it breaks."""
+        found = list[Breach]()
+        told: list[int | State] = [*said, *(state for state in states if state.decider in self._lawful)]
+        for each in told:
+            key = (seen, each if isinstance(each, int) else each.same)
+            if key not in self._after:
+                self._after[key] = self._told(self._watches[seen], each)
+            seen, breaches = self._after[key]
+            found += breaches
+        return seen, found
+
+    def rest(self, seen: int, told: Any) -> Sequence[Breach]:
+        """Return the laws that do not hold now that all is at rest."""
+        return self._watches[seen].rest(told)
+
+    def _told(self, watch: Watch, what: int | State) -> tuple[int, Sequence[Breach]]:
+        after = watch.forked()
+        if isinstance(what, int):
+            record = self._tasks.record(what)
+            breaches = after.said(self._tasks.event(record), record.meta())
+        else:
+            breaches = after.changed(self._lawful[what.decider], what.key, what.state)
+        return self._watches.number(after, canonical(after.known())), breaches
+
+
+def _records(log: EventLog, events: Sequence[Event], key: str) -> list[Record]:
+    return [log.records_of(Publication(e, f"{key} {n}"), BEGIN_MS)[0] for n, e in enumerate(events)]
+
+
+def _given_up(course: Course) -> Answer:
+    while not isinstance(follows := course.failed(OutcomeUnknown("explored: no answer")), Answer):
+        pass
+    return follows
+
+
+def _with(pairs: tuple[Any, ...], name: object, value: object) -> tuple[Any, ...]:
+    """Return sorted pairs with one more or another value; an empty one is left out."""
+    changed = {**dict(pairs), name: value}
+    return tuple(sorted(pair for pair in changed.items() if pair[1] not in ((), 0)))

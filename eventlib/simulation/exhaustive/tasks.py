@@ -1,0 +1,190 @@
+"""Steps of tasks as an exploration takes them, and numbers in the place of objects."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from eventlib.eventlog import EventLog
+from eventlib.log.base import Record
+from eventlib.model.event import Event
+from eventlib.model.service import Service
+from eventlib.runtime.records import EFFECT, PARKED, STATE, Positions, state_name
+from eventlib.runtime.state import TaskState
+from eventlib.runtime.task import Task
+from eventlib.runtime.transaction import Answer, Inputs
+from eventlib.simulation.scenario import Choices
+from eventlib.simulation.stage import BEGIN_MS, Stage
+from eventlib.state.memory import MemoryStores
+
+T = TypeVar("T")
+
+
+class Numbered(Generic[T]):
+    """Gives equal things one number, and keeps the first of them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._things: list[T] = []
+
+    def number(self, thing: T, same: Hashable) -> int:
+        """Return a thing's number: that of an earlier one with an equal `same`, or a new one."""
+        number = self._numbers.setdefault(same, len(self._things))
+        if number == len(self._things):
+            self._things.append(thing)
+        return number
+
+    def __getitem__(self, number: int) -> T:
+        return self._things[number]
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+
+def canonical(thing: object) -> Hashable:
+    """Return what is equal for equal things: the `repr` of a set depends on the seed of hashes."""
+    if isinstance(thing, int | str):
+        return thing
+    if is_dataclass(thing):
+        thing = (type(thing).__name__, *(getattr(thing, field.name) for field in fields(thing)))
+    match thing:
+        case dict():
+            return tuple(sorted((repr(key), canonical(value)) for key, value in thing.items()))
+        case set() | frozenset():
+            return tuple(sorted(map(repr, thing)))
+        case tuple() | list():
+            return tuple(map(canonical, thing))
+        case Choices():
+            return None
+        case _:
+            return repr(thing)
+
+
+TaskName = tuple[str, int]
+
+
+class State(NamedTuple):
+    """A decider's state of a key after a step; None is a forgotten one. Equal ones have an equal `same`."""
+
+    decider: str
+    key: str
+    state: object
+    same: Hashable
+
+
+class Made(NamedTuple):
+    """What a step makes: what the task knows then, what it said, states that changed, and which key it had to park."""
+
+    knows: int
+    said: tuple[int, ...]
+    states: tuple[State, ...]
+    parked: str
+
+
+class Tasks:
+    """Works out each step once: a task is deterministic, so the same knowledge and input make the same.
+
+    Every step is made by a task that was just restored, as if its process had died before it.
+    """
+
+    def __init__(self, stage: Stage, log: EventLog) -> None:
+        self._stage = stage
+        self._log = log
+        self._records = Numbered[Record]()
+        self._known = Numbered[Mapping[str, Record]]()
+        self._known.number({}, ())
+        self._steps: dict[tuple[TaskName, int, Hashable], Made] = {}
+
+    def number(self, record: Record) -> int:
+        """Return the number of what stands on the log; what differs in nothing but its id and causes is one thing."""
+        # What comes from outside has no number of its speaker's: its id, which its caller gave, tells it from others.
+        id_from_outside = record.id if record.sequence is None else None
+        same = (record[:2], record.value, record[7:11], id_from_outside)
+        return self._records.number(record._replace(offset=0), same)
+
+    def record(self, number: int) -> Record:
+        """Return what stands on the log under a number."""
+        return self._records[number]
+
+    def takes(self, task: TaskName, knows: int, number: int) -> Made:
+        """Let a task take a record."""
+        found = self._steps.get((task, knows, number))
+        if found is None:
+            inputs = Inputs(BEGIN_MS, [self._records[number]])
+            found = self._steps[task, knows, number] = self._make(task, knows, inputs)
+        return found
+
+    def hears(self, task: TaskName, knows: int, answer: Answer) -> Made:
+        """Let a task take an effect's answer."""
+        same = (answer.request_id, canonical(answer.event), answer.reason)
+        found = self._steps.get((task, knows, same))
+        if found is None:
+            found = self._steps[task, knows, same] = self._make(task, knows, Inputs(BEGIN_MS, answers=[answer]))
+        return found
+
+    def pending(self, knows: int) -> Iterator[Record]:
+        """Yield the requests of the effects that a task has to run."""
+        for key, record in self._known[knows].items():
+            if key.startswith(EFFECT) and not record.headers:
+                yield record
+
+    def event(self, record: Record) -> Event:
+        """Return the event in a record of the application's own."""
+        event = self._log.decode(record)
+        assert event is not None  # noqa: S101  its choreography has said it
+        return event
+
+    def __len__(self) -> int:
+        """Count the steps that were worked out."""
+        return len(self._steps)
+
+    def _make(self, name: TaskName, knows: int, inputs: Inputs) -> Made:
+        known = self._known[knows]
+        service = self._stage.played.service(name[0])
+        made = self._restored(service, name[1], known).handle(inputs)
+        events = [record for record in made.events if self._stage.hears.get(record.topic) == "event"]
+        said, renamed = self._named_alike(events)
+        changed = {(r.key or b"").decode(): r for r in (_renamed(record, renamed) for record in made.changes[:-1])}
+        after = {key: record for key, record in {**known, **changed}.items() if record.value is not None}
+        same = tuple(sorted((key, r.id or "", r.value or b"", r.sequence or 0, r.headers) for key, r in after.items()))
+        states = [self._state(service, key, r) for key, r in changed.items() if key.startswith(STATE)]
+        parked = next((key for key in after if key.startswith(PARKED)), "")
+        return Made(self._known.number(after, same), tuple(said), tuple(states), parked)
+
+    def _named_alike(self, events: list[Record]) -> tuple[list[int], dict[bytes, bytes]]:
+        """Return the numbers of what was said, and what its ids are to be replaced with.
+
+        An id tells which of several causes came last, and nothing depends on it but that it is one and the same.
+        """
+        said, renamed = list[int](), dict[bytes, bytes]()
+        for event in events:
+            number = self.number(_renamed(event, renamed))
+            said.append(number)
+            known = self._records[number].event_id
+            if known != event.event_id:
+                renamed[event.event_id.encode()] = known.encode()
+        return said, renamed
+
+    def _restored(self, service: Service, partition: int, known: Mapping[str, Record]) -> Task:
+        store = MemoryStores().open(service.name, partition, 1, "explored")
+        deciders = {decider.name: decider for decider in service.deciders}
+        state = TaskState(store, self._log.codec, deciders, len(known) + 1)
+        state.restore([*known.values()], 1)
+        topics = [topic.name for topic in (*service.inputs, service.control)]
+        positions = Positions(dict.fromkeys(topics, 0), BEGIN_MS, BEGIN_MS)
+        return Task(service, partition, self._log, state, positions=positions, code_version=self._stage.code_version)
+
+    def _state(self, service: Service, key: str, record: Record) -> State:
+        name, of = state_name(key)
+        decider: Any = next(each for each in service.deciders if each.name == name)
+        state = self._log.codec.decode(decider.state, record.value) if record.value else None
+        return State(name, of, state, canonical((name, of, state)))
+
+
+def _renamed(record: Record, names: Mapping[bytes, bytes]) -> Record:
+    """Return a record with ids replaced, wherever they stand in it; they have one length."""
+    for name, known in names.items():
+        value = None if record.value is None else record.value.replace(name, known)
+        key = None if record.key is None else record.key.replace(name, known)
+        event_id = known.decode() if record.id == name.decode() else record.id
+        record = record._replace(value=value, key=key, id=event_id)
+    return record

@@ -1,0 +1,234 @@
+"""The faults of a simulated world: what a plan's departures do to it."""
+
+from functools import partial
+
+from eventlib.model.event import contract_of, key_of
+from eventlib.simulation.disk_faults import DiskFaults
+from eventlib.simulation.log import Point, driven
+from eventlib.simulation.owner import Interruption, Owner
+from eventlib.simulation.plan import Departure, Fault
+from eventlib.simulation.scheduler import Move
+from eventlib.simulation.story import OUTSIDE
+from eventlib.simulation.world import World
+
+_HOUR_MS = 3_600_000
+_DAYS_MS = (25 * _HOUR_MS, 49 * _HOUR_MS)
+_JUMPS_MS = (60_000, _HOUR_MS, *_DAYS_MS)
+_AT_REST = 500_000
+"""After so many steps: when nothing else is left, and before what is asked only then."""
+_SKEWS_MS = (_HOUR_MS, -_HOUR_MS, 25 * _HOUR_MS, -25 * _HOUR_MS, 1_000, 0)
+
+
+class Faults:
+    """Does to a world what a plan says; `stop` mends what can be mended."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._does = {
+            Fault.TIME: self._pass_time,
+            Fault.AGAIN: self._ask_again,
+            Fault.CRASH: self._crash,
+            Fault.STALL: self._stall,
+            Fault.ZOMBIE: self._give_up,
+            Fault.BUG: self._break_handler,
+            Fault.AWAY: self._take_log_away,
+            Fault.FLUSH: self._flush,
+            Fault.COMPACTION: self._compact,
+            Fault.CLOCK: self._set_clock,
+            Fault.HALT: self._halt,
+            Fault.BYTES: self._lie,
+        }
+        self._disks = DiskFaults(world, partial(self._tell, Fault.BYTES))
+        world.doers |= {
+            "mend": self._mend,
+            "log is back": self._bring_log_back,
+            "days pass": self._pass_days,
+            "go on": self._let_go_on,
+        }
+
+    def happen(self, departure: Departure) -> None:
+        """Let a departure happen, if it can just now."""
+        does = self._does.get(departure.fault)
+        if does is not None:
+            does(departure)
+
+    def stop(self) -> None:
+        """Mend everything that would go on going wrong."""
+        world = self._world
+        world.stage.broken.clear()
+        world.port.refuses = False
+        self._disks.stop()
+        for owner in world.owners.values():
+            owner.skew_ms = 0
+            owner.interrupted = None
+        world.look_all()
+
+    def _tell(self, fault: Fault, what: str, owner: Owner | None = None) -> None:
+        self._world.faults[fault.value] += 1
+        self._world.story.fault(what, OUTSIDE if owner is None else str(owner))
+
+    def _owner(self, departure: Departure) -> Owner | None:
+        owners = [owner for owner in self._world.owners.values() if owner.alive]
+        return owners[departure.whom % len(owners)] if owners else None
+
+    def _pass_time(self, departure: Departure) -> None:
+        world = self._world
+        due = world.next_due_ms()
+        jumps = [*_JUMPS_MS, *([due - world.now_ms, due - world.now_ms + 1_000] if due is not None else [])]
+        self._jump(max(1, jumps[departure.how % len(jumps)]))
+
+    def _jump(self, by_ms: int) -> None:
+        self._world.now_ms += by_ms
+        self._tell(Fault.TIME, f"time passes: it is {by_ms / 1000:,.0f} s later")
+        self._world.look_all()
+
+    def _halt(self, departure: Departure) -> None:
+        """Let a service do nothing until all others have come to rest, and again after days have passed for them."""
+        owner = self._owner(departure)
+        if owner is None or owner.service.name in self._world.halted:
+            return
+        name = owner.service.name
+        self._world.halted[name] = []
+        self._tell(Fault.HALT, f"all of {name} stands still, for days")
+        self._world.add(Move("days pass", name, _DAYS_MS[departure.how % len(_DAYS_MS)]), after=_AT_REST)
+
+    def _pass_days(self, move: Move) -> None:
+        self._jump(move.what)
+        self._world.add(Move("go on", move.whom), after=_AT_REST)
+
+    def _let_go_on(self, move: Move) -> None:
+        self._world.story.note(f"{move.whom} goes on")
+        for put_off in self._world.halted.pop(move.whom):
+            self._world.add(put_off)
+
+    def _ask_again(self, departure: Departure) -> None:
+        world = self._world
+        asked = [i for i in world.asked if contract_of(type(world.requests[i])).request]
+        if not asked:
+            return
+        number = asked[departure.whom % len(asked)]
+        event, idempotency_key = world.requests[number], f"request {number}"
+        others = [each for each in world.requests if type(each) is type(event) and each != event]
+        what = f"{type(event).__name__} {key_of(event)} comes again"
+        match departure.how % 3:
+            case 1:
+                idempotency_key = f"request {number}, again"
+                what = f"{what}, under another id"
+            case 2 if others:
+                field = contract_of(type(event)).key or ""
+                other = others[departure.long % len(others)]
+                event = other.model_copy(update={field: getattr(event, field)})
+                what = f"{what}, with another body"
+        self._tell(Fault.AGAIN, what)
+        world.publish(event, idempotency_key)
+
+    def _crash(self, departure: Departure) -> None:
+        owner = self._owner(departure)
+        if owner is None:
+            return
+        match departure.how % 3:
+            case 0:
+                self._die(owner, departure, "between two transactions")
+            case 1:
+                at = Point.BEFORE_APPEND
+                owner.interrupted = Interruption(at, lambda: self._die(owner, departure, at.value))
+            case _:
+                after = Point.AFTER_APPEND
+                owner.interrupted = Interruption(after, lambda: self._die(owner, departure, after.value))
+
+    def _die(self, owner: Owner, departure: Departure, where: str) -> None:
+        world = self._world
+        self._tell(Fault.CRASH, f"dies {where}", owner)
+        world.end(owner)
+        if world.owners.get(owner.task) is owner:
+            self._replace(owner, departure)
+
+    def _replace(self, owner: Owner, departure: Departure) -> None:
+        world = self._world
+        snapshots = world.disks.snapshots(owner.task, world.now_ms)
+        found = snapshots[departure.long % len(snapshots)]
+        began = world.start(owner.service, owner.claim.partition, found)
+        world.story.note(f"starts anew, {_described(found.checkpoint)}", str(began))
+
+    def _stall(self, departure: Departure) -> None:
+        """Hold an owner up before its next append; it may be given up for dead meanwhile."""
+        owner = self._owner(departure)
+        if owner is None:
+            return
+
+        def stand_still() -> None:
+            self._tell(Fault.STALL, "stands still before its append", owner)
+            self._world.add(Move("resume", owner), after=1 + departure.long)
+            if departure.how % 2:
+                self._take_over(owner, departure)
+
+        owner.interrupted = Interruption(Point.BEFORE_APPEND, stand_still)
+
+    def _give_up(self, departure: Departure) -> None:
+        owner = self._owner(departure)
+        if owner is not None:
+            self._take_over(owner, departure)
+
+    def _take_over(self, owner: Owner, departure: Departure) -> None:
+        """Let another process take a task over whose owner still lives."""
+        if self._world.owners.get(owner.task) is owner and owner.alive:
+            self._tell(Fault.ZOMBIE, "is given up for dead, but lives", owner)
+            owner.is_given_up = True
+            self._replace(owner, departure)
+
+    def _break_handler(self, departure: Departure) -> None:
+        world = self._world
+        reads = world.agenda.waiting("read")
+        if not reads:
+            return
+        owner, place = reads[departure.whom % len(reads)][1:]
+        if not owner.alive or not owner.reader.is_behind(place):
+            return
+        record = owner.reader.next_of(place)
+        names = world.stage.handles.get((owner.service.name, record.type or ""), [])
+        if record.key is not None and names:
+            broken = (names[departure.how % len(names)], record.key.decode())
+            world.stage.broken.add(broken)
+            self._tell(Fault.BUG, f"the handlers of {broken[0]} raise for {broken[1]}", owner)
+            world.add(Move("mend", None, broken), after=1 + departure.long // 4)
+
+    def _mend(self, move: Move) -> None:
+        self._world.stage.broken.discard(move.what)
+
+    def _take_log_away(self, departure: Departure) -> None:
+        self._world.port.refuses = True
+        self._tell(Fault.AWAY, "the log refuses appends")
+        self._world.add(Move("log is back"), after=1 + departure.long // 4)
+
+    def _bring_log_back(self, _move: Move) -> None:
+        self._world.port.refuses = False
+
+    def _flush(self, _departure: Departure) -> None:
+        world = self._world
+        world.faults[Fault.FLUSH.value] += 1
+        for owner in world.owners.values():
+            if owner.alive:
+                owner.worker.task.state.flush()
+                world.disks.keep(owner.task, owner.worker.task.state.store, world.now_ms)
+
+    def _compact(self, _departure: Departure) -> None:
+        self._tell(Fault.COMPACTION, "the log is compacted")
+        driven(self._world.port.compact())
+
+    def _lie(self, departure: Departure) -> None:
+        owner = self._owner(departure)
+        if owner is not None and self._disks.lie(owner, departure):
+            self._die(owner, departure, "on the machine of that disk")
+            self._world.port.lies.clear()
+
+    def _set_clock(self, departure: Departure) -> None:
+        owner = self._owner(departure)
+        if owner is not None:
+            self._world.judge.log_laws.clocks_are_right = False
+            owner.skew_ms = _SKEWS_MS[departure.how % len(_SKEWS_MS)]
+            self._tell(Fault.CLOCK, f"its clock is off by {owner.skew_ms / 1000:,.0f} s", owner)
+            self._world.look(owner)
+
+
+def _described(checkpoint: int) -> str:
+    return f"with its store as of changelog offset {checkpoint}" if checkpoint else "with an empty store"

@@ -1,0 +1,153 @@
+"""Checks every append against the invariants of the log, of the choreography and of the scenario."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eventlib.codec.base import Codec
+from eventlib.eventlog import EventLog
+from eventlib.invariants import Breach, Fold, Law, Told, Watch
+from eventlib.log.base import Record, TopicPartition
+from eventlib.model.choreography import Choreography
+from eventlib.model.decider import Decider
+from eventlib.runtime.records import POSITION_KEY, STATE, JournalEntry, Positions, state_name
+from eventlib.simulation.stage import Stage
+
+
+@dataclass(frozen=True)
+class Noted:
+    """How a law of the log was broken."""
+
+    what: str = ""
+
+    def __str__(self) -> str:
+        return self.what
+
+
+_THE_LOG = Fold("the log", state=Noted, key="id")
+
+
+def _law(name: str, sentence: str) -> Law:
+    return Law(name, sentence, (_THE_LOG,), False, lambda noted: not noted.what)
+
+
+IDS = _law("ids_are_unique", "Each fact has an id of its own: nothing is said twice.")
+CAUSES = _law("causes_come_first", "What causes an event is on the log before it, and is no younger.")
+NUMBERS = _law("facts_are_numbered", "A decider numbers what it says under a key: from 1, no gap and nothing twice.")
+BARRIER = _law("deadlines_wait", "A deadline passes only after all that was there when it fell due was handled.")
+REST = _law("all_comes_to_rest", "When faults stop, everything comes to rest: nothing goes on for ever.")
+PARKED = _law("nothing_stays_parked", "When faults stop, what was parked goes on after a retry.")
+FAILURES = _law("no_task_fails", "A task stops only with its process, or when another one has taken over.")
+
+
+def broken(law: Law, key: str, what: str) -> Breach:
+    """Return a breach of one of the laws above."""
+    return Breach(law, key, (Noted(what),))
+
+
+class LogLaws:
+    """Checks facts and journals as they are appended. `clocks_are_right` as long as nobody's clock was set wrong.
+
+    `given_up` are the ids of the inputs that somebody has discarded, as journals say.
+    """
+
+    def __init__(self, choreography: Choreography, codec: Codec, clock: Callable[[], int]) -> None:
+        self.clocks_are_right = True
+        self.given_up = set[str]()
+        self._codec = codec
+        self._clock = clock
+        self._inputs = {s.journal.name: [topic.name for topic in s.inputs] for s in choreography.services}
+        self._recorded: dict[str, int] = {}
+        self._numbers = Counter[tuple[str, str]]()
+        self._came: dict[TopicPartition, tuple[list[int], list[int]]] = {}
+
+    def event(self, record: Record) -> Iterator[Breach]:
+        """Take an event in, and return what it breaks."""
+        times, offsets = self._came.setdefault(record[:2], ([], []))
+        times.append(self._clock())
+        offsets.append(record.offset)
+        if record.source != _OUTSIDE:
+            yield from self._fact(record)
+        self._recorded.setdefault(record.event_id, record.timestamp_ms)
+
+    def _fact(self, record: Record) -> Iterator[Breach]:
+        what = f"{record.type} by {record.source} about {record.subject}"
+        if record.event_id in self._recorded:
+            yield broken(IDS, record.event_id, f"{what} is on the log already")
+        caused_at = self._recorded.get(record.causation_id or "")
+        if caused_at is None or caused_at > record.timestamp_ms:
+            yield broken(CAUSES, record.event_id, f"{what} was caused by {record.causation_id}")
+        speaker = (record.source or "", record.subject or "")
+        self._numbers[speaker] += 1
+        if record.sequence != self._numbers[speaker]:
+            yield broken(NUMBERS, record.event_id, f"{what} has number {record.sequence}, not {self._numbers[speaker]}")
+
+    def journal(self, record: Record, appended: Sequence[Record]) -> Iterator[Breach]:
+        """Take a transaction's journal record in, with all of the transaction, and return what it breaks."""
+        if b"discard" in (record.value or b""):
+            steps = self._codec.decode(JournalEntry, record.value or b"").steps
+            self.given_up |= {step.request for step in steps if step.kind == "discard"}
+        if not (self.clocks_are_right and record.topic in self._inputs and b"deadline" in (record.value or b"")):
+            return
+        entry = self._codec.decode(JournalEntry, record.value or b"")
+        position = next((each.value for each in appended if each.key == _POSITION), None)
+        if position is None:
+            return
+        reached = self._codec.decode(Positions, position).next
+        for step in entry.steps:
+            for topic in self._inputs[record.topic] if step.kind == "deadline" else ():
+                times, offsets = self._came.get((topic, record.partition), ([], []))
+                there = bisect_left(times, step.first)
+                if there and reached[topic] <= offsets[there - 1]:
+                    what = f"{step.detail} passed for {step.decider} {step.key}, and {topic} was not read up to then"
+                    yield broken(BARRIER, step.key, what)
+
+
+_OUTSIDE = "outside"
+_POSITION = POSITION_KEY.encode()
+
+
+class Judge:
+    """Checks laws as records are appended; `breaches` are what it found."""
+
+    def __init__(self, stage: Stage, log: EventLog, clock: Callable[[], int]) -> None:
+        self.breaches = list[Breach]()
+        self.log_laws = LogLaws(stage.declared, log.codec, clock)
+        self._log = log
+        self._watch = Watch(stage.declared.laws)
+        self._hears = stage.hears
+        self._lawful = {s.name: s for law in stage.declared.laws for s in law.sources if isinstance(s, Decider)}
+
+    def hear(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
+        """Take an append in."""
+        for record, offset in zip(records, offsets, strict=True):
+            match self._hears.get(record.topic):
+                case "event":
+                    self._hear_event(record._replace(offset=offset))
+                case "changelog":
+                    self._hear_state(record)
+                case "journal":
+                    self.breaches += self.log_laws.journal(record, records)
+
+    def rest(self, told: Told) -> None:
+        """Check what must hold now that nothing is in flight."""
+        self.breaches += self._watch.rest(told)
+
+    def _hear_event(self, record: Record) -> None:
+        event = self._log.decode(record)
+        if event is not None:
+            self._log.remember([record], [record.offset], [event])
+            self.breaches += self.log_laws.event(record)
+            self.breaches += self._watch.said(event, record.meta())
+
+    def _hear_state(self, record: Record) -> None:
+        key = (record.key or b"").decode()
+        if not key.startswith(STATE):
+            return
+        name, of = state_name(key)
+        decider: Decider[Any] | None = self._lawful.get(name)
+        if decider is not None:
+            state = self._log.codec.decode(decider.state, record.value) if record.value else None
+            self.breaches += self._watch.changed(decider, of, state)

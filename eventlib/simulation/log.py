@@ -1,0 +1,177 @@
+"""The log of a simulation: a log in memory whose appends can be held up, refused and cut off, and which can be forked."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from enum import Enum
+from types import coroutine
+from typing import TypeVar
+
+from eventlib.errors import DamagedRecord, LogUnavailable
+from eventlib.log.base import Claim, Reader, Record, TopicPartition
+from eventlib.log.memory import MemoryLog, Partition
+
+T = TypeVar("T")
+
+
+class Point(Enum):
+    """Where a task stands still for a moment, so that anything may happen before it goes on."""
+
+    BEFORE_APPEND = "before its append"
+    AFTER_APPEND = "after its append"
+
+
+@coroutine
+def reached(point: Point) -> Generator[Point, None, None]:
+    """Stand still at a point until whoever drives this goes on."""
+    yield point
+
+
+class SimulatedLog(MemoryLog):
+    """A log in memory; `appended` hears of every append.
+
+    `lies` says of which records the disk says something else than was written, and how. What a partition is `stale` by,
+    its readers do not see yet: reads of it miss the newest records.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        super().__init__(clock=clock)
+        self.lies: dict[tuple[str, int, int], Callable[[Record], Record]] = {}
+        self.stale = Counter[TopicPartition]()
+        self.appended: Callable[[Sequence[Record], Sequence[int]], None] = _nobody
+        self.refuses = False
+
+    def forked(self, clock: Callable[[], int]) -> "SimulatedLog":
+        """Return a log of its own with the same records."""
+        made = SimulatedLog(clock)
+        made._topics = self._topics
+        made._partitions = _Forked(self._partitions)
+        made._owners = self._owners.forked()
+        return made
+
+    def take_over(self, service: str, partition: int) -> Claim:
+        """Give a task to a new owner, as when the old one was not heard of for too long."""
+        return self._owners.claim(service, partition)
+
+    async def seize(self, service: str, partition: int) -> Claim:
+        """See `Log.seize`; nobody is a member here, so nobody takes it back."""
+        return self.take_over(service, partition)
+
+    async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
+        """See `Log.append`; a task stands still before and after it."""
+        if claim is not None:
+            await reached(Point.BEFORE_APPEND)
+            if self.refuses:
+                raise LogUnavailable("the log is away")
+        offsets = await super().append(records, claim)
+        self.appended(records, offsets)
+        if claim is not None:
+            await reached(Point.AFTER_APPEND)
+        return offsets
+
+    def reader(self, positions: Mapping[TopicPartition, int]) -> "SimulatedReader":
+        """See `Log.reader`; this one reads what the schedule wants read."""
+        return SimulatedReader(self, positions)
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """See `Log.read`."""
+        return self.records((topic, partition), offset, limit)
+
+    def records(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+        """Return what `read` does, to those who do not wait. Raises: DamagedRecord."""
+        written = self.written(place, offset, limit)
+        return self._as_the_disk_says(written) if self.lies else written
+
+    def written(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+        """Return records as they were written, whatever the disk says."""
+        partition = self._partitions[place]
+        first = partition.index(offset)
+        return partition.records[first : first + limit]
+
+    def visible_end(self, place: TopicPartition) -> int:
+        """Return up to where readers see a partition just now."""
+        return self.known_end(place) - self.stale[place]
+
+    def _as_the_disk_says(self, written: Sequence[Record]) -> list[Record]:
+        found = list[Record]()
+        for record in written:
+            lie = self.lies.get(record[:3])
+            try:
+                found.append(record if lie is None else lie(record))
+            except DamagedRecord:
+                if found:
+                    return found
+                raise
+        return found
+
+
+class _Forked(dict[TopicPartition, Partition]):
+    """Partitions that are copied when somebody looks at them: a schedule is short, and touches few."""
+
+    def __init__(self, others: Mapping[TopicPartition, Partition]) -> None:
+        super().__init__()
+        self._others = others
+
+    def __missing__(self, place: TopicPartition) -> Partition:
+        made = self[place] = self._others[place].forked()
+        return made
+
+
+class SimulatedReader(Reader):
+    """A reader that takes from the partition that it is told to."""
+
+    def __init__(self, log: SimulatedLog, positions: Mapping[TopicPartition, int]) -> None:
+        self._log = log
+        self._positions = dict(positions)
+
+    def take(self, place: TopicPartition, limit: int) -> list[Record]:
+        """Return the next records of one partition, and go past them. Raises: DamagedRecord, and stays before it."""
+        end = self._log.visible_end(place)
+        records = [each for each in self._log.records(place, self._positions[place], limit) if each.offset < end]
+        is_whole = len(records) < limit and not any(key[:2] == place for key in self._log.lies)
+        self._positions[place] = end if is_whole or not records else records[-1].offset + 1
+        return records
+
+    def next_of(self, place: TopicPartition) -> Record:
+        """Return the next record of a partition that has one, as it was written, and stay before it."""
+        return self._log.written(place, self._positions[place], 1)[0]
+
+    def is_behind(self, place: TopicPartition) -> bool:
+        """Tell whether there is anything to take from a partition."""
+        return self._positions[place] < self._log.visible_end(place)
+
+    async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
+        """See `Reader.poll`: the schedule takes, and nobody waits."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """See `Reader.wake`: nobody waits."""
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See `Reader.seek`."""
+        self._positions[partition] = offset
+
+    def position(self, partition: TopicPartition) -> int:
+        """See `Reader.position`."""
+        return self._positions[partition]
+
+    async def ends(self) -> Mapping[TopicPartition, int]:
+        """See `Reader.ends`."""
+        return {place: self._log.known_end(place) for place in self._positions}
+
+    async def close(self) -> None:
+        """See `Reader.close`."""
+
+
+def _nobody(_records: Sequence[Record], _offsets: Sequence[int]) -> None:
+    return
+
+
+def driven(work: Awaitable[T]) -> T:
+    """Run a coroutine that waits for nothing to its end, and return what it returns."""
+    steps = work.__await__()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            returned: T = end.value
+            return returned

@@ -1,0 +1,83 @@
+"""A simulated process that owns one task: its worker, its local store, and the effects that it runs."""
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, NamedTuple
+
+from eventlib.log.base import Claim
+from eventlib.model.effect import Effect
+from eventlib.model.event import Event
+from eventlib.model.service import Service
+from eventlib.runtime.committer import Worker
+from eventlib.runtime.effects import Course
+from eventlib.simulation.log import Point, SimulatedReader
+
+
+class Interruption(NamedTuple):
+    """Where an owner's next turn is cut off or held up, and what happens then."""
+
+    at: Point
+    happen: Callable[[], None]
+
+
+class Reply(NamedTuple):
+    """What a call of the outside world comes back with."""
+
+    value: object = None
+    error: Exception | None = None
+
+
+class Errand:
+    """An effect that an owner runs: its course, and the attempt that is under way.
+
+    `silent` is how many of its calls are not answered, `reply` what a call that takes long has come back with.
+    """
+
+    def __init__(self, course: Course, silent: int) -> None:
+        self.course = course
+        self.silent = silent
+        self.under_way: Generator[Any, Any, Event] | None = None
+        self.reply: Reply | None = None
+
+
+class Owner:
+    """One process's hold on one task, from its start to its death or to its losing the claim.
+
+    `interrupted` says what becomes of its next turn, `turn` is the one that is held up.
+    """
+
+    def __init__(self, service: Service, claim: Claim, number: int) -> None:
+        self.service = service
+        self.claim = claim
+        self.number = number
+        self.worker: Worker
+        self.reader: SimulatedReader
+        self.effects: dict[str, Effect] = {
+            request.__name__: effect for decider in service.deciders for request, effect in decider.effects.items()
+        }
+        self.errands: dict[str, Errand] = {}
+        self.places = [(topic.name, claim.partition) for topic in (*service.inputs, service.control)]
+        self.alive = True
+        self.is_given_up = False
+        self.skew_ms = 0
+        self.interrupted: Interruption | None = None
+        self.turn: Coroutine[Any, Any, None] | None = None
+
+    @property
+    def task(self) -> tuple[str, int]:
+        """The service and the partition."""
+        return self.service.name, self.claim.partition
+
+    def __str__(self) -> str:
+        name = f"{self.service.name}/{self.claim.partition}"
+        return f"{name} (the old owner)" if self.is_given_up else name
+
+    def end(self) -> None:
+        """Let it die where it stands."""
+        self.alive = False
+        for errand in self.errands.values():
+            if errand.under_way is not None:
+                errand.under_way.close()
+        self.errands.clear()
+        if self.turn is not None:
+            self.turn.close()
+            self.turn = None

@@ -1,0 +1,151 @@
+"""One schedule, from its first request to its rest: faults come and stop, and every law holds all the way."""
+
+from collections.abc import Sequence
+
+from eventlib.invariants import Breach
+from eventlib.log.base import Record
+from eventlib.model.event import Event
+from eventlib.model.evolution import wire_name_of
+from eventlib.model.service import Service
+from eventlib.runtime.inputs import DAMAGE
+from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested
+from eventlib.runtime.parking.parked import original_of, waiting_behind
+from eventlib.simulation.effects import Errands
+from eventlib.simulation.faults import Faults
+from eventlib.simulation.invariant_monitor import PARKED, REST, broken
+from eventlib.simulation.log import driven
+from eventlib.simulation.operator import Parked
+from eventlib.simulation.plan import drawn_plan
+from eventlib.simulation.scenario import Choices, Scenario
+from eventlib.simulation.scheduler import Move
+from eventlib.simulation.stage import BrokenHandler, Stage
+from eventlib.simulation.story import Line, Story
+from eventlib.simulation.world import World
+
+
+class BrokenLaw(Exception):
+    """A schedule broke a law."""
+
+    def __init__(self, breach: Breach, story: Sequence[Line]) -> None:
+        super().__init__(str(breach))
+        self.breach = breach
+        self.story = story
+
+
+class Schedule:
+    """Plays one schedule of an application; every choice in it is made by `choose`."""
+
+    def __init__(self, stage: Stage, scenario: Scenario, orders: int, choose: Choices, *, keep_story: bool) -> None:
+        self._beginning = [*scenario.beginning(orders, choose)]
+        requests = [*scenario.requests(orders, choose)]
+        self.plan = drawn_plan(choose, len(requests))
+        self.story = Story(stage.events, stage.handles, kept=keep_story)
+        self.world = World(stage, scenario, choose, self.plan, self.story)
+        self.world.requests = requests
+        self.world.doers |= {"ask": self._ask, "retry": self._retry}
+        self._given_up: dict[str, Event | None] = {}
+        self._errands = Errands(self.world)
+        self._faults = Faults(self.world)
+        self._most_steps = _MOST_STEPS + _MOST_STEPS_A_REQUEST * len(requests)
+
+    def play(self) -> None:
+        """Play it to its end. Raises: BrokenLaw."""
+        for number, event in enumerate(self._beginning):
+            self.world.publish(event, f"beginning {number}")
+        for number in range(len(self.world.requests)):
+            at = self.plan.asked.get(number, _WHEN_IDLE + number)
+            self.world.agenda.add(Move("ask", None, number), after=1 + at)
+        self._go_on()
+        self._faults.stop()
+        self._errands.faults = False
+        for _ in range(_ROUNDS):
+            self._go_on()
+            if not (self._retry_parked() or self._let_time_pass()):
+                break
+        self._judge_rest()
+
+    def _go_on(self) -> None:
+        """Do what there is to do until nothing is left."""
+        world = self.world
+        while ready := world.agenda.ready():
+            for departure in self.plan.faults.pop(world.agenda.step, ()):
+                self._faults.happen(departure)
+            world.do(world.agenda.take(self.plan.switches.get(world.agenda.step, 0) % ready))
+            if world.judge.breaches:
+                raise BrokenLaw(world.judge.breaches[0], self.story.told())
+            if world.agenda.step > self._most_steps:
+                raise BrokenLaw(broken(REST, "all", f"{self._most_steps} steps, and no end"), self.story.told())
+
+    def _ask(self, move: Move) -> None:
+        self.world.asked.append(move.what)
+        self.world.publish(self.world.requests[move.what], f"request {move.what}")
+
+    def _retry(self, move: Move) -> None:
+        world = self.world
+        if move.what in world.desk.parked and world.desk.asked[move.what] < _RETRIES:
+            service, codec = world.stage.played.service(move.what.service), world.log.codec
+            first, is_broken = self._first(move.what, service) if move.what.decider else (None, False)
+            wish = world.desk.wish(move.what, first, is_broken=is_broken)
+            world.story.note(f"somebody {_DOES[type(wish)]} {move.what}")
+            if first is not None and isinstance(wish, ParkedInputDiscarded):
+                self._given_up[first.event_id] = world.log.decode(first)
+            value, kind = codec.encode(wish), wire_name_of(type(wish))
+            world.ask_about(world.desk.request(move.what, service, value, kind, world.now_ms))
+
+    def _first(self, parked: Parked, service: Service) -> tuple[Record | None, bool]:
+        """Return the input that a parked key's others wait behind, if it is one, and whether a bug has broken it."""
+        note = self.world.desk.note(parked, self.world.log.codec)
+        place = service.parked.name, parked.partition
+        facts, record = original_of(driven(waiting_behind(note, place, self.world.port))[0])
+        if DAMAGE in facts:
+            return None, False  # what stands there is not what was written, and says nothing
+        return record if record.topic else None, note.reason.startswith(BrokenHandler.__name__)
+
+    def _retry_parked(self) -> bool:
+        """Retry what is still parked, some times at most."""
+        desk = self.world.desk
+        parked = [each for each in desk.parked if desk.asked[each] < _RETRIES]
+        for each in parked:
+            self._retry(Move("retry", None, each))
+        return bool(parked)
+
+    def _let_time_pass(self) -> bool:
+        """Go to the next deadline, if there is one."""
+        due = self.world.next_due_ms()
+        if due is None:
+            return False
+        self.world.now_ms = max(self.world.now_ms, due)
+        self.world.look_all()
+        return True
+
+    def _judge_rest(self) -> None:
+        world = self.world
+        for parked in world.desk.parked:
+            world.judge.breaches.append(broken(PARKED, parked.key, str(parked)))
+        world.judge.rest(world.scenario.facts(world.outside))
+        breaches = [breach for breach in world.judge.breaches if not self._is_excused(breach)]
+        if breaches:
+            raise BrokenLaw(breaches[0], self.story.told())
+
+    def _is_excused(self, breach: Breach) -> bool:
+        """Tell whether somebody has given up what would have led to what a law wants, and the journal says so.
+
+        A law about other things than the input names, such as an order's products, is excused as well.
+        """
+        given_up = [self._given_up.get(each) for each in self.world.judge.log_laws.given_up]
+        about = [dict(event) for event in given_up if event is not None]
+        return breach.law.at_rest and any(
+            breach.law.key not in fields or str(fields[breach.law.key]) == breach.key for fields in about
+        )
+
+
+_DOES = {
+    ParkedRetryRequested: "retries",
+    ParkedInputEdited: "edits, without a change,",
+    ParkedInputDiscarded: "gives up the first input of",
+}
+_WHEN_IDLE = 1_000_000
+_ROUNDS = 1_000
+_RETRIES = 5
+_MOST_STEPS = 2_000
+_MOST_STEPS_A_REQUEST = 500

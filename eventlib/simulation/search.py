@@ -1,0 +1,217 @@
+"""The search for a schedule that breaks a law. Hypothesis draws the schedules, and shrinks one that does.
+
+Only this module imports Hypothesis.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from random import Random
+from time import perf_counter
+from typing import NamedTuple
+
+from eventlib.errors import Terminal, WiringError
+from eventlib.fork_pool import in_processes
+from eventlib.invariants import Breach
+from eventlib.simulation.scenario import Choice, Choices, Recorded, Scenario, drawn_from
+from eventlib.simulation.schedule import BrokenLaw, Schedule
+from eventlib.simulation.shared import Played, Progress, Shared
+from eventlib.simulation.stage import Stage
+from eventlib.simulation.story import Line
+
+try:
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import seed as seeded
+    from hypothesis import strategies as st
+except ImportError as error:
+    raise WiringError(
+        "the simulator needs Hypothesis: install the extra `simulate`, as in eventlib-sagas[simulate]"
+    ) from error
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is simulated: an application on its stage, and its surroundings."""
+
+    stage: Stage
+    scenario: Callable[[], Scenario]
+
+    def schedule(self, orders: int, choose: Choices, *, keep_story: bool = False) -> Schedule:
+        """Return a schedule of so many orders, whose choices are made by `choose`."""
+        return Schedule(self.stage, self.scenario(), orders, choose, keep_story=keep_story)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A schedule that breaks a law, as short as it could be made."""
+
+    breach: Breach
+    orders: int
+    choices: tuple[Choice, ...]
+    story: tuple[Line, ...]
+
+
+class Extent(NamedTuple):
+    """How much is searched: so many schedules, each of up to so many orders; the same seed gives the same ones.
+
+    `workers` processes share them; however many those are, the same is found.
+    """
+
+    schedules: int
+    orders: int
+    seed: int
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search came to: what was played up to the first failure, in which time, and that failure."""
+
+    played: Played
+    seconds: float
+    failure: Failure | None
+
+
+def search(case: Case, extent: Extent, progress: Progress) -> Searched:
+    """Play schedules until a law breaks, or all of them were played.
+
+    They have from one to so many orders by turns: what one order can break is found, and told, with one. Of several
+    failures the first by number counts, whichever was found first. Call it while this process has no other thread.
+    Raises: Terminal when a failure does not come again, or a process has died.
+    """
+    began = perf_counter()
+    runs = _runs(extent)
+    shared = Shared(len(runs), progress)
+    plays = partial(_play_shared, case, runs, shared)
+    found = dict(chain.from_iterable(in_processes(plays, min(extent.workers, len(runs)))))
+    first = min((number for number, played in found.items() if played.is_broken), default=None)
+    played = Played()
+    for number, of_run in found.items():
+        if first is None or number <= first:
+            played.add(of_run)
+    failure = None
+    if first is not None:
+        choices = _shrunk(case, runs[first], lambda: progress(played.schedules, True))
+        failure = play_again(case, runs[first].orders, Recorded(choices))
+    return Searched(played, perf_counter() - began, failure)
+
+
+def play_again(case: Case, orders: int, choices: Recorded) -> Failure | None:
+    """Play a schedule whose choices were recorded; None when no law breaks."""
+    schedule = case.schedule(orders, choices, keep_story=True)
+    try:
+        schedule.play()
+    except BrokenLaw as broken:
+        return Failure(broken.breach, orders, tuple(choices.made), tuple(broken.story))
+    return None
+
+
+class _Run(NamedTuple):
+    """Schedules that one run of Hypothesis draws."""
+
+    schedules: int
+    orders: int
+    seed: int
+
+
+def _runs(extent: Extent) -> list[_Run]:
+    at_once = min(_AT_ONCE, -(-extent.schedules // extent.orders))
+    return [
+        _Run(min(at_once, extent.schedules - first), 1 + number % extent.orders, extent.seed * _FAR_APART + number)
+        for number, first in enumerate(range(0, extent.schedules, at_once))
+    ]
+
+
+def _play_shared(case: Case, runs: Sequence[_Run], shared: Shared, index: int) -> list[tuple[int, Played]]:
+    """Play those of the runs that fall to one process, and return by number what each came to."""
+    found = list[tuple[int, Played]]()
+    while (number := shared.take()) is not None:
+        played = _play(case, runs[number], partial(shared.tell, index))
+        if played.is_broken:
+            shared.end(number)
+        found.append((number, played))
+    return found
+
+
+def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
+    """Play a run up to its first failure."""
+    played = Played()
+
+    def each(random: Random) -> None:
+        schedule = case.schedule(run.orders, drawn_from(random))
+        broken = _broken_by(schedule)
+        if not played.is_broken:
+            played.count(schedule, run.orders)
+            played.is_broken = broken is not None
+            tell()
+        if broken is not None:
+            raise _as_its_law(broken) from broken
+
+    _draw(run, each, Phase.generate)
+    return played
+
+
+def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ...]:
+    """Play a run again, shrink its first failure, and return the choices of the shortest schedule that breaks the law."""
+    choices: tuple[Choice, ...] | None = None
+
+    def each(random: Random) -> None:
+        nonlocal choices
+        choose = drawn_from(random)
+        broken = _broken_by(case.schedule(run.orders, choose))
+        tell()
+        if broken is not None:
+            choices = tuple(choose.made)
+            raise _as_its_law(broken) from broken
+
+    _draw(run, each, Phase.generate, Phase.shrink)
+    if choices is None:
+        raise Terminal(
+            "a schedule broke a law, and not when it was played again: what the services do depends on chance"
+        )
+    return choices
+
+
+def _broken_by(schedule: Schedule) -> BrokenLaw | None:
+    try:
+        schedule.play()
+    except BrokenLaw as broken:
+        return broken
+    return None
+
+
+def _draw(run: _Run, play: Callable[[Random], None], *phases: Phase) -> None:
+    """Let Hypothesis draw a run's schedules, up to one that breaks a law."""
+
+    @seeded(run.seed)
+    @settings(
+        max_examples=run.schedules,
+        database=None,
+        deadline=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    @given(st.randoms(use_true_random=False))
+    def each(random: Random) -> None:
+        play(random)
+
+    with suppress(_LawIsBroken):
+        each()
+
+
+class _LawIsBroken(Exception):
+    """Some law is broken; each law has a class of its own, so that a failure keeps its law while it shrinks."""
+
+
+def _as_its_law(broken: BrokenLaw) -> _LawIsBroken:
+    name = broken.breach.law.name
+    return _LAWS.setdefault(name, type(name, (_LawIsBroken,), {}))(str(broken))
+
+
+_LAWS: dict[str, type[_LawIsBroken]] = {}
+_AT_ONCE = 250
+"""How many schedules one run of Hypothesis draws: what it remembers of them is bounded by that."""
+_FAR_APART = 1_000_003

@@ -1,0 +1,143 @@
+"""The stage: an application prepared once, with all its tasks started, and set anew for each schedule."""
+
+from collections.abc import Callable
+from copy import copy
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from eventlib.codec.wire_format import FramedCodec
+from eventlib.eventlog import EventLog
+from eventlib.model.choreography import Choreography
+from eventlib.model.decider import Decider, SaidMeta
+from eventlib.model.event import Event, Meta, contract_of, key_of
+from eventlib.model.service import Service
+from eventlib.replay.rebuilding import rebuilt
+from eventlib.runtime.committer import Worker
+from eventlib.runtime.context import Damage, Host, RuntimeConfig
+from eventlib.runtime.records import code_version
+from eventlib.runtime.restore import restored
+from eventlib.runtime.runtime import prepare_own
+from eventlib.simulation.log import SimulatedLog, driven
+from eventlib.state.base import Stores
+from eventlib.state.memory import MemoryStores
+from eventlib.values import to_ms
+
+S = TypeVar("S")
+
+BEGIN_MS = to_ms(datetime(2026, 1, 1, tzinfo=UTC))
+"""When every simulation begins."""
+
+CONFIG = RuntimeConfig(skipped_inputs=3, restore_chunk=7)
+"""Small limits, so that a short schedule reaches them."""
+
+
+class BrokenHandler(Exception):
+    """A handler raises, as one with a bug would, or on a machine without memory."""
+
+
+class Stage:
+    """An application whose tasks have all begun, on a log that holds nothing else yet.
+
+    `broken` are the keys of deciders whose handlers raise just now.
+    """
+
+    def __init__(self, choreography: Choreography) -> None:
+        self.declared = choreography
+        self.broken = set[tuple[str, str]]()
+        self.played = _fallible(choreography, self.broken)
+        self.code_version = code_version(choreography)
+        self.changelogs = {service.changelog.name: service.name for service in self.played.services}
+        self.hears = _hears(self.played)
+        self.events = {topic for topic, what in self.hears.items() if what == "event"}
+        self.readers = _readers(self.played)
+        self.handles = _handles(self.played)
+        self._log = SimulatedLog(lambda: BEGIN_MS)
+        self._codec = FramedCodec(self._log)
+        driven(self._prepare())
+
+    def set(self, clock: Callable[[], int]) -> EventLog:
+        """Return the application on a log of its own."""
+        self.broken.clear()
+        log = EventLog(self._log.forked(clock), self._codec, self.played)
+        log.rebuild = rebuilt
+        return log
+
+    def host(self, log: EventLog, stores: Stores, tell: Callable[[str], object]) -> Host:
+        """Return what the tasks on a log are given; `tell` is told of damage."""
+        return Host(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(tell))
+
+    async def _prepare(self) -> None:
+        log = EventLog(self._log, self._codec, self.played)
+        await log.prepare()
+        await prepare_own(log, self.played.services)
+        host = self.host(log, MemoryStores(), lambda _: None)
+        for service in self.played.services:
+            for partition in range(service.partitions):
+                claim = self._log.take_over(service.name, partition)
+                task = await restored(service, claim, host)
+                worker = Worker(task, claim, log, lambda *_: None, skipped_inputs=CONFIG.skipped_inputs)
+                while await worker.begin(BEGIN_MS):
+                    pass
+
+
+class _FallibleDecider(Decider[S]):
+    """A decider whose handlers raise for the keys that are broken just now."""
+
+    broken: set[tuple[str, str]]
+
+    def decide(self, state: S, event: Event, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+        """See `Decider.decide`."""
+        self._raise_if_broken(key_of(event) or "")
+        return super().decide(state, event, meta, said_meta)
+
+    def pass_deadline(self, name: str, state: S, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+        """See `Decider.pass_deadline`."""
+        self._raise_if_broken(meta.subject)
+        return super().pass_deadline(name, state, meta, said_meta)
+
+    def _raise_if_broken(self, key: str) -> None:
+        if self.broken and (self.name, key) in self.broken:
+            raise BrokenHandler("simulated")
+
+
+def _fallible(choreography: Choreography, broken: set[tuple[str, str]]) -> Choreography:
+    services = list[Service]()
+    for service in choreography.services:
+        played = copy(service)
+        played.deciders = tuple(_fallible_decider(decider, broken) for decider in service.deciders)
+        services.append(played)
+    return Choreography(choreography.name, services, facts=choreography.facts)
+
+
+def _hears(choreography: Choreography) -> dict[str, str]:
+    """Return what stands on which topic, for the judge: events, states, or what tasks did."""
+    found = {contract_of(event).topic.name: "event" for event in choreography.events}
+    for service in choreography.services:
+        found |= {service.changelog.name: "changelog", service.journal.name: "journal"}
+    return found
+
+
+def _readers(choreography: Choreography) -> dict[str, list[Service]]:
+    """Return who reads each topic."""
+    found: dict[str, list[Service]] = {}
+    for service in choreography.services:
+        for topic in (*service.inputs, service.control):
+            found.setdefault(topic.name, []).append(service)
+    return found
+
+
+def _handles(choreography: Choreography) -> dict[tuple[str, str], list[str]]:
+    """Return which deciders of a service handle a type of event."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for service in choreography.services:
+        for decider in service.deciders:
+            for event in decider.handlers:
+                found.setdefault((service.name, contract_of(event).type), []).append(decider.name)
+    return found
+
+
+def _fallible_decider(decider: Decider[Any], broken: set[tuple[str, str]]) -> Decider[Any]:
+    made = object.__new__(_FallibleDecider)
+    made.__dict__.update(vars(decider))  # its handlers, effects and deadlines: the very same
+    made.broken = broken
+    return made

@@ -1,0 +1,265 @@
+"""The world of one schedule: processes that own tasks, a log between them, an outside, and a clock.
+
+Every piece of the application and of the runtime in it is the real one: deciders, tasks, workers, effects and their
+courses, changelogs and restoring. What is simulated is what surrounds them: who does the next step, what arrives when,
+what the outside answers, which process dies where.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from eventlib.errors import DamagedRecord, OwnershipLost, Retryable
+from eventlib.eventlog import EventLog, Publication
+from eventlib.log.base import Claim, Record, TopicPartition
+from eventlib.model.event import Event
+from eventlib.model.service import Service
+from eventlib.runtime.committer import Worker
+from eventlib.runtime.restore import restored
+from eventlib.runtime.task import Task
+from eventlib.simulation.fake_stores import NOTHING, Disks, Snapshot
+from eventlib.simulation.invariant_monitor import FAILURES, Judge, broken
+from eventlib.simulation.log import Point, SimulatedLog, SimulatedReader, driven
+from eventlib.simulation.operator import Desk
+from eventlib.simulation.owner import Owner
+from eventlib.simulation.plan import Plan
+from eventlib.simulation.scenario import Choices, Scenario
+from eventlib.simulation.scheduler import Agenda, Move
+from eventlib.simulation.stage import BEGIN_MS, CONFIG, Stage
+from eventlib.simulation.story import Story
+
+StartEffect = Callable[[Owner, Record, Event | None], None]
+
+
+class World:
+    """One schedule's world; moves on its agenda are done by whoever registers for their kind in `doers`.
+
+    `halted` are the services that stand still just now, each with the moves that wait until it goes on; `faults` counts
+    what went wrong.
+    """
+
+    def __init__(self, stage: Stage, scenario: Scenario, choose: Choices, plan: Plan, story: Story) -> None:
+        self.stage = stage
+        self.choose = choose
+        self.plan = plan
+        self.story = story
+        self.now_ms = BEGIN_MS
+        self.log: EventLog = stage.set(lambda: self.now_ms)
+        self.port = _simulated(self.log)
+        self.port.appended = self._appended
+        self.agenda = Agenda()
+        self.judge = Judge(stage, self.log, lambda: self.now_ms)
+        self.desk = Desk()
+        self.disks = Disks()
+        self.scenario = scenario
+        self.outside = dict(scenario.ports(choose))
+        self.faults = Counter[str]()
+        self.requests: list[Event] = []
+        self.asked: list[int] = []
+        self.owners: dict[tuple[str, int], Owner] = {}
+        self.halted: dict[str, list[Move]] = {}
+        self.doers: dict[str, Callable[[Move], None]] = {
+            "read": self._read,
+            "turn": self._take_turn,
+            "resume": self._resume,
+        }
+        self.start_effect: StartEffect = _nobody
+        self._listening: dict[TopicPartition, list[Owner]] = {}
+        self._added = 0
+        self._started = 0
+
+    # --- moves
+
+    def add(self, move: Move, after: int = 0) -> None:
+        """Let something be done next, or after so many steps; the plan may put it off."""
+        if self.agenda.add(move, after + self.plan.delays.get(self._added, 0)):
+            self._added += 1
+
+    def do(self, move: Move) -> None:
+        """Do a move; one of an owner that is gone comes to nothing."""
+        self.now_ms += 1
+        self.story.now = (self.agenda.step, self.now_ms)
+        if isinstance(move.whom, Owner):
+            put_off = self.halted.get(move.whom.service.name)
+            if put_off is not None:
+                put_off.append(move)
+                return
+            if not move.whom.alive:
+                return
+        self.doers[move.kind](move)
+
+    def publish(self, event: Event, idempotency_key: str) -> None:
+        """Put an event on the log from outside."""
+        records = self.log.records_of(Publication(event, idempotency_key), self.now_ms)
+        self.story.asked(records[0])
+        driven(self.port.append(records))
+
+    def ask_about(self, request: Record) -> None:
+        """Put on a service's control topic what a person wants done about what is parked."""
+        driven(self.port.append([request]))
+
+    # --- owners
+
+    def start(self, service: Service, partition: int, finds: Snapshot = NOTHING, claim: Claim | None = None) -> Owner:
+        """Let a new process own a task: it restores what the changelog has, and goes on."""
+        claim = claim or self.port.take_over(service.name, partition)
+        self._started += 1
+        owner = Owner(service, claim, self._started)
+        task = self._restored(owner, finds)
+        begin_effect = partial(self.start_effect, owner)
+        owner.worker = Worker(task, claim, self.log, begin_effect, skipped_inputs=CONFIG.skipped_inputs)
+        while driven(owner.worker.begin(self.now_ms)):
+            pass
+        reader = owner.worker.open()
+        assert isinstance(reader, SimulatedReader)  # noqa: S101  the log is
+        owner.reader = reader
+        self.owners[owner.task] = owner
+        for place in owner.places:
+            self._listening.setdefault(place, []).append(owner)
+        owner.worker.start_pending()
+        self.look(owner)
+        return owner
+
+    def _restored(self, owner: Owner, finds: Snapshot) -> Task:
+        """Restore a task; who has to write damaged states anew waits for the log, and who cannot, for a repair."""
+        refuses, self.port.refuses = self.port.refuses, False
+        host = self.stage.host(self.log, self.disks, self.story.note)
+        self.disks.insert(owner.task, finds)
+        try:
+            return driven(restored(owner.service, owner.claim, host))
+        except DamagedRecord as error:
+            self.story.note(f"{owner} waits for a repair: {error.reason}")
+            self.port.lies.clear()
+            self.disks.insert(owner.task, finds)
+            return driven(restored(owner.service, owner.claim, host))
+        finally:
+            self.port.refuses = refuses
+
+    def end(self, owner: Owner) -> None:
+        """Let an owner's process die where it stands; its disk keeps what was written to it."""
+        if owner.alive:
+            self.disks.keep(owner.task, owner.worker.task.state.store, self.now_ms)
+            owner.end()
+            for place in owner.places:
+                self._listening[place].remove(owner)
+
+    def look(self, owner: Owner) -> None:
+        """Add what an owner can do next."""
+        if not owner.alive or owner.turn is not None:
+            return
+        behind = [place for place in owner.places if owner.reader.is_behind(place)]
+        for place in behind:
+            self.add(Move("read", owner, place))
+        worker = owner.worker
+        if worker.inbox or worker.answers or worker.damaged or (not behind and self._is_due(owner)):
+            self.add(Move("turn", owner))
+
+    def look_all(self) -> None:
+        """Add what every owner can do next, as after some time."""
+        for owner in [*self.owners.values()]:
+            self.look(owner)
+
+    def next_due_ms(self) -> int | None:
+        """Return the earliest time at which a deadline may fall due."""
+        times = [owner.worker.task.next_due_ms(self.now_ms) for owner in self.owners.values() if owner.alive]
+        return min((at for at in times if at is not None), default=None)
+
+    def _is_due(self, owner: Owner) -> bool:
+        now = self.now_ms + owner.skew_ms
+        due = owner.worker.task.next_due_ms(now)
+        return due is not None and due <= now
+
+    # --- turns
+
+    def _read(self, move: Move) -> None:
+        owner: Owner = move.whom
+        if owner.turn is None and owner.worker.damaged is None and owner.reader.is_behind(move.what):
+            try:
+                owner.worker.inbox += owner.reader.take(move.what, self._how_many())
+            except DamagedRecord as error:
+                owner.worker.damaged = error
+                owner.reader.seek(move.what, error.resume_at)
+            self._turn(owner)
+
+    def _how_many(self) -> int:
+        return self.choose.one_of("how many inputs it takes", _BATCHES) if self.plan.batches else 1
+
+    def _take_turn(self, move: Move) -> None:
+        if move.whom.turn is None:
+            self._turn(move.whom)
+
+    def _turn(self, owner: Owner) -> None:
+        self.story.turn(str(owner), owner.worker)
+        self._drive(owner, owner.worker.turn(self.now_ms + owner.skew_ms))
+
+    def _resume(self, move: Move) -> None:
+        owner: Owner = move.whom
+        if owner.turn is not None:
+            self.story.turn(str(owner), owner.worker, "goes on")
+            self._drive(owner, owner.turn)
+
+    def _drive(self, owner: Owner, turn: Coroutine[Any, Any, None]) -> None:
+        """Go on with a turn until it is over, or interrupted."""
+        owner.turn = turn
+        try:
+            while True:
+                if self._is_interrupted(owner, turn.send(None)):
+                    return
+        except StopIteration:
+            owner.turn = None
+        except OwnershipLost:
+            self.story.note("learns that it is not the owner any more", str(owner))
+            owner.turn = None
+            self.end(owner)
+        except Retryable as error:
+            owner.turn = None
+            self.story.note(f"cannot commit: {error}", str(owner))
+            self.add(Move("turn", owner), after=_TRIES_AGAIN_AFTER)
+            return
+        except Exception as error:  # noqa: BLE001  whatever it is, it is what the simulator looks for
+            owner.turn = None
+            self.judge.breaches.append(broken(FAILURES, str(owner), f"{type(error).__name__}: {error}"))
+            self.end(owner)
+        self.look(owner)
+
+    def _is_interrupted(self, owner: Owner, at: Point | None) -> bool:
+        if at is None or owner.interrupted is None or owner.interrupted.at is not at:
+            return False
+        interruption, owner.interrupted = owner.interrupted, None
+        interruption.happen()
+        return True
+
+    # --- the log
+
+    def _appended(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
+        self.judge.hear(records, offsets)
+        self.story.said(records)
+        changelogs = self.stage.changelogs
+        for place in dict.fromkeys(record[:2] for record in records):
+            for service in self.stage.readers.get(place[0], ()):
+                if (service.name, place[1]) not in self.owners:
+                    self.start(service, place[1])
+            for owner in self._listening.get(place, ()):
+                if owner.turn is None:
+                    self.add(Move("read", owner, place))
+        for record in records:
+            service_name = changelogs.get(record.topic)
+            if service_name is not None:
+                parked = self.desk.hear(service_name, record)
+                if parked is not None:
+                    self.add(Move("retry", None, parked), after=_RETRIED_AFTER)
+
+
+_BATCHES = (1, 2, 5, 100)
+_RETRIED_AFTER = 30
+_TRIES_AGAIN_AFTER = 3
+
+
+def _simulated(log: EventLog) -> SimulatedLog:
+    assert isinstance(log.port, SimulatedLog)  # noqa: S101  the stage has set it
+    return log.port
+
+
+def _nobody(_owner: Owner, _request: Record, _event: Event | None) -> None:
+    raise NotImplementedError

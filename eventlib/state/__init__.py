@@ -1,0 +1,1 @@
+"""Keyed state: local stores, global tables, projections."""

@@ -1,0 +1,351 @@
+"""Follows a log, and keeps a view of it."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, Retryable
+from eventlib.eventlog import EventLog
+from eventlib.log.base import TOMBSTONES_KEPT, Reader, Record, TopicPartition
+from eventlib.log.rules import witnessed_loss
+from eventlib.log.sqlite.errors import explained
+from eventlib.log.url import log_file
+from eventlib.queries.decoding import RecordReader
+from eventlib.queries.sagas import in_order
+from eventlib.state.projection_file import WHAT, View, ViewFile
+from eventlib.state.waiters import Waiters
+from eventlib.values import now_ms
+
+_log = logging.getLogger(__name__)
+_BATCH = 500
+_RETRY_S = 0.2
+_ASK_S = 0.5
+# Four fifths, so that a slow start does not bring it near the moment when tombstones go.
+_LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
+
+
+class ProjectionBehind(LogUnavailable):
+    """A projection has not read all that is on the log, so it cannot tell what is not there."""
+
+
+class Projection:
+    """Reads a view's topics from where it was, writes what follows, and goes on as the log does.
+
+    `async with Projection(log, view) as points: points.db.execute("SELECT …")`. The file lies beside an SQLite log's
+    own, each process with one of its own (`path` names another); for a log in memory it is in memory. It is a cache:
+    deleting it, or `rebuild`, has it made again from the log.
+    Guarantee: each record counts once, whatever interrupts it, also `kill -9`: tables and positions are one
+    transaction. A partition's records come in order; within a batch, all of them by time. A record that is damaged on the
+    log is gone past and stays named in `damaged`; once it has been repaired, the next start reads everything again.
+    Memory: one batch.
+    """
+
+    def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
+        self.log = log
+        self.view = view
+        self.listeners: list[Callable[[], None]] = []
+        self._path = None if path is None else Path(path)
+        self._reads = RecordReader(log)
+        self._waiters = Waiters()
+        self._file: ViewFile | None = None
+        self._reader: Reader | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._anew = False
+        self._fits = False
+        self._current_at = 0.0
+        self._mark: tuple[float, Mapping[TopicPartition, int]] | None = None
+        self._asks = False
+        self._error: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open the file, and begin to follow the log. Raises: LogUnavailable when another process has the file."""
+        if self._path is None:
+            default = _beside(self.log.port.url, self.view.name)
+            opened = None if default is None else ViewFile.open_free(self.view, default, self.log.port.log_id)
+        else:
+            opened = ViewFile(self.view, self._path, self.log.port.log_id)
+        self._file = opened or ViewFile(self.view, None, self.log.port.log_id)
+        self._following = asyncio.create_task(self._follow(), name=f"projection {self.view.name}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop after the transaction at hand, and close the file."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        self._waiters.fail(LogUnavailable(f"the projection {self.view.name} was closed"))
+        self._opened.close()
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The tables, as of the last transaction; only `apply` writes to them."""
+        return self._opened.db
+
+    def rows(self, question: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query of the tables finds. Raises: LogUnavailable, LogCorrupt when the file cannot be read."""
+        try:
+            return self.db.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            raise explained(error, self._opened.path, WHAT) from error
+
+    @property
+    def error(self) -> Exception | None:
+        """What has ended it for good; None as long as it follows the log."""
+        return self._error
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The next offset of each partition that it has not applied yet."""
+        return self._opened.positions
+
+    @property
+    def damaged(self) -> Collection[tuple[str, int, int]]:
+        """The topic, partition and offset of each record that cannot be read, and so is not in the tables."""
+        return self._opened.damaged
+
+    async def reached(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
+        """Wait until the record at an offset has been applied; False when it was not in time.
+
+        Raises: ContractError for a topic that it does not read; what has ended it for good.
+        """
+        self._refuse_ended()
+        if topic not in self.view.inputs:
+            raise ContractError(f"projection {self.view.name} does not read topic {topic!r}")
+        place = topic, partition
+        return await self._waiters.until(place, lambda: self._fits and self.positions.get(place, 0) > offset, timeout_s)
+
+    async def caught_up(self, timeout_s: float) -> bool:
+        """Wait until all has been applied that is on the log now; False when it was not in time."""
+        self._refuse_ended()
+        asked_at, ends = monotonic(), await self.ends()
+        if not await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s):
+            return False
+        self._current_at = max(self._current_at, asked_at)
+        return True
+
+    async def up_to_date(self, places: Collection[TopicPartition], timeout_s: float) -> None:
+        """Wait until all has been applied that is on these partitions now: what is not in the tables then, is not.
+
+        Raises: ProjectionBehind when that was not in time, or a record there is damaged, so that a missing row means
+        nothing; what has ended it for good.
+        """
+        self._refuse_ended()
+        try:
+            async with asyncio.timeout(timeout_s):
+                ends = {place: await self.log.port.decided_end(*place) for place in places}
+                reached = await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s)
+        except TimeoutError:
+            reached = False
+        if not reached:
+            raise ProjectionBehind(
+                f"the projection {self.view.name} has not read in {timeout_s:g} s what is on the log"
+            )
+        for topic, partition, offset in sorted(self.damaged):
+            if (topic, partition) in places:
+                raise ProjectionBehind(
+                    f"the projection {self.view.name} lacks {topic}/{partition}/{offset}, which is damaged on the log: "
+                    "`eventlib doctor --deep` says more"
+                )
+
+    async def is_younger(self, age_s: float, timeout_s: float) -> bool:
+        """Tell whether it is at most so old (see `age_s`); what is on the log and not in it yet has so long to come."""
+
+        def is_younger() -> bool:
+            self._look_at_mark()
+            return monotonic() - self._current_at <= age_s
+
+        return await self.age_s() <= age_s or await self._waiters.until(None, is_younger, timeout_s)
+
+    async def age_s(self, fresh_s: float = 0.25) -> float:
+        """Return how old it is at most (s): all that was on the log so long ago has been applied.
+
+        It asks the log where it ends, when it has not done so for `fresh_s`, and then one of many callers waits for
+        that; while the log does not answer, the age grows.
+        """
+        self._look_at_mark()
+        if self._mark is None and not self._asks and monotonic() - self._current_at > fresh_s:
+            self._asks = True
+            try:
+                await self._set_mark()
+            finally:
+                self._asks = False
+        return monotonic() - self._current_at
+
+    async def ends(self) -> dict[TopicPartition, int]:
+        """Return where the partitions that it reads end now."""
+        topics = await self.log.port.topics()
+        places = [(name, partition) for name in self.view.inputs for partition in range(topics[name].partitions)]
+        return {place: await self.log.port.end(*place) for place in places}
+
+    async def rebuild(self) -> None:
+        """Forget everything, and read the log from its beginning; `caught_up` waits for the end of that."""
+        self._opened.begin_anew()
+        self._anew = True
+        if self._reader is not None:
+            self._reader.wake()
+
+    async def failed(self) -> None:
+        """Wait until something ends it for good, and raise that."""
+        assert self._following is not None, "enter the projection first"  # noqa: S101  a misuse, not a state
+        await asyncio.shield(self._following)
+
+    # --- following
+
+    @property
+    def _opened(self) -> ViewFile:
+        assert self._file is not None, "enter the projection first"  # noqa: S101  a misuse, not a state
+        return self._file
+
+    def _refuse_ended(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    async def _set_mark(self) -> None:
+        if self._reader is None:
+            return
+        asked_at = monotonic()
+        with suppress(Retryable, TimeoutError):
+            async with asyncio.timeout(_ASK_S):
+                self._mark = asked_at, await self._reader.ends()
+        self._look_at_mark()
+
+    def _look_at_mark(self) -> None:
+        if self._mark is not None and self._has_reached(self._mark[1]):
+            self._current_at, self._mark = max(self._current_at, self._mark[0]), None
+
+    def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        positions = self.positions
+        return self._fits and all(positions.get(place, 0) >= end for place, end in ends.items())
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._read_on()
+            except Retryable as error:
+                _log.warning("projection %s cannot go on, tries again: %s", self.view.name, error)
+                await asyncio.sleep(_RETRY_S)
+            except Exception as error:
+                _log.exception("projection %s has ended: it needs a person", self.view.name)
+                self._error = error
+                self._waiters.fail(error)
+                raise
+
+    async def _read_on(self) -> None:
+        self._anew = False
+        reader = self._reader = self.log.port.reader(await self._starts())
+        self._fits = True  # until here the file may have been one that is begun anew
+        self._waiters.wake([None, *self.positions])
+        places = list(self._opened.positions)
+        compacted = await self._compacted()
+        try:
+            while True:
+                records, damaged = await self._polled(reader)
+                changes = await self._decoded(in_order(_newest(records, compacted)))
+                if self._anew:
+                    return
+                if not changes and all(reader.position(place) == self.positions[place] for place in places):
+                    continue
+                self._apply(changes, {place: reader.position(place) for place in places}, damaged)
+        finally:
+            self._reader = None
+            await reader.close()
+
+    async def _polled(self, reader: Reader) -> tuple[list[Record], list[tuple[str, int, int]]]:
+        """Return what comes next; or, with the reader behind it, the place of a record that cannot be read."""
+        try:
+            return await reader.poll(_BATCH), []
+        except DamagedRecord as error:
+            _log.error("projection %s goes on without a record: %s", self.view.name, error)
+            reader.seek((error.topic, error.partition), error.resume_at)
+            return [], [(error.topic, error.partition, error.offset)]
+
+    async def _starts(self) -> dict[TopicPartition, int]:
+        """Return where to go on; begin anew when the file may have missed a deletion, or lacks what can be read by now.
+
+        Raises: TailLost when the file knows of more than the log has.
+        """
+        opened, ends = self._opened, await self.ends()
+        for place, offset in opened.positions.items():
+            if offset > ends.get(place, offset):
+                raise witnessed_loss(self.log.port, place, ends[place], f"the projection {opened.path}", offset)
+        if now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._compacted():
+            opened.begin_anew()
+        if opened.damaged and await self._is_any_mended(opened.damaged):
+            opened.begin_anew()
+        for place in ends:
+            if place not in opened.positions:
+                opened.positions[place] = await self.log.port.start(*place)
+        return dict(opened.positions)
+
+    async def _is_any_mended(self, places: Collection[tuple[str, int, int]]) -> bool:
+        for place in places:
+            try:
+                await self.log.port.read(*place, 1)
+            except DamagedRecord as error:
+                if error.offset == place[2]:
+                    continue
+            return True
+        return False
+
+    async def _compacted(self) -> set[str]:
+        topics = await self.log.port.topics()
+        return {name for name in self.view.inputs if topics[name].compacted}
+
+    async def _decoded(self, records: Sequence[Record]) -> list[tuple[Record, Any]]:
+        decoded = set(self.view.topics)
+        found = list[tuple[Record, Any]]()
+        for record in records:
+            if record.topic not in decoded:
+                found.append((record, None))
+                continue
+            event: Any = self.log.said_at(record)
+            if event is None:
+                (reading,) = await self._reads.read([record])
+                event = reading.value
+                if reading.error is not None:
+                    _log.warning("projection %s cannot read %s: %s", self.view.name, record[:3], reading.error)
+            found.append((record, event))
+        return found
+
+    def _apply(
+        self,
+        changes: Sequence[tuple[Record, Any]],
+        positions: Mapping[TopicPartition, int],
+        damaged: Collection[tuple[str, int, int]],
+    ) -> None:
+        apply, before = self.view.apply, self._opened.positions
+
+        def act(db: sqlite3.Connection) -> None:
+            for record, event in changes:
+                apply(db, record, event)
+
+        self._opened.write(act, positions, damaged)
+        for listener in self.listeners:
+            listener()
+        self._waiters.wake([None, *(place for place, offset in positions.items() if before.get(place) != offset)])
+
+
+def _newest(records: list[Record], compacted: set[str]) -> list[Record]:
+    """Leave out what a record of the same batch replaces, as compaction may have done at any time before."""
+    keyed = (record for record in records if record.topic in compacted and record.key is not None)
+    newest = {(*record[:2], record.key): record.offset for record in keyed}
+    return [record for record in records if newest.get((*record[:2], record.key), record.offset) == record.offset]
+
+
+def _beside(log_url: str, name: str) -> Path | None:
+    """Return where a log's projections lie: beside an SQLite log's file, in `var` for a log elsewhere."""
+    file = log_file(log_url)
+    if file is not None:
+        return file.with_name(f"{file.name}.{name}.db")
+    if log_url.startswith("memory:"):
+        return None
+    safe = "".join(letter if letter.isalnum() else "-" for letter in log_url.partition("://")[2])
+    return Path("var") / f"{safe}.{name}.db"

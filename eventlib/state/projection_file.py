@@ -1,0 +1,190 @@
+"""A projection's declaration, and its SQLite file: tables and positions change in one transaction."""
+
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from eventlib.errors import LogUnavailable
+from eventlib.log.base import Record, TopicPartition
+from eventlib.log.sqlite.errors import Transaction, explained, is_busy, is_damaged, unavailable
+from eventlib.values import now_ms
+
+Apply = Callable[[sqlite3.Connection, Record, Any], None]
+
+
+@dataclass(frozen=True)
+class View:
+    """Tables that follow from topics: `View("points", topics=["orders"], tables="CREATE TABLE …", apply=apply)`.
+
+    `apply(db, record, event)` writes what one record means into the tables; it commits nothing itself, and does
+    nothing else, since it is called again for the same record when its transaction did not happen. `event` is the
+    event, or the state of a changelog; None for a tombstone and for a record that cannot be read (its bytes are in
+    `record.value`), and for every record of a topic in `undecoded`: these are read beside `topics`, and cost less.
+    Of a compacted topic only the newest records of each key are sure to come, as for every reader of it.
+    Another `version`, other topics or other tables begin the file anew; so give `apply` another version when it
+    changes.
+    """
+
+    name: str
+    topics: Sequence[str]
+    tables: str
+    apply: Apply
+    undecoded: Sequence[str] = ()
+    version: int = 1
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Every topic that is read."""
+        return tuple(dict.fromkeys([*self.topics, *self.undecoded]))
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this declaration from another one of the same name (16 hex digits)."""
+        declared = repr((self.name, sorted(self.topics), sorted(self.undecoded), self.tables, self.version))
+        return blake2b(declared.encode(), digest_size=8).hexdigest()
+
+
+WHAT = "projection"
+"""What messages call such a file."""
+_MOST_INSTANCES = 100
+_OWN_TABLES = """
+CREATE TABLE eventlib_positions (
+    topic TEXT, partition INTEGER, next INTEGER NOT NULL, PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE eventlib_damaged (
+    topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition, offset)
+) WITHOUT ROWID;
+CREATE TABLE eventlib_projection (log_id TEXT NOT NULL, fingerprint TEXT NOT NULL, written_at INTEGER NOT NULL);
+"""
+
+
+class ViewFile:
+    """A view's tables in a file that this process alone has open.
+
+    Guarantee: tables and positions are written together or not at all; a killed process leaves the last transaction.
+    A power cut may take the last seconds; they are read from the log again.
+    Raises: LogUnavailable when another process has the file, LogFull, LogReadOnly.
+    """
+
+    def __init__(self, view: View, path: Path | None, log_id: str) -> None:
+        self.path = path or Path(":memory:")
+        self._view = view
+        self._log_id = log_id
+        self.written_at = 0  # ms
+        self.db = self._opened()
+        self.positions = self._positions()
+        self.damaged = {(*row,) for row in self.db.execute("SELECT topic, partition, offset FROM eventlib_damaged")}
+
+    @classmethod
+    def open_free(cls, view: View, path: Path, log_id: str) -> "ViewFile":
+        """Open the file at a path, or, while another process has it, one beside it: each instance has its own."""
+        for number in range(1, _MOST_INSTANCES + 1):
+            own = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+            try:
+                return cls(view, own, log_id)
+            except InUse:
+                continue
+        raise unavailable(path, f"{_MOST_INSTANCES} instances are open already", WHAT)
+
+    def begin_anew(self) -> None:
+        """Drop all tables, and make them again, empty. Raises: what `explained` says."""
+        try:
+            self._begin_anew()
+        except sqlite3.DatabaseError as error:
+            raise explained(error, self.path, WHAT) from error
+
+    def _begin_anew(self) -> None:
+        kinds = {"table": "TABLE", "view": "VIEW"}
+        there = self.db.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
+        drops = [f'DROP {kinds[kind]} IF EXISTS "{name}";' for kind, name in there if kind in kinds]
+        try:
+            self.db.executescript(f"BEGIN IMMEDIATE; {''.join(drops)} {_OWN_TABLES} {self._view.tables};")
+            self.written_at = now_ms()
+            about = self._log_id, self._view.fingerprint, self.written_at
+            self.db.execute("INSERT INTO eventlib_projection VALUES (?, ?, ?)", about)
+            self.db.execute("COMMIT")
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+        self.positions, self.damaged = {}, set[tuple[str, int, int]]()
+
+    def write(
+        self,
+        act: Callable[[sqlite3.Connection], None],
+        positions: Mapping[TopicPartition, int],
+        damaged: Collection[tuple[str, int, int]] = (),
+    ) -> None:
+        """Run `act`, and note these positions and the records that could not be read on the way, in one transaction.
+
+        Raises: what `act` raises; what `explained` says.
+        """
+        written_at = now_ms()
+        moved = [(*place, offset) for place, offset in positions.items() if self.positions.get(place) != offset]
+        try:
+            with Transaction(self.db):
+                act(self.db)
+                self.db.executemany("INSERT OR REPLACE INTO eventlib_positions VALUES (?, ?, ?)", moved)
+                self.db.executemany("INSERT OR IGNORE INTO eventlib_damaged VALUES (?, ?, ?)", damaged)
+                self.db.execute("UPDATE eventlib_projection SET written_at = ?", (written_at,))
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+            raise  # what `act` did wrong
+        except sqlite3.DatabaseError as error:
+            raise explained(error, self.path, WHAT) from error
+        self.positions, self.written_at = dict(positions), written_at
+        self.damaged |= {*damaged}
+
+    def close(self) -> None:
+        """Close the file, so that another process may have it."""
+        self.db.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return self._connected()
+        except OSError as error:
+            raise unavailable(self.path, f"its directory cannot be made ({error})", WHAT) from error
+        except sqlite3.Error as error:
+            if is_busy(error):
+                raise InUse(f"the projection {self.path} is open elsewhere: give this one another path") from error
+            if not is_damaged(error):
+                raise explained(error, self.path, WHAT) from error
+        for suffix in ("", "-wal", "-shm"):  # a cache of the log: what is damaged is made again
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        return self._connected()
+
+    def _connected(self) -> sqlite3.Connection:
+        self.db = db = sqlite3.connect(self.path, timeout=0, isolation_level=None, cached_statements=256)
+        try:
+            db.execute("PRAGMA locking_mode=EXCLUSIVE")
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute("PRAGMA cache_size=-16384")  # KiB
+            db.execute("PRAGMA journal_size_limit=67108864")
+            db.execute("PRAGMA wal_autocheckpoint=8000")  # pages; each checkpoint waits for the disk
+            db.execute("BEGIN IMMEDIATE")  # from here on the file is this process's own
+            db.execute("COMMIT")
+            if not self._is_ours():
+                self._begin_anew()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _is_ours(self) -> bool:
+        try:
+            *row, self.written_at = self.db.execute("SELECT * FROM eventlib_projection").fetchone() or (None, None, 0)
+            self.db.execute("SELECT 1 FROM eventlib_damaged LIMIT 1")  # files of older releases lack it
+        except sqlite3.OperationalError:
+            return False  # a new file, or somebody else's tables
+        return row == [self._log_id, self._view.fingerprint]
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        rows = self.db.execute("SELECT topic, partition, next FROM eventlib_positions")
+        return {(topic, partition): offset for topic, partition, offset in rows}
+
+
+class InUse(LogUnavailable):
+    """Another process has the file."""

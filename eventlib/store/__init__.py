@@ -1,1 +1,0 @@
-"""Local stores: the port, and the adapters behind it."""

@@ -1,0 +1,217 @@
+"""What a process counts between two snapshots of its metrics, with durations in buckets."""
+
+from bisect import bisect_left
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Histogram,
+    HistogramDataPoint,
+    MetricsData,
+    ScopeMetrics,
+)
+from opentelemetry.sdk.metrics.export import Metric as Told
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from prometheus_client import CollectorRegistry
+
+from eventlib.model.decider import Decider
+from eventlib.model.event import Event, contract_of
+from eventlib.model.service import Service
+from eventlib.model.signatures import name_of
+from eventlib.runtime.transaction import Hop, Transaction
+from eventlib.telemetry.catalogue import METRICS, Metric
+
+Labels = tuple[str, ...]
+"""The values of a metric's labels, in the order of their declaration."""
+
+
+@dataclass
+class Look:
+    """What was seen, by metric."""
+
+    values: dict[str, dict[Labels, float]] = field(default_factory=dict)
+
+    def add(self, metric: str, labels: Labels, value: float) -> None:
+        """Add to a value."""
+        found = self.values.setdefault(metric, {})
+        found[labels] = found.get(labels, 0) + value
+
+
+def size_of(path: Path) -> int:
+    """Return what a file, with those that go with it, or a directory takes on the disk, in bytes."""
+    files = path.rglob("*") if path.is_dir() else path.parent.glob(f"{path.name}*")
+    return sum(each.stat().st_size for each in files if each.is_file() and each.parent.name != f"{path.name}.state")
+
+
+class Distribution:
+    """A histogram of one metric."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self._bounds = metric.bounds
+        self._began_ns = time_ns()
+        self._points: dict[Labels, _Point] = {}
+
+    def add(self, value: float, labels: Labels) -> None:
+        """Take a value in."""
+        point = self._points.get(labels)
+        if point is None:
+            point = self._points[labels] = _Point(len(self._bounds) + 1)
+        point.buckets[bisect_left(self._bounds, value)] += 1
+        point.sum += value
+
+    def told(self) -> Told:
+        """Return it as OpenTelemetry has it."""
+        now, metric = time_ns(), self._metric
+        points = [self._point(labels, point, now) for labels, point in [*self._points.items()]]
+        return Told(metric.name, metric.description, metric.unit, Histogram(points, AggregationTemporality.CUMULATIVE))
+
+    def _point(self, labels: Labels, point: "_Point", now: int) -> HistogramDataPoint:
+        buckets = [*point.buckets]
+        attributes = dict(zip(self._metric.labels, labels, strict=True))
+        least, most = float("nan"), float("nan")  # which Prometheus does not ask for
+        count = sum(buckets)
+        return HistogramDataPoint(attributes, self._began_ns, now, count, point.sum, buckets, self._bounds, least, most)
+
+
+class _Point:
+    __slots__ = ("buckets", "sum")
+
+    def __init__(self, buckets: int) -> None:
+        self.buckets = [0] * buckets
+        self.sum = 0.0
+
+
+def distributions() -> dict[str, Distribution]:
+    """Return a new histogram for each metric that is one."""
+    return {metric.name: Distribution(metric) for metric in METRICS.values() if metric.kind == "histogram"}
+
+
+class Reader(PrometheusMetricReader):
+    """OpenTelemetry's reader for Prometheus, which reads these histograms beside its instruments."""
+
+    def __init__(self, registry: CollectorRegistry, histograms: Mapping[str, Distribution]) -> None:
+        super().__init__(scope_info_enabled=False, registry=registry)
+        self._histograms = histograms
+
+    def _receive_metrics(self, metrics_data: MetricsData, *arguments: Any, **options: Any) -> None:
+        of_process = metrics_data.resource_metrics[0]
+        told = ScopeMetrics(InstrumentationScope("eventlib"), _with_points(self._histograms.values()), "")
+        scopes = [*of_process.scope_metrics, told]
+        super()._receive_metrics(MetricsData([replace(of_process, scope_metrics=scopes)]), *arguments, **options)
+
+
+def _with_points(histograms: Iterable[Distribution]) -> list[Told]:
+    return [told for each in histograms if (told := each.told()).data.data_points]
+
+
+_MOST_BEGUN = 100_000
+_MOST_REASONS = 50
+OTHER = "other"
+
+
+class Figures:
+    """Counts since the process began; `durations` are histograms by the names of their metrics."""
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self.durations = distributions()
+        self.said = Counter[Labels]()
+        self.inputs = Counter[Labels]()
+        self.transactions = Counter[Labels]()
+        self.deadlines = Counter[Labels]()
+        self.failures = Counter[Labels]()
+        self.effects_parked = Counter[Labels]()
+        self.overdue: dict[tuple[str, str], set[str]] = {}
+        for service in services:
+            for decider in service.deciders:
+                self._begin_at_zero(service.name, decider)
+        self._begun: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._reasons = set[str]()
+        self._ending = {
+            f"{service.speaks_as}/{decider.name}"
+            for service in services
+            for decider in service.deciders
+            if ends_sagas(decider)
+        }
+        """Who tells how a saga ends: whoever says an event that ends a story."""
+
+    def _begin_at_zero(self, service: str, decider: Decider[Any]) -> None:
+        """Tell 0 of what has not happened, so that the first time is seen as a change."""
+        self.failures[service, decider.name] = 0
+        for deadline in decider.deadlines:
+            self.deadlines[service, decider.name, deadline] = 0
+        for effect in decider.effects.values():
+            self.effects_parked[service, name_of(effect.ask.call)] = 0
+        if ends_sagas(decider):
+            self.overdue[service, decider.name] = set()
+
+    def committed(self, service: Service, transaction: Transaction, append_s: float | None) -> None:
+        """Count a transaction; `append_s` is how long the log took, where it led one."""
+        name, passed = service.name, transaction.passed
+        self.transactions[name,] += 1
+        self.inputs[name,] += passed.records + passed.more
+        if append_s is not None:
+            self.durations["eventlib.commit.duration"].add(append_s, (name,))
+        said = self.said
+        for record, event in zip(transaction.events, transaction.said, strict=True):
+            if event is None:
+                continue  # a copy
+            said[name, record.type or ""] += 1
+            if record.source in self._ending:
+                self._follow(name, record.source, record.subject or "", record.timestamp_ms, event)
+
+    def _follow(self, service: str, source: str, key: str, at_ms: int, event: Event) -> None:
+        """Note when a saga began, by the first event that is said of it, and how it ended."""
+        if not contract_of(type(event)).final:
+            if self._begun.setdefault((source, key), at_ms) == at_ms and len(self._begun) > _MOST_BEGUN:
+                self._begun.popitem(last=False)
+            return
+        decider = source.partition("/")[2]
+        self.overdue.get((service, decider), set()).discard(key)
+        began_ms = self._begun.pop((source, key), None)
+        if began_ms is None:
+            return  # it began before this process did
+        labels = service, type(event).__name__, self._reason(event)
+        self.durations["eventlib.saga.duration"].add((at_ms - began_ms) / 1000, labels)
+
+    def _reason(self, event: Event) -> str:
+        """Return why a saga ended so: a few words that recur; after too many of them, no more are told apart."""
+        reason = str(getattr(event, "reason", ""))
+        if reason not in self._reasons and len(self._reasons) >= _MOST_REASONS:
+            return OTHER
+        self._reasons.add(reason)
+        return reason
+
+    def handled(self, service: str, hops: Sequence[Hop]) -> None:
+        """Count what was told of single inputs: deadlines, and what was parked."""
+        for hop in hops:
+            if hop.deadline:
+                self.deadlines[service, hop.decider, hop.deadline] += 1
+                self.overdue.setdefault((service, hop.decider), set()).add(hop.key)
+            elif hop.failure:
+                self.failures[service, hop.decider] += 1
+
+    def timed(self, service: str, hop: Hop) -> None:
+        """Take in how long a handler took."""
+        if hop.record is not None and not hop.failure:
+            seconds = (hop.ended_ns - hop.began_ns) / 1e9
+            self.durations["eventlib.handler.duration"].add(seconds, (service, hop.decider))
+
+    def attempted(self, service: str, effect: str, outcome: str, seconds: float) -> None:
+        """Count an attempt of an effect."""
+        self.durations["eventlib.effect.attempt.duration"].add(seconds, (service, effect, outcome))
+
+    def stalled(self, service: str, effect: str) -> None:
+        """Count an effect that was parked."""
+        self.effects_parked[service, effect] += 1
+
+
+def ends_sagas(decider: Decider[Any]) -> bool:
+    """Tell whether a decider says events that end a story."""
+    return any(contract_of(event).final for event in decider.says)
