@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from analytics.connectors import connectors
 from analytics.scratch import scratch
 from eventlib.devtools.kafka.java import find_java
-from eventlib.errors import Terminal, WiringError
+from eventlib.errors import TerminalError, WiringError
 
 _LOG4J = """
 rootLogger.level = error
@@ -173,7 +173,7 @@ def end_session(*, well: bool) -> None:
         jvm.wait()
 
 
-class JvmEnded(Terminal):
+class JvmEnded(TerminalError):
     """The JVM that Spark runs in has ended by itself."""
 
 

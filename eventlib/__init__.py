@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from eventlib.facade import lazy
 
 if TYPE_CHECKING:
-    from eventlib.errors import ContractError, EventlibError, OutcomeUnknown, Retryable, Terminal, WiringError
+    from eventlib.errors import ContractError, EventlibError, OutcomeUnknown, RetryableError, TerminalError, WiringError
     from eventlib.eventlog import EventLog, Publication
     from eventlib.model.choreography import Choreography
     from eventlib.model.decider import Decider
@@ -35,13 +35,13 @@ __all__ = [
     "Position",
     "Publication",
     "Retry",
-    "Retryable",
+    "RetryableError",
     "Runtime",
     "RuntimeConfig",
     "SagaState",
     "SagaStates",
     "Service",
-    "Terminal",
+    "TerminalError",
     "Topic",
     "WiringError",
     "open_log",
@@ -58,7 +58,14 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "model.choreography": ["Choreography"],
             "model.decider": ["Decider"],
             "model.effect": ["FOREVER", "Retry"],
-            "errors": ["ContractError", "EventlibError", "OutcomeUnknown", "Retryable", "Terminal", "WiringError"],
+            "errors": [
+                "ContractError",
+                "EventlibError",
+                "OutcomeUnknown",
+                "RetryableError",
+                "TerminalError",
+                "WiringError",
+            ],
             "model.event": ["Event", "Meta", "Position"],
             "eventlog": ["EventLog", "Publication"],
             "model.evolution": ["Aliases", "unknown_is", "upcasts", "wire_name"],
@@ -70,4 +77,5 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "model.states": ["replace"],
             "model.topic": ["Topic"],
         },
+        renamed={"Retryable": "RetryableError", "Terminal": "TerminalError"},
     )

@@ -19,7 +19,7 @@ from eventlib.operations.command_status import asked_already
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
-from eventlib.queries.parked import Parking, Wanted, parkings, waiting_inputs
+from eventlib.queries.parked import ParkedQuery, Parking, parkings, waiting_inputs
 
 SHORTEST_TOKEN = 16
 _MOST_LISTED = 1_000
@@ -61,9 +61,9 @@ class Meant(BaseModel):
         str | None, Field(description="Where this regular expression is found in the reason.")
     ] = None
 
-    def on(self, log: EventLog) -> Wanted:
+    def on(self, log: EventLog) -> ParkedQuery:
         """Return it for a log. Raises: WiringError, ContractError."""
-        return Wanted.of(log, self.service, self.decider, self.reason_matches)
+        return ParkedQuery.of(log, self.service, self.decider, self.reason_matches)
 
 
 class Listed(Meant):
@@ -155,7 +155,7 @@ class _Desk:
         return _asked(parking, await request_discard(self._log, parking, wish.by, wish.reason))
 
     async def _one(self, service: str, decider: str, key: str) -> Parking:
-        wanted = Wanted.of(self._log, [service], [decider], None)
+        wanted = ParkedQuery.of(self._log, [service], [decider], None)
         found = [each for each in await parkings(self._log, wanted=wanted) if key in {each.key, each.id}]
         if not found:
             raise HTTPException(404, f"nothing is parked of {decider} {key}")

@@ -1,14 +1,14 @@
 """What can go wrong, and whether trying again can help.
 
 EventlibError
-├── Retryable                 the same attempt may succeed later
+├── RetryableError            the same attempt may succeed later
 │   ├── LogUnavailable        the log is busy or out of reach
 │   │   └── StoreLost         a task's local store is gone: it is restored from the changelog
 │   ├── LogFull               no space left; nothing was half-written
 │   ├── OwnershipLost         another owner has this task now: start over
 │   ├── RegistryUnavailable   the schema registry is out of reach
 │   └── OutcomeUnknown        the outside world did not say whether it acted
-└── Terminal                  no retry helps: a person or a deployment has to act
+└── TerminalError             no retry helps: a person or a deployment has to act
     ├── WiringError           the choreography is wrong; found at import or at start
     ├── ContractError         an event or record does not fit its contract
     │   ├── UndecodableRecord bytes on a topic that cannot be read as an event
@@ -31,15 +31,15 @@ class EventlibError(Exception):
     """The root of every error that this library raises on purpose."""
 
 
-class Retryable(EventlibError):
+class RetryableError(EventlibError):
     """The same attempt may succeed later."""
 
 
-class Terminal(EventlibError):
+class TerminalError(EventlibError):
     """No retry helps: a person or a deployment has to act."""
 
 
-class LogUnavailable(Retryable):
+class LogUnavailable(RetryableError):
     """The log is busy or out of reach."""
 
 
@@ -47,27 +47,27 @@ class StoreLost(LogUnavailable):
     """A task's local store is gone, which was a cache: open it anew, and restore the changelog."""
 
 
-class LogFull(Retryable):
+class LogFull(RetryableError):
     """No space is left for the log; nothing of the failed append is on it."""
 
 
-class OwnershipLost(Retryable):
+class OwnershipLost(RetryableError):
     """Another owner has taken this task over, or may have: start over from what is on the log."""
 
 
-class RegistryUnavailable(Retryable):
+class RegistryUnavailable(RetryableError):
     """The schema registry is out of reach; what is known here goes on."""
 
 
-class OutcomeUnknown(Retryable):
+class OutcomeUnknown(RetryableError):
     """The outside world did not say whether it acted: ask again under the same idempotency key."""
 
 
-class WiringError(Terminal):
+class WiringError(TerminalError):
     """The choreography is wrong; the sentence says what to change."""
 
 
-class ContractError(Terminal):
+class ContractError(TerminalError):
     """An event does not fit its contract."""
 
 
@@ -88,7 +88,7 @@ class UnknownKey(ContractError):
     """A decider has never heard of a key, or had not by then."""
 
 
-class LogCorrupt(Terminal):
+class LogCorrupt(TerminalError):
     """The log's file is damaged, or is not a log at all."""
 
 
@@ -120,25 +120,25 @@ class TailLost(LogCorrupt):
     """Records that were acknowledged are gone from the log's end; nothing is written before a person has decided."""
 
 
-class LogVersionMismatch(Terminal):
+class LogVersionMismatch(TerminalError):
     """The log was written by a newer version of this library."""
 
 
-class LogReadOnly(Terminal):
+class LogReadOnly(TerminalError):
     """The log cannot be written to."""
 
 
-class LogDenied(Terminal):
+class LogDenied(TerminalError):
     """The log does not let this user in, or do what was asked."""
 
 
-class RegistryRefused(Terminal):
+class RegistryRefused(TerminalError):
     """The schema registry does not let this user in, or does not take a schema."""
 
 
-class TopicMismatch(Terminal):
+class TopicMismatch(TerminalError):
     """A topic on the log differs from its declaration."""
 
 
-class BrokerFailed(Terminal):
+class BrokerFailed(TerminalError):
     """The broker for development cannot be fetched, started or stopped; the sentence says what to do."""

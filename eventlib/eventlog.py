@@ -10,7 +10,7 @@ from typing import Protocol
 
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError, UndecodableRecord
-from eventlib.external import Foreigners
+from eventlib.external import ExternalRouter
 from eventlib.log.base import Log, Record, undecodable
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
@@ -89,7 +89,7 @@ class EventLog:
         self._source = source
         self._types = {contract_of(event).type: event for event in choreography.events}
         self._topics = {topic.name: topic for topic in choreography.topics}
-        self.foreigners = Foreigners(choreography.events, self._traced_below)
+        self.foreigners = ExternalRouter(choreography.events, self._traced_below)
         self._turn = 0
         self._recent: OrderedDict[tuple[str, int, int], tuple[Event, int]] = OrderedDict()
         self._recent_bytes = 0

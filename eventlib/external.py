@@ -100,7 +100,7 @@ _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _LATEST_MS = to_ms(LATEST) - 1
 
 
-class Foreigners:
+class ExternalRouter:
     """Which topics others write, and how to read them; `traced_below` bounds the ids of their traces that are recorded."""
 
     def __init__(self, events: Iterable[type[Event]], traced_below: str) -> None:

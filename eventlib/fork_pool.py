@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import TypeVar, cast
 
-from eventlib.errors import Terminal
+from eventlib.errors import TerminalError
 
 T = TypeVar("T")
 Work = Callable[[int], T]
@@ -27,7 +27,7 @@ def cores() -> int:
 def in_processes(work: Work[T], count: int) -> list[T]:
     """Do work in `count` parts, one of them here and each of the others in a forked process; return what each found.
 
-    Call it while this process has no other thread and no log open. Raises: what the work raises; Terminal when a
+    Call it while this process has no other thread and no log open. Raises: what the work raises; TerminalError when a
     process has died.
     """
     sys.stdout.flush()
@@ -59,7 +59,7 @@ def _tell(out: Connection, work: Work[object], index: int) -> None:
         try:
             out.send(pickle.loads(pickle.dumps(error)))  # noqa: S301  only to see whether it survives the way
         except Exception:  # noqa: BLE001  some errors cannot be pickled, or not be made again
-            out.send(Terminal(f"{type(error).__name__}: {error}"))
+            out.send(TerminalError(f"{type(error).__name__}: {error}"))
     else:
         out.send(found)
 
@@ -68,7 +68,7 @@ def _found(told: Connection) -> T:  # type: ignore[type-var]  # what comes throu
     try:
         found = told.recv()
     except EOFError as error:
-        raise Terminal("a process that shared the work has died: is there enough memory?") from error
+        raise TerminalError("a process that shared the work has died: is there enough memory?") from error
     if isinstance(found, Exception):
         raise found
     return cast("T", found)

@@ -7,7 +7,7 @@ _EXACT_MS = 1_000
 _STEPS_PER_E = 100  # beyond a second, buckets of 1 %
 
 
-class Latencies:
+class Histogram:
     """A histogram of durations in ms: exact up to a second, to 1 % beyond."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Laws: what holds whatever happens, declared once, and checked wherever there are events.
+"""Invariants: what holds whatever happens, declared once, and checked wherever there are events.
 
-A law is a pure predicate over what is known of one key: a `Fold` of every event that has the key's field, a decider's
-state, or what the `Outside` world says. The simulator checks a choreography's laws after each commit and when all has
-come to rest; a test, a metric and a batch job that groups events by key check the same ones with `Watch`.
+An invariant is a pure predicate over what is known of one key: a `Fold` of every event that has the key's field, a decider's
+state, or what the `ExternalState` world says. The simulator checks a choreography's invariants after each commit and when all has
+come to rest; a test, a metric and a batch job that groups events by key check the same ones with `InvariantChecker`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Fold(Generic[S]):
-    """What a law knows of a key from events alone: one state (a frozen dataclass with defaults) per key.
+    """What an invariant knows of a key from events alone: one state (a frozen dataclass with defaults) per key.
 
     Its evolve sees every event that has a field named `key`, under whatever key it stands on the log, causes before
     their effects. A state that stays small keeps a check small, however many events a key has.
@@ -55,10 +55,10 @@ class Fold(Generic[S]):
         return self._apply(state, event, meta) if self._wants_meta else self._apply(state, event)
 
 
-class Outside(Generic[S]):
+class ExternalState(Generic[S]):
     """What the outside world knows of a key: a gateway's ledger, for instance.
 
-    Whoever checks gives it, where it can be asked; elsewhere the laws that need it are left out.
+    Whoever checks gives it, where it can be asked; elsewhere the invariants that need it are left out.
     """
 
     def __init__(self, name: str, *, state: type[S], key: str) -> None:
@@ -70,14 +70,14 @@ class Outside(Generic[S]):
         return f"Outside({self.name!r})"
 
 
-Source = Fold[S] | Outside[S] | Decider[S]
+Source = Fold[S] | ExternalState[S] | Decider[S]
 AnySource = Source[Any]
-Told = Mapping[Outside[Any], Mapping[str, object]]
+Told = Mapping[ExternalState[Any], Mapping[str, object]]
 """What the outside world said, by key."""
 
 
 @dataclass(frozen=True)
-class Law:
+class Invariant:
     """A predicate over its sources' values for one key, and the sentence that it stands for.
 
     It holds at every moment, or with `at_rest` as soon as nothing is in flight for the key.
@@ -96,77 +96,79 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Breach:
-    """A law that does not hold for a key; `known` is what its sources had."""
+class Violation:
+    """An invariant that does not hold for a key; `known` is what its sources had."""
 
-    law: Law
+    invariant: Invariant
     key: str
     known: tuple[object, ...]
 
     def __str__(self) -> str:
-        return f"{self.law.name}: {self.law.sentence} Not so for {self.law.key} {self.key}: {self.what_was_known}"
+        return f"{self.invariant.name}: {self.invariant.sentence} Not so for {self.invariant.key} {self.key}: {self.what_was_known}"
 
     @property
     def what_was_known(self) -> str:
         """What its sources had: of each, only what is not as it was in the beginning."""
-        pairs = zip(self.known, self.law.sources, strict=True)
+        pairs = zip(self.known, self.invariant.sources, strict=True)
         return "; ".join(_shown(known, source.initial) for known, source in pairs)
 
 
 @overload
-def law(one: Source[A], /, *, at_rest: bool = False) -> Callable[[Callable[[A], bool]], Law]: ...
+def invariant(one: Source[A], /, *, at_rest: bool = False) -> Callable[[Callable[[A], bool]], Invariant]: ...
 @overload
-def law(one: Source[A], two: Source[B], /, *, at_rest: bool) -> Callable[[Callable[[A, B], bool]], Law]: ...
+def invariant(one: Source[A], two: Source[B], /, *, at_rest: bool) -> Callable[[Callable[[A, B], bool]], Invariant]: ...
 @overload
-def law(
+def invariant(
     one: Source[A], two: Source[B], three: Source[C], /, *, at_rest: bool
-) -> Callable[[Callable[[A, B, C], bool]], Law]: ...
-def law(*sources: AnySource, at_rest: bool = False) -> Callable[[Callable[..., bool]], Law]:
-    """Declare a law: the decorated pure predicate over its sources' values, its docstring the sentence.
+) -> Callable[[Callable[[A, B, C], bool]], Invariant]: ...
+def invariant(*sources: AnySource, at_rest: bool = False) -> Callable[[Callable[..., bool]], Invariant]:
+    """Declare an invariant: the decorated pure predicate over its sources' values, its docstring the sentence.
 
-    A law over several sources holds `at_rest` only: while something is in flight they are not of one moment.
-    Raises: WiringError for that, for sources that are about different keys, and for a law without a sentence.
+    An invariant over several sources holds `at_rest` only: while something is in flight they are not of one moment.
+    Raises: WiringError for that, for sources that are about different keys, and for an invariant without a sentence.
     """
 
-    def declared(holds: Callable[..., bool]) -> Law:
+    def declared(holds: Callable[..., bool]) -> Invariant:
         name = signatures.name_of(holds)
         sentence = " ".join((holds.__doc__ or "").split())
         if not sentence:
-            raise WiringError(f"law {name} has no docstring: say in one sentence what holds")
+            raise WiringError(f"invariant {name} has no docstring: say in one sentence what holds")
         keys = {source.key for source in sources}
         if len(keys) != 1 or None in keys:
-            raise WiringError(f"law {name} is about {sorted(map(str, keys))}: its sources need one key, the same")
-        if not at_rest and (len(sources) > 1 or isinstance(sources[0], Outside)):
-            raise WiringError(f"law {name}: what is known in several places agrees at rest only; say at_rest=True")
-        return Law(name, sentence, sources, at_rest, holds)
+            raise WiringError(f"invariant {name} is about {sorted(map(str, keys))}: its sources need one key, the same")
+        if not at_rest and (len(sources) > 1 or isinstance(sources[0], ExternalState)):
+            raise WiringError(
+                f"invariant {name}: what is known in several places agrees at rest only; say at_rest=True"
+            )
+        return Invariant(name, sentence, sources, at_rest, holds)
 
     return declared
 
 
-def judged_by_events(laws: Iterable[Law]) -> list[Law]:
-    """Return the laws that a log alone can be judged by: those that need nothing from outside.
+def judged_by_events(invariants: Iterable[Invariant]) -> list[Invariant]:
+    """Return the invariants that a log alone can be judged by: those that need nothing from outside.
 
     A state that its decider forgets is no longer there to be compared.
     """
-    return [each for each in laws if not any(map(_is_elsewhere, each.sources))]
+    return [each for each in invariants if not any(map(_is_elsewhere, each.sources))]
 
 
 def _is_elsewhere(source: object) -> bool:
-    return isinstance(source, Outside) or (isinstance(source, Decider) and source.forgotten_at is not None)
+    return isinstance(source, ExternalState) or (isinstance(source, Decider) and source.forgotten_at is not None)
 
 
-class Watch:
-    """Checks laws as events come and states change; it keeps each fold's state of each key that it was told of.
+class InvariantChecker:
+    """Checks invariants as events come and states change; it keeps each fold's state of each key that it was told of.
 
     Give it events so that causes come before their effects; `settled` checks a key for the last time and forgets it.
     """
 
-    def __init__(self, laws: Iterable[Law]) -> None:
-        self._always: dict[AnySource, list[Law]] = {}
-        self._at_rest = list[Law]()
+    def __init__(self, invariants: Iterable[Invariant]) -> None:
+        self._always: dict[AnySource, list[Invariant]] = {}
+        self._at_rest = list[Invariant]()
         self._folds = list[Fold[Any]]()
         self._known: dict[AnySource, dict[str, Any]] = {}
-        for each in laws:
+        for each in invariants:
             if each.at_rest:
                 self._at_rest.append(each)
             else:
@@ -176,9 +178,9 @@ class Watch:
                     self._folds.append(source)
                 self._known.setdefault(source, {})
 
-    def said(self, event: Event, meta: Meta) -> list[Breach]:
-        """Take an event in, and return the laws that it breaks."""
-        found = list[Breach]()
+    def said(self, event: Event, meta: Meta) -> list[Violation]:
+        """Take an event in, and return the invariants that it breaks."""
+        found = list[Violation]()
         for fold in self._folds:
             key = fold.concerns(event)
             if key is not None:
@@ -187,8 +189,8 @@ class Watch:
                 found += self._broken(fold, key, state)
         return found
 
-    def changed(self, decider: Decider[S], key: str, state: S | None) -> list[Breach]:
-        """Take note of a decider's state (None: forgotten), and return the laws that it breaks."""
+    def changed(self, decider: Decider[S], key: str, state: S | None) -> list[Violation]:
+        """Take note of a decider's state (None: forgotten), and return the invariants that it breaks."""
         known = self._known.get(decider)
         if known is None:
             return []
@@ -198,28 +200,31 @@ class Watch:
         known[key] = state
         return self._broken(decider, key, state)
 
-    def rest(self, outside: Told | None = None) -> list[Breach]:
-        """Return the laws that do not hold, now that nothing is in flight for any key.
+    def rest(self, outside: Told | None = None) -> list[Violation]:
+        """Return the invariants that do not hold, now that nothing is in flight for any key.
 
         `outside` has what the outside world says, for each source that could be asked: for a key that is not in there,
         it has nothing.
         """
         told = outside or {}
         return [
-            breach for each in self._at_rest for key in self._keys(each, told) for breach in self._rest(each, key, told)
+            violation
+            for each in self._at_rest
+            for key in self._keys(each, told)
+            for violation in self._rest(each, key, told)
         ]
 
-    def settled(self, field: str, key: str, outside: Told | None = None) -> list[Breach]:
-        """Return the laws that do not hold for one key, now that nothing is in flight for it; and forget the key."""
+    def settled(self, field: str, key: str, outside: Told | None = None) -> list[Violation]:
+        """Return the invariants that do not hold for one key, now that nothing is in flight for it; and forget the key."""
         told = outside or {}
-        laws = [each for each in self._at_rest if each.key == field and _can_be_asked(each, told)]
-        found = [breach for each in laws for breach in self._rest(each, key, told)]
+        invariants = [each for each in self._at_rest if each.key == field and _can_be_asked(each, told)]
+        found = [violation for each in invariants for violation in self._rest(each, key, told)]
         for source, known in self._known.items():
             if source.key == field:
                 known.pop(key, None)
         return found
 
-    def forked(self) -> "Watch":
+    def forked(self) -> "InvariantChecker":
         """Return one that has seen the same, and goes on by itself."""
         made = copy(self)
         made._known = {source: dict(known) for source, known in self._known.items()}  # noqa: SLF001  of its own class
@@ -233,17 +238,17 @@ class Watch:
         """Count the values that are kept."""
         return sum(map(len, self._known.values()))
 
-    def _broken(self, source: AnySource, key: str, state: object) -> list[Breach]:
-        return [breach for each in self._always.get(source, ()) for breach in _check(each, key, (state,))]
+    def _broken(self, source: AnySource, key: str, state: object) -> list[Violation]:
+        return [violation for each in self._always.get(source, ()) for violation in _check(each, key, (state,))]
 
-    def _keys(self, at_rest: Law, told: Told) -> Iterator[str]:
+    def _keys(self, at_rest: Invariant, told: Told) -> Iterator[str]:
         if not _can_be_asked(at_rest, told):
             return iter(())
-        places = [told[s] if isinstance(s, Outside) else self._known[s] for s in at_rest.sources]
+        places = [told[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
         return iter(sorted({key for place in places for key in place}))
 
-    def _rest(self, at_rest: Law, key: str, told: Told) -> Sequence[Breach]:
-        places = [told[s] if isinstance(s, Outside) else self._known[s] for s in at_rest.sources]
+    def _rest(self, at_rest: Invariant, key: str, told: Told) -> Sequence[Violation]:
+        places = [told[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
         known = tuple(place.get(key, s.initial) for place, s in zip(places, at_rest.sources, strict=True))
         return _check(at_rest, key, known)
 
@@ -256,12 +261,12 @@ def _shown(known: Any, initial: object) -> str:
     return f"{type(known).__name__}({', '.join(shown)})"
 
 
-def _check(each: Law, key: str, known: tuple[object, ...]) -> Sequence[Breach]:
-    return () if each.holds(*known) else (Breach(each, key, known),)
+def _check(each: Invariant, key: str, known: tuple[object, ...]) -> Sequence[Violation]:
+    return () if each.holds(*known) else (Violation(each, key, known),)
 
 
-def _can_be_asked(each: Law, told: Told) -> bool:
-    return all(source in told for source in each.sources if isinstance(source, Outside))
+def _can_be_asked(each: Invariant, told: Told) -> bool:
+    return all(source in told for source in each.sources if isinstance(source, ExternalState))
 
 
 def _unchanged(state: S, _event: Event) -> S:

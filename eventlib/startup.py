@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
 
-from eventlib.errors import Retryable
+from eventlib.errors import RetryableError
 
 T = TypeVar("T")
 
@@ -64,14 +64,14 @@ class Startup:
         return "; ".join([*shown, *more])
 
     async def run(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try a step until it works, and return its result. Raises: any error of it that is not Retryable."""
+        """Try a step until it works, and return its result. Raises: any error of it that is not RetryableError."""
         self._open.setdefault(what, _Step())
         slow = asyncio.get_running_loop().call_later(self._backoff.slow_s, self._slow, what)
         try:
             while True:
                 try:
                     result = await attempt()
-                except Retryable as error:
+                except RetryableError as error:
                     pause_s = self.failed(what, error)
                     slow.cancel()
                 else:
@@ -86,7 +86,7 @@ class Startup:
         """Enter a context, which is made anew for each attempt, as a step. Raises: as `run`."""
         return await self.run(what, lambda: stack.enter_async_context(context()))
 
-    def failed(self, what: str, error: Retryable) -> float:
+    def failed(self, what: str, error: RetryableError) -> float:
         """Take note that a step has to be tried again, and return the pause before that (seconds)."""
         step = self._open.setdefault(what, _Step())
         step.failures += 1

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from eventlib import Choreography, EventLog, SagaStates
 from services import dispatch, order, payment, stock
-from services.laws import LAWS
+from services.invariants import INVARIANTS
 from services.order.decider import orders, standing
 from services.order.events import LargeOrderSeen, ProductDelisted, ProductListed
 from services.outside import open_outside
@@ -29,7 +29,7 @@ shop = Choreography(
     facts=[ProductListed, ProductDelisted, LargeOrderSeen, PaymentsDegraded, ShelfRunningLow],
     ports=open_outside,
     http=make_api,
-    laws=LAWS,
+    invariants=INVARIANTS,
     sagas=SagaStates(orders, standing),
     settings=[ShopSettings],
 )

@@ -187,7 +187,7 @@ def smoke_test(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try a shop that runs: place orders over HTTP, see all of them end, and hold the log against the laws.
+    """Try a shop that runs: place orders over HTTP, see all of them end, and hold the log against the invariants.
 
     The orders are for products of their own, which are listed and delivered
     first, so that nobody else's stock is touched. Exit code 1 when something
@@ -206,7 +206,7 @@ def smoke_test(
         console.print(f"{found.orders} orders in {found.seconds:.1f} s: {ends}; {found.events:,} events on the log.")
         if views is not None:
             console.print("Live views have counted them.")
-        console.print("\n".join(found.wrong) or "Every law holds.", markup=False)
+        console.print("\n".join(found.wrong) or "Every invariant holds.", markup=False)
     if found.wrong:
         raise typer.Exit(1)
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import httpx
 from pydantic import AnyHttpUrl, BaseModel, TypeAdapter, ValidationError
 
-from eventlib import OutcomeUnknown, Terminal
+from eventlib import OutcomeUnknown, TerminalError
 from eventlib.http import http_client
 from services.settings import ShopSettings
 
@@ -50,7 +50,7 @@ class Calls:
         if answer.status_code >= _SERVER_ERROR or answer.status_code in _ASK_AGAIN:
             raise OutcomeUnknown(f"{what}: status {answer.status_code}")
         if not answer.is_success:
-            raise Terminal(f"{what}: status {answer.status_code}: {self._shown(answer)}")
+            raise TerminalError(f"{what}: status {answer.status_code}: {self._shown(answer)}")
         try:
             return answers.validate_json(answer.content)
         except ValidationError as error:

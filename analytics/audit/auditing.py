@@ -8,7 +8,7 @@ from analytics.audit.bytes import damage_findings
 from analytics.audit.decisions import decision_findings
 from analytics.audit.finding import FINDING
 from analytics.audit.headers import header_findings
-from analytics.audit.laws import LawCheck, law_findings
+from analytics.audit.invariants import LawCheck, law_findings
 from analytics.audit.standing import changelogs, standing_of
 from analytics.log import log
 

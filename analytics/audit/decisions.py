@@ -18,12 +18,12 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.model.service import Service
-from eventlib.replay.comparison import Asked, Describer
-from eventlib.replay.context import Setting
+from eventlib.replay.comparison import Describer, OutputQuery
+from eventlib.replay.context import ReplayContext
 from eventlib.replay.push_scanner import SAID, FedWindow
 from eventlib.replay.report import Difference, Tally
-from eventlib.replay.spilling_cache import KeptEntries, Spill, kept_entries
-from eventlib.replay.task_replayer import Again
+from eventlib.replay.spilling_cache import Spill, SpillingCache, kept_entries
+from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import from_ms
@@ -83,10 +83,10 @@ class _Task:
         try:
             entries = kept_entries(self._service.deciders, spill)
             describer = Describer(self._opened.choreography)
-            asked, tally = Asked(), self._tally
-            setting = Setting(self._opened, self._window, entries, tally, asked, describer, self._version)
+            asked, tally = OutputQuery(), self._tally
+            setting = ReplayContext(self._opened, self._window, entries, tally, asked, describer, self._version)
             await spill.prepare([*self._service.deciders])
-            last_ms = await self._all(Again(self._service, self._partition, setting), rows)
+            last_ms = await self._all(TaskReplayer(self._service, self._partition, setting), rows)
             self._look_for_overdue(entries, last_ms - _GRACE_MS)
         except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
             place = f"{self._service.name}/{self._partition}"
@@ -97,7 +97,7 @@ class _Task:
             spill.close()
         return [*map(_differs, self._tally.report(0).first), *self._found]
 
-    async def _all(self, again: Again, rows: Iterable[tuple[Any, ...]]) -> int:
+    async def _all(self, again: TaskReplayer, rows: Iterable[tuple[Any, ...]]) -> int:
         last_ms = 0
         for at_ms, moment in groupby(rows, key=_TIME):
             entries, given = list[JournalEntry](), list[tuple[Record, int]]()
@@ -114,7 +114,7 @@ class _Task:
                 self._not_known(at_ms, UNKNOWN)
         return int(last_ms)
 
-    async def _moment(self, again: Again, at_ms: int, entries: Sequence[JournalEntry]) -> None:
+    async def _moment(self, again: TaskReplayer, at_ms: int, entries: Sequence[JournalEntry]) -> None:
         told, there = sum(entry.said for entry in entries), self._window.said_at(at_ms)
         for entry in entries:
             await again.go_on(entry)
@@ -131,7 +131,7 @@ class _Task:
             about = f"{record.source} {record.subject or key_text(record)}"
             self._found.append(Finding(rule.name, rule.severity, order, about, [record.event_id], sentence))
 
-    def _look_for_overdue(self, entries: dict[str, KeptEntries], before_ms: int) -> None:
+    def _look_for_overdue(self, entries: dict[str, SpillingCache], before_ms: int) -> None:
         for decider in (each for each in self._service.deciders if each.deadlines):
             for key, entry in entries[decider.name].all():
                 for name, due_ms in due_times(decider, entry.state, entry.memory).items():

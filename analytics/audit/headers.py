@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Rule
 from analytics.audit.routing import constant_of, partition_of
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 
@@ -42,7 +42,7 @@ class Graph:
     @classmethod
     def of(cls, choreography: Choreography) -> "Graph":
         """Read a choreography's graph off its types."""
-        flow = Flow(choreography)
+        flow = EventGraph(choreography)
         services = {service.name: service.speaks_as for service in choreography.services}
         reactions = [(f"{services[r.service]}/{r.decider.name}", r) for r in flow.reactions]
         contracts = {event: contract_of(event) for event in choreography.events}

@@ -5,11 +5,11 @@ from analytics.audit.bytes import DAMAGED
 from analytics.audit.decisions import DECISION_RULES
 from analytics.audit.finding import Rule
 from analytics.audit.headers import HEADER_RULES
-from analytics.audit.laws import MISKEYED, UNREADABLE, law_rules
+from analytics.audit.invariants import MISKEYED, UNREADABLE, law_rules
 
 
 def rules(application: Application) -> tuple[Rule, ...]:
-    """Return every rule that a log of an application is judged by: by bytes, by headers, by events, by its own laws, and by its code."""
+    """Return every rule that a log of an application is judged by: by bytes, by headers, by events, by its own invariants, and by its code."""
     return (
         DAMAGED,
         *(each.rule for each in HEADER_RULES),

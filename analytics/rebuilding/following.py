@@ -17,7 +17,7 @@ from analytics.kafka import ends_in_checkpoint, stream
 from analytics.rebuilding.facts import TOPICS
 from analytics.rebuilding.rebuild import NEW, How, Rebuilt, rebuild
 from analytics.rebuilding.versions import current, read_manifest
-from eventlib.errors import LogUnavailable, Retryable
+from eventlib.errors import LogUnavailable, RetryableError
 from eventlib.log.base import TopicPartition
 
 PATIENCE_S = 120.0
@@ -26,7 +26,7 @@ PATIENCE_S = 120.0
 _CHECKPOINT = "stream"
 _LOOKS_S = 1
 
-_PASSING = (Retryable, PySparkException, Py4JError)
+_PASSING = (RetryableError, PySparkException, Py4JError)
 """What a later attempt may mend: what the log says of itself, and what Spark's own processes fail with."""
 
 _RETRIES_S = 1.0

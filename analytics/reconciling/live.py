@@ -22,7 +22,7 @@ from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
 from eventlib.runtime.records import DUE, POSITION_KEY, STATE, Positions, unpack
-from eventlib.state.inspect import Look, looks
+from eventlib.state.inspect import StoreSnapshot, looks
 
 STORE, CHANGELOG = "store", "changelog"
 
@@ -57,7 +57,7 @@ def take_down(
     return live.unionAll(spark.read.schema(ROUTED).parquet(str(stores))), lost
 
 
-def _of_store(look: Look, task: int, opened: EventLog, lost: list[Difference]) -> Iterator[tuple[Any, ...]]:
+def _of_store(look: StoreSnapshot, task: int, opened: EventLog, lost: list[Difference]) -> Iterator[tuple[Any, ...]]:
     until = f"{look.service}.changelog/{look.partition}:{look.checkpoint}"
     at_ms = None if look.position is None else _time_of(_unpacked(POSITION_KEY, look.position).value, opened)
     if at_ms is None:

@@ -23,17 +23,17 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
-from eventlib.replay.comparison import Asked, Describer
-from eventlib.replay.context import Setting
+from eventlib.replay.comparison import Describer, OutputQuery
+from eventlib.replay.context import ReplayContext
 from eventlib.replay.push_scanner import FedWindow
 from eventlib.replay.report import Tally
-from eventlib.replay.spilling_cache import KeptEntries, Spill, kept_entries
-from eventlib.replay.task_replayer import Again
-from eventlib.runtime.keyed_state import Entry, entry_of
+from eventlib.replay.spilling_cache import Spill, SpillingCache, kept_entries
+from eventlib.replay.task_replayer import TaskReplayer
+from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import DUE, STATE, JournalEntry, due_key, state_name
 from eventlib.values import from_ms
 
-_NOTHING_IS_JUDGED = Asked(since_ms=1 << 62)
+_NOTHING_IS_JUDGED = OutputQuery(since_ms=1 << 62)
 _TIME = itemgetter(1)  # of a row
 _MOST = 10_000
 """How many differences of one decider in one task are told; all are counted."""
@@ -86,9 +86,9 @@ class _Task:
         try:
             entries = kept_entries(self._service.deciders, spill)
             describer = Describer(self._opened.choreography)
-            setting = Setting(self._opened, self._window, entries, Tally(0), _NOTHING_IS_JUDGED, describer, "")
+            setting = ReplayContext(self._opened, self._window, entries, Tally(0), _NOTHING_IS_JUDGED, describer, "")
             await spill.prepare([*self._service.deciders])
-            again = Again(self._service, self._partition, setting)
+            again = TaskReplayer(self._service, self._partition, setting)
             for at_ms, moment in groupby(rows, key=_TIME):
                 await self._moment(again, entries, at_ms, moment)
         except EventlibError as error:
@@ -99,7 +99,7 @@ class _Task:
         return [row for source in self._sources for row in _told(source)]
 
     async def _moment(
-        self, again: Again, entries: Mapping[str, KeptEntries], at_ms: int, moment: Iterable[tuple[Any, ...]]
+        self, again: TaskReplayer, entries: Mapping[str, SpillingCache], at_ms: int, moment: Iterable[tuple[Any, ...]]
     ) -> None:
         done, live, given = list[JournalEntry](), list[Record](), list[tuple[Record, int]]()
         for record, _, _, role in sorted(moment, key=_place):
@@ -122,12 +122,14 @@ class _Task:
         self._window.unclaimed(self._service.name, at_ms)  # what follows from nothing is the audit's to tell
         self._sources += sources
 
-    def _compare(self, source: _Source, entries: Mapping[str, KeptEntries]) -> None:
+    def _compare(self, source: _Source, entries: Mapping[str, SpillingCache]) -> None:
         found = {d.name: self._differences(source, d, entries[d.name]) for d in self._service.deciders}
         if source.best is None or _number(found) < _number(source.best):
             source.best = found
 
-    def _differences(self, source: _Source, decider: Decider[Any], folded: KeptEntries) -> tuple[int, list[Difference]]:
+    def _differences(
+        self, source: _Source, decider: Decider[Any], folded: SpillingCache
+    ) -> tuple[int, list[Difference]]:
         """Return how many keys of a decider are alike, and what differs."""
         alike, found, seen = 0, list[Difference](), set[str]()
         for key, entry in folded.all():
@@ -143,7 +145,7 @@ class _Task:
                 found.append(Difference(source.where, name, key, "", text, None, source.until))
         return alike, found
 
-    def _of_key(self, source: _Source, decider: Decider[Any], key: str, entry: Entry) -> list[Difference]:
+    def _of_key(self, source: _Source, decider: Decider[Any], key: str, entry: KeyedState) -> list[Difference]:
         record = source.states.get((decider.name, key))
         if record is None or not record.value:
             return [Difference(source.where, decider.name, key, "", None, _text(entry), source.until)]
@@ -161,7 +163,7 @@ class _Task:
             if mine != its
         ]
 
-    def _entry(self, decider: Decider[Any], record: Record) -> Entry | str:
+    def _entry(self, decider: Decider[Any], record: Record) -> KeyedState | str:
         try:
             return entry_of(record, decider, self._opened.codec)
         except EventlibError as error:
@@ -188,7 +190,7 @@ def _sources_of(live: Sequence[Record]) -> list[_Source]:
     return [*found.values()]
 
 
-def _deadlines(source: _Source, decider: Decider[Any], key: str, live: Entry) -> dict[str, tuple[Any, Any]]:
+def _deadlines(source: _Source, decider: Decider[Any], key: str, live: KeyedState) -> dict[str, tuple[Any, Any]]:
     """Return those deadlines of a key that its state has and its store's index has not, so that they would never pass."""
     if source.where != STORE:
         return {}
@@ -208,7 +210,7 @@ def _told(source: _Source) -> Iterator[tuple[object, ...]]:
         yield from rows_of(compared_of(source.where, name, alike, differences), differences[:_MOST])
 
 
-def _text(entry: Entry | str) -> str:
+def _text(entry: KeyedState | str) -> str:
     return entry if isinstance(entry, str) else to_json(entry.state).decode()
 
 

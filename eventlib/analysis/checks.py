@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from eventlib.analysis import compensation, cycles, dead_events, effects, keys, waits
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Accepted, Finding
 from eventlib.model.choreography import Choreography
 
@@ -19,7 +19,7 @@ def check(choreography: Choreography) -> list[Finding]:
     What the choreography accepts is among them, with its reason. What cannot even be wired (topics that are not
     co-partitioned, a key that is no field) is not: it is refused at import.
     """
-    flow = Flow(choreography)
+    flow = EventGraph(choreography)
     found = [finding for each in _CHECKS for finding in each.findings(flow)]
     found += _accepted_for_nothing(found, choreography.accepts)
     reasons = {(accepted.rule, accepted.subject): accepted.reason for accepted in choreography.accepts}

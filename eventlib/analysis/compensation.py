@@ -10,7 +10,7 @@ What this cannot see: whether a handler says in *every* state what its publish l
 
 from collections.abc import Iterable, Mapping
 
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.analysis.risks import Risk, risks
 from eventlib.model.event import EventType, contract_of
@@ -18,7 +18,7 @@ from eventlib.model.event import EventType, contract_of
 _SHOWN = 3
 
 
-def findings(flow: Flow) -> Iterable[Finding]:
+def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return the steps that nothing undoes after a failure."""
     for step, is_certain in _steps(flow).items():
         found = risks(flow, step) if step in flow.happening else {}
@@ -34,13 +34,13 @@ def findings(flow: Flow) -> Iterable[Finding]:
             yield _late(flow, step, late[0])
 
 
-def proved(flow: Flow) -> tuple[int, int]:
+def proved(flow: EventGraph) -> tuple[int, int]:
     """Return how many steps have something that reverses them, and in how many ways a failure can follow one of them."""
     steps = [step for step in flow.reversers if step in flow.happening]
     return len(steps), sum(len(risks(flow, step)) for step in steps)
 
 
-def _steps(flow: Flow) -> dict[EventType, bool]:
+def _steps(flow: EventGraph) -> dict[EventType, bool]:
     """Return the events that may have to be undone, and whether that is certain."""
     answered = [event for r in flow.reactions if r.effect is not None for event in r.effect.ask.answers]
     found = dict.fromkeys([*flow.reversers, *filter(flow.is_forward, answered)], True)
@@ -52,17 +52,17 @@ def _steps(flow: Flow) -> dict[EventType, bool]:
     return found
 
 
-def _is_undone(flow: Flow, failure: EventType, step: EventType) -> bool:
+def _is_undone(flow: EventGraph, failure: EventType, step: EventType) -> bool:
     after = flow.walk(failure, past=lambda event: event is not step)
     return any(reverser in after for reverser in flow.reversers[step])
 
 
-def _is_undone_when_late(flow: Flow, step: EventType) -> bool:
+def _is_undone_when_late(flow: EventGraph, step: EventType) -> bool:
     after = flow.walk(step, past=lambda event: event not in flow.failures)
     return any(reverser in after for reverser in flow.reversers[step])
 
 
-def _hears(flow: Flow, step: EventType, failure: EventType) -> bool:
+def _hears(flow: EventGraph, step: EventType, failure: EventType) -> bool:
     """Tell whether everybody who says the step hears of the failure under its key, and so need not say it any more."""
     after = flow.walk(failure)
     return all(
@@ -73,7 +73,7 @@ def _hears(flow: Flow, step: EventType, failure: EventType) -> bool:
     )
 
 
-def _never_undone(flow: Flow, step: EventType, found: Mapping[EventType, Risk], *, is_certain: bool) -> Finding:
+def _never_undone(flow: EventGraph, step: EventType, found: Mapping[EventType, Risk], *, is_certain: bool) -> Finding:
     shown = ", ".join(failure.__name__ for failure in [*found][:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return Finding(
@@ -87,7 +87,7 @@ def _never_undone(flow: Flow, step: EventType, found: Mapping[EventType, Risk], 
     )
 
 
-def _not_undone(flow: Flow, step: EventType, failure: EventType, risk: Risk) -> Finding:
+def _not_undone(flow: EventGraph, step: EventType, failure: EventType, risk: Risk) -> Finding:
     reversers = " or ".join(event.__name__ for event in flow.reversers[step])
     asks = " or ".join(dict.fromkeys(reaction.where for r in flow.reversers[step] for reaction in flow.saying(r)))
     return Finding(
@@ -101,7 +101,7 @@ def _not_undone(flow: Flow, step: EventType, failure: EventType, risk: Risk) -> 
     )
 
 
-def _late(flow: Flow, step: EventType, failure: EventType) -> Finding:
+def _late(flow: EventGraph, step: EventType, failure: EventType) -> Finding:
     reversers = " or ".join(event.__name__ for event in flow.reversers[step])
     return Finding(
         "error",

@@ -6,12 +6,12 @@ A ring that only a deadline closes is left out: it waits in between, and types d
 from collections.abc import Iterable
 from itertools import pairwise
 
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType
 
 
-def findings(flow: Flow) -> Iterable[Finding]:
+def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return each ring once, by its shortest way round."""
     seen = set[EventType]()
     for event in flow.choreography.events:
@@ -21,14 +21,14 @@ def findings(flow: Flow) -> Iterable[Finding]:
         seen.update(ring)
 
 
-def _ring(flow: Flow, event: EventType) -> list[EventType]:
+def _ring(flow: EventGraph, event: EventType) -> list[EventType]:
     """Return the shortest way from an event to itself, the event at both ends; nothing when there is none."""
     said = {each: reaction for reaction in flow.to(event) for each in reaction.says}
     walk = flow.walk(*said)
     return [event, *walk.path(event)] if event in walk else []
 
 
-def _finding(flow: Flow, ring: list[EventType]) -> Finding:
+def _finding(flow: EventGraph, ring: list[EventType]) -> Finding:
     names = [event.__name__ for event in ring]
     wheres = [r.where for cause, said in pairwise(ring) for r in flow.to(cause) if said in r.says]
     return Finding(

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType, contract_of
 
 
-def findings(flow: Flow) -> Iterable[Finding]:
+def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return what is said in vain, and what waits for what never comes."""
     said = {event for reaction in flow.reactions for event in reaction.says}
     for event in _unsaid_events(flow, said):
@@ -21,12 +21,12 @@ def findings(flow: Flow) -> Iterable[Finding]:
     yield from _without_answer(flow)
 
 
-def _unsaid_events(flow: Flow, said: set[EventType]) -> list[EventType]:
+def _unsaid_events(flow: EventGraph, said: set[EventType]) -> list[EventType]:
     asked = dict.fromkeys(reaction.cause for reaction in flow.reactions if reaction.cause is not None)
     return [event for event in asked if event not in said and event not in flow.entries]
 
 
-def _unsaid(flow: Flow, event: EventType) -> Finding:
+def _unsaid(flow: EventGraph, event: EventType) -> Finding:
     return Finding(
         "error",
         "handler-without-source",
@@ -38,7 +38,7 @@ def _unsaid(flow: Flow, event: EventType) -> Finding:
     )
 
 
-def _unheard(flow: Flow, event: EventType) -> Finding:
+def _unheard(flow: EventGraph, event: EventType) -> Finding:
     return Finding(
         "error",
         "event-without-handler",
@@ -50,7 +50,7 @@ def _unheard(flow: Flow, event: EventType) -> Finding:
     )
 
 
-def _never_begun(flow: Flow, said: set[EventType]) -> Iterable[Finding]:
+def _never_begun(flow: EventGraph, said: set[EventType]) -> Iterable[Finding]:
     """Look for events that are said, but only in answer to one another: nothing from outside begins it."""
     known = flow.walk(*_unsaid_events(flow, said))  # what these would bring is found already, by its beginning
     for event in flow.choreography.events:
@@ -66,7 +66,7 @@ def _never_begun(flow: Flow, said: set[EventType]) -> Iterable[Finding]:
             )
 
 
-def _never_requested(flow: Flow) -> Iterable[Finding]:
+def _never_requested(flow: EventGraph) -> Iterable[Finding]:
     for effect in (reaction for reaction in flow.reactions if reaction.kind == "effect"):
         asked = [r for r in flow.reactions if r.decider is effect.decider and r.kind != "effect"]
         if effect.cause is not None and not any(effect.cause in reaction.says for reaction in asked):
@@ -82,7 +82,7 @@ def _never_requested(flow: Flow) -> Iterable[Finding]:
             )
 
 
-def _without_answer(flow: Flow) -> Iterable[Finding]:
+def _without_answer(flow: EventGraph) -> Iterable[Finding]:
     for service in flow.choreography.services:
         for decider in service.deciders:
             for deadline in decider.deadlines.values():

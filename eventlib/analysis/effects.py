@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.analysis.event_graph import EventGraph, Transition
 from eventlib.analysis.finding import Finding
 from eventlib.model.effect import Effect
 from eventlib.model.event import contract_of
 
 
-def findings(flow: Flow) -> Iterable[Finding]:
+def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return the effects that leave a story without an answer, or the checks without a meaning."""
     for reaction in flow.reactions:
         if reaction.effect is not None and reaction.effect.gives_up:
@@ -17,7 +17,7 @@ def findings(flow: Flow) -> Iterable[Finding]:
             yield _undeclared(reaction, reaction.effect)
 
 
-def _gives_up(flow: Flow, reaction: Reaction, effect: Effect) -> Finding:
+def _gives_up(flow: EventGraph, reaction: Transition, effect: Effect) -> Finding:
     undoes = any(event in flow.compensating for event in effect.says)
     return Finding(
         "error" if undoes else "warning",
@@ -37,7 +37,7 @@ def _is_undeclared(effect: Effect) -> bool:
     return len(answers) > 1 and all(contract_of(answer).failure is None for answer in answers)
 
 
-def _undeclared(reaction: Reaction, effect: Effect) -> Finding:
+def _undeclared(reaction: Transition, effect: Effect) -> Finding:
     answers = " or ".join(answer.__name__ for answer in effect.ask.answers)
     return Finding(
         "warning",

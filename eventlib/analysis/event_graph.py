@@ -16,7 +16,7 @@ from eventlib.model.event import EventType, contract_of
 
 
 @dataclass(frozen=True, slots=True)
-class Reaction:
+class Transition:
     """What a decider may say about one event, or when a deadline has passed (then there is no `cause`)."""
 
     kind: Literal["handler", "effect", "deadline"]
@@ -33,7 +33,7 @@ class Reaction:
         return f"{self.service}/{self.decider.name}.{self.name}"
 
 
-class Walk(Mapping[EventType, EventType | None]):
+class Reachability(Mapping[EventType, EventType | None]):
     """The events that can be come to, nearest first, each with the one before it; None for where it began."""
 
     def __init__(self, before: Mapping[EventType, EventType | None]) -> None:
@@ -56,7 +56,7 @@ class Walk(Mapping[EventType, EventType | None]):
         return found[::-1]
 
 
-class Flow:
+class EventGraph:
     """A choreography's reactions, and what its events declare of failing and undoing.
 
     `entries` come from outside. `reversers` are the events that undo one, by that one; `compensating` are all these,
@@ -73,8 +73,8 @@ class Flow:
         for event in choreography.events:
             for undone in contract_of(event).reverses:
                 self.reversers[undone] = (*self.reversers.get(undone, ()), event)
-        self._by_cause: dict[EventType | None, list[Reaction]] = {}
-        self._by_said: dict[EventType, list[Reaction]] = {}
+        self._by_cause: dict[EventType | None, list[Transition]] = {}
+        self._by_said: dict[EventType, list[Transition]] = {}
         for reaction in self.reactions:
             self._by_cause.setdefault(reaction.cause, []).append(reaction)
             for said in reaction.says:
@@ -83,11 +83,11 @@ class Flow:
         self.happening = self._happening(lambda _: True)
         self.hoping = self._happening(lambda event: event not in self.failures | self.compensating)
 
-    def to(self, event: EventType) -> Sequence[Reaction]:
+    def to(self, event: EventType) -> Sequence[Transition]:
         """Return the reactions to an event: handlers, and effects that it requests."""
         return self._by_cause.get(event, ())
 
-    def saying(self, event: EventType) -> Sequence[Reaction]:
+    def saying(self, event: EventType) -> Sequence[Transition]:
         """Return the reactions that may say an event."""
         return self._by_said.get(event, ())
 
@@ -95,8 +95,8 @@ class Flow:
         self,
         *starts: EventType,
         past: Callable[[EventType], bool] = lambda _: True,
-        by: Callable[[Reaction], bool] = lambda _: True,
-    ) -> Walk:
+        by: Callable[[Transition], bool] = lambda _: True,
+    ) -> Reachability:
         """Walk from these events along reactions that `by` lets through; what `past` refuses is come to, and no further.
 
         Deadlines answer no event, so no walk takes them.
@@ -111,7 +111,7 @@ class Flow:
                     if said not in before:
                         before[said] = event
                         pending.append(said)
-        return Walk(before)
+        return Reachability(before)
 
     def leading_to(self, event: EventType) -> set[EventType]:
         """Return the events that an event can follow from, and itself; deadlines answer none."""
@@ -154,14 +154,14 @@ def _is_entry(event: EventType, choreography: Choreography) -> bool:
     return contract.request or contract.foreign is not None or event in choreography.facts
 
 
-def _reactions(choreography: Choreography) -> Iterable[Reaction]:
+def _reactions(choreography: Choreography) -> Iterable[Transition]:
     for service in choreography.services:
         for decider in service.deciders:
             for event, handler in decider.handlers.items():
-                yield Reaction("handler", service.name, decider, handler.name, event, handler.says)
+                yield Transition("handler", service.name, decider, handler.name, event, handler.says)
             for event, effect in decider.effects.items():
                 name = signatures.name_of(effect.ask.call)
-                yield Reaction("effect", service.name, decider, name, event, effect.says, effect)
+                yield Transition("effect", service.name, decider, name, event, effect.says, effect)
             for deadline in decider.deadlines.values():
                 says = () if deadline.handler is None else deadline.handler.says
-                yield Reaction("deadline", service.name, decider, deadline.name, None, says)
+                yield Transition("deadline", service.name, decider, deadline.name, None, says)

@@ -9,14 +9,14 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.model.event import EventType, contract_of
 
 _TEXTS = (str, int, UUID)
 
 
-def findings(flow: Flow) -> Iterable[Finding]:
+def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return the events whose key is not always a text of its own."""
     for event in flow.choreography.events:
         key = contract_of(event).key

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from eventlib.analysis.event_graph import Flow, Reaction, Walk
+from eventlib.analysis.event_graph import EventGraph, Reachability, Transition
 from eventlib.model.decider import Decider
 from eventlib.model.event import EventType, contract_of
 
 
-def is_for_each_part(reaction: Reaction, said: EventType) -> bool:
+def is_for_each_part(reaction: Transition, said: EventType) -> bool:
     """Tell whether an event under another key than its decider's is said for each of several parts.
 
     That key's field then stands within a collection of the input or of the state, and nowhere outside of one.
@@ -72,7 +72,7 @@ class Risk:
     is_first: bool = False
 
 
-def risks(flow: Flow, step: EventType) -> dict[EventType, Risk]:
+def risks(flow: EventGraph, step: EventType) -> dict[EventType, Risk]:
     """Return the failures that can come when a step is done, each with one story of how."""
     found: dict[EventType, Risk] = {}
     for failure, risk in _all(flow, step):
@@ -82,7 +82,7 @@ def risks(flow: Flow, step: EventType) -> dict[EventType, Risk]:
     return found
 
 
-def _all(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
+def _all(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
     later = flow.walk(step, past=lambda event: event is step or flow.is_forward(event))
     yield from _failures(flow, later, step)
     yield from _own(flow, step)
@@ -91,7 +91,7 @@ def _all(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
     yield from _among_many(flow, step)
 
 
-def _own(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
+def _own(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
     for reaction in flow.reactions:
         if reaction.effect is None:
             continue
@@ -105,7 +105,7 @@ def _own(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
                 yield refused, Risk(f"{reaction.name} should undo it, and may fail")
 
 
-def _interruptions(flow: Flow, step: EventType, later: Walk) -> Iterator[tuple[EventType, Risk]]:
+def _interruptions(flow: EventGraph, step: EventType, later: Reachability) -> Iterator[tuple[EventType, Risk]]:
     key = contract_of(step).key
     heard = [r.decider for r in flow.reactions if r.cause in later or r in flow.saying(step)]
     for reaction in flow.reactions:
@@ -121,7 +121,7 @@ def _interruptions(flow: Flow, step: EventType, later: Walk) -> Iterator[tuple[E
                 yield failure, Risk(f"at any time: {risk.story}", is_first=True)
 
 
-def _beside(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
+def _beside(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
     before = flow.leading_to(step)
     for cause in filter(before.__contains__, flow.choreography.events):
         for one, other in permutations(flow.to(cause), 2):
@@ -136,12 +136,12 @@ def _beside(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
 
 
 def _parallel(
-    flow: Flow, step: EventType, one: Iterable[EventType], other: Iterable[EventType], how: Risk
+    flow: EventGraph, step: EventType, one: Iterable[EventType], other: Iterable[EventType], how: Risk
 ) -> Iterator[tuple[EventType, Risk]]:
     """Return the failures on one branch for a step on the other; a decider that hears of both ends both branches."""
     joins = _hearing(flow, one) & _hearing(flow, other)
 
-    def goes_on(reaction: Reaction) -> bool:
+    def goes_on(reaction: Transition) -> bool:
         return reaction.kind == "effect" or reaction.decider not in joins
 
     if step not in flow.walk(*one, past=flow.is_forward, by=goes_on):
@@ -151,7 +151,7 @@ def _parallel(
             yield failure, Risk(f"beside it: {risk.story}", how.is_certain, is_first=True)
 
 
-def _among_many(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]:
+def _among_many(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
     for reaction in flow.reactions:
         for asked in (event for event in reaction.says if is_for_each_part(reaction, event)):
             walk = flow.walk(asked, past=flow.is_forward, by=lambda r, own=reaction.decider: r.decider is not own)  # type: ignore[misc]  # bound now
@@ -160,7 +160,9 @@ def _among_many(flow: Flow, step: EventType) -> Iterator[tuple[EventType, Risk]]
                     yield failure, Risk(f"for another part: {risk.story}", is_first=True)
 
 
-def _failures(flow: Flow, walk: Walk, step: EventType, begins: str | None = None) -> Iterator[tuple[EventType, Risk]]:
+def _failures(
+    flow: EventGraph, walk: Reachability, step: EventType, begins: str | None = None
+) -> Iterator[tuple[EventType, Risk]]:
     reversing = flow.reversers.get(step, ())
     for event in walk:
         if event in flow.failures and event not in reversing and event is not step:
@@ -168,11 +170,11 @@ def _failures(flow: Flow, walk: Walk, step: EventType, begins: str | None = None
             yield event, Risk(" → ".join(names if begins is None else [begins, *names]))
 
 
-def _hearing(flow: Flow, said: Iterable[EventType]) -> set[Decider[Any]]:
+def _hearing(flow: EventGraph, said: Iterable[EventType]) -> set[Decider[Any]]:
     return {r.decider for event in flow.walk(*said) for r in flow.to(event) if r.kind == "handler"}
 
 
-def _knows_both(flow: Flow, step: EventType, failure: EventType) -> bool:
+def _knows_both(flow: EventGraph, step: EventType, failure: EventType) -> bool:
     """Tell whether whoever says the failure has said the step, for the same key, and so can decide between them."""
     key = contract_of(step).key
     if contract_of(failure).key != key:

@@ -11,13 +11,13 @@ may come or not.
 from collections.abc import Iterable
 from typing import Any
 
-from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.analysis.event_graph import EventGraph, Transition
 from eventlib.analysis.finding import Finding
 from eventlib.model.decider import Decider
 from eventlib.model.event import EventType
 
 
-def findings(flow: Flow) -> Iterable[Finding]:
+def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return the deciders that may wait for ever."""
     for service in flow.choreography.services:
         for decider in service.deciders:
@@ -26,10 +26,10 @@ def findings(flow: Flow) -> Iterable[Finding]:
                 yield _finding(f"{service.name}/{decider.name}", decider, *wait)
 
 
-def _wait(flow: Flow, decider: Decider[Any]) -> tuple[EventType, EventType] | None:
+def _wait(flow: EventGraph, decider: Decider[Any]) -> tuple[EventType, EventType] | None:
     """Return two events that the decider handles, the second of which follows from the first through others."""
 
-    def is_own(reaction: Reaction) -> bool:
+    def is_own(reaction: Transition) -> bool:
         if reaction.decider is not decider:
             return False
         return reaction.effect is None or reaction.effect.ask.retry.attempts is not None
@@ -44,7 +44,7 @@ def _wait(flow: Flow, decider: Decider[Any]) -> tuple[EventType, EventType] | No
     return None
 
 
-def _is_covered(flow: Flow, decider: Decider[Any]) -> bool:
+def _is_covered(flow: EventGraph, decider: Decider[Any]) -> bool:
     deadlines = [reaction for reaction in flow.reactions if reaction.kind == "deadline" and reaction.says]
     if any(deadline.decider is decider for deadline in deadlines):
         return True

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions
 
 ReasonOption = Annotated[
     str,
@@ -75,9 +75,9 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib reset stock --skip 3f2a… --reason "order 536365 was a test"
     """
     from eventlib.cli import person
-    from eventlib.cli.reset import Wish, print_reset, print_skip
+    from eventlib.cli.reset import SeekOptions, print_reset, print_skip
 
-    place, why = Place.of(context, app, log), person.why(reason)
+    place, why = LogOptions.of(context, app, log), person.why(reason)
     if (to is None) == (skip is None):
         raise typer.BadParameter("give one of the two", param_hint="--to / --skip")
     if skip is not None:
@@ -85,7 +85,7 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
             raise typer.BadParameter("they go with --to, not with --skip", param_hint="--topic / --dry-run")
         print_skip(place, service, skip, why, as_json=as_json)
     elif to is not None:
-        wish = Wish(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
+        wish = SeekOptions(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
         print_reset(place, service, wish, as_json=as_json)
 
 
@@ -144,9 +144,9 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib rerun --list
     """
     from eventlib.cli import person, rerun
-    from eventlib.operations.reprocessing.metadata import Wanted
+    from eventlib.operations.reprocessing.metadata import RerunSpec
 
-    place = Place.of(context, app, log)
+    place = LogOptions.of(context, app, log)
     if sum([into is not None, switch is not None, drop is not None, list_]) != 1:
         raise typer.BadParameter("give one of them", param_hint="--into / --switch / --drop / --list")
     if list_:
@@ -155,7 +155,9 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     if service is None:
         raise typer.BadParameter("say which service", param_hint="SERVICE")
     if into is not None:
-        wanted = Wanted(f"{person.user()}: {reason}".removesuffix(": "), rerun.ms_of(since), rerun.ms_of(until), follow)
+        wanted = RerunSpec(
+            f"{person.user()}: {reason}".removesuffix(": "), rerun.ms_of(since), rerun.ms_of(until), follow
+        )
         rerun.print_rerun(place, service, into, wanted, limit=limit, as_json=as_json)
     elif switch is not None:
         consent = rerun.Consent(person.why(reason), effects is Effects.RUN, yes)

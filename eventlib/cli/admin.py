@@ -8,7 +8,7 @@ from eventlib.admin_api import create_admin
 from eventlib.cli.http import Listening
 from eventlib.cli.late import LateApp
 from eventlib.cli.opened import refuse_missing
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import eventlib_settings, runtime_config
@@ -17,7 +17,7 @@ from eventlib.opening import open_log
 from eventlib.telemetry.logs import tell
 
 
-def serve_admin(place: Place, http: str) -> None:
+def serve_admin(place: LogOptions, http: str) -> None:
     """Serve the admin API until SIGINT or SIGTERM. Raises: WiringError without a token."""
     choreography = load_choreography(place.app)
     refuse_missing(place.url)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions
 
 
 def backup(
@@ -36,7 +36,7 @@ def backup(
     """
     from eventlib.cli.backup import print_backup
 
-    raise typer.Exit(print_backup(Place.of(context, app, log).url, to, full=full, as_json=as_json))
+    raise typer.Exit(print_backup(LogOptions.of(context, app, log).url, to, full=full, as_json=as_json))
 
 
 def restore(

@@ -22,7 +22,7 @@ DEFAULT_PORT = 9092
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class BrokerOptions:
     """What was asked of a cluster; None and nothing leave it as it is, or as it is by default."""
 
     nodes: int | None = None
@@ -52,7 +52,7 @@ class Wish:
         return self.nodes in {None, config.nodes} and self.security in (None, config.security)
 
 
-def start_cluster(directory: Path, wish: Wish, *, as_json: bool) -> None:
+def start_cluster(directory: Path, wish: BrokerOptions, *, as_json: bool) -> None:
     """Start the cluster in a directory, a new one if none is there, and print its URL.
 
     Raises: BrokerFailed, also when a cluster of another kind is there.
@@ -104,7 +104,7 @@ def print_status(directory: Path, *, as_json: bool) -> int:
     return 0 if cluster is not None and cluster.is_running else 1
 
 
-def _fit(found: Cluster, wish: Wish) -> None:
+def _fit(found: Cluster, wish: BrokerOptions) -> None:
     if not wish.fits(found.config):
         raise BrokerFailed(
             f"a cluster with other options is in {found.directory}: "

@@ -82,9 +82,9 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
       export EVENTLIB_LOG=$(eventlib broker start --nodes 3)
       eventlib broker start --sasl scram --tls --user ada:1815 --json
     """
-    from eventlib.cli.broker import Wish, start_cluster
+    from eventlib.cli.broker import BrokerOptions, start_cluster
 
-    wish = Wish(nodes, port, sasl, tuple(user or ()), tls=tls, authorize=authorize)
+    wish = BrokerOptions(nodes, port, sasl, tuple(user or ()), tls=tls, authorize=authorize)
     start_cluster(directory, wish, as_json=as_json)
 
 

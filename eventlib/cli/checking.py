@@ -8,17 +8,17 @@ from rich.text import Text
 
 from eventlib.analysis import compensation
 from eventlib.analysis.checks import check
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Finding
 from eventlib.cli import output
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.model.choreography import Choreography
 
 _INDENT = 9
 
 
-def print_check(place: Place, *, strict: bool, as_json: bool) -> int:
+def print_check(place: LogOptions, *, strict: bool, as_json: bool) -> int:
     """Print the choreography's faults, and return the exit code: 1 for errors, and for warnings if they count."""
     choreography = load_choreography(place.app)
     findings = check(choreography)
@@ -63,7 +63,7 @@ def _well_wired(choreography: Choreography) -> str:
 
 
 def _proof(choreography: Choreography) -> str:
-    steps, ways = compensation.proved(Flow(choreography))
+    steps, ways = compensation.proved(EventGraph(choreography))
     if not ways:
         return ""
     return f"\nA failure can follow {_counted(steps, 'step')} in {_counted(ways, 'way')}: each leads to what reverses the step."

@@ -9,7 +9,7 @@ from eventlib.cli.backup_commands import backup, restore
 from eventlib.cli.broker_commands import broker
 from eventlib.cli.live_commands import live
 from eventlib.cli.operating_commands import admin, config, copy, doctor, repair, status
-from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, MetricsOption, Place, Shared
+from eventlib.cli.options import AppOption, AtTime, JsonOption, LogOption, LogOptions, MetricsOption, Shared
 from eventlib.cli.own_commands import new, publish
 from eventlib.cli.parked_commands import parked
 from eventlib.cli.past_commands import history
@@ -125,7 +125,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     from eventlib.cli.running import run_services
 
-    place = Place.of(context, app, log)
+    place = LogOptions.of(context, app, log)
     run_services(place, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
 
 
@@ -157,7 +157,7 @@ def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     """
     from eventlib.cli.topics import print_topics
 
-    print_topics(Place.of(context, app, log), as_json=as_json)
+    print_topics(LogOptions.of(context, app, log), as_json=as_json)
 
 
 @app.command(cls=Command, rich_help_panel=_LOOK)
@@ -194,7 +194,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     from eventlib.cli.tail import print_tail
 
-    print_tail(Place.of(context, app, log), topics or [], start, follow=follow, as_json=as_json)
+    print_tail(LogOptions.of(context, app, log), topics or [], start, follow=follow, as_json=as_json)
 
 
 @app.command(cls=Command, rich_help_panel=_LOOK)
@@ -233,9 +233,9 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
             "shows what comes, so it goes neither with --at nor with --tree", param_hint="--follow"
         )
     if follow:
-        print_following(Place.of(context, app, log), key, as_json=as_json)
+        print_following(LogOptions.of(context, app, log), key, as_json=as_json)
     else:
-        print_saga(Place.of(context, app, log), key, at, only_tree=tree, fold=not unfold, as_json=as_json)
+        print_saga(LogOptions.of(context, app, log), key, at, only_tree=tree, fold=not unfold, as_json=as_json)
 
 
 @app.command(cls=Command, rich_help_panel=_LOOK)
@@ -270,7 +270,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     from eventlib.cli.state import print_state
 
-    print_state(Place.of(context, app, log), decider, key, at, as_json=as_json)
+    print_state(LogOptions.of(context, app, log), decider, key, at, as_json=as_json)
 
 
 app.command(cls=Command, rich_help_panel=_LOOK)(history)

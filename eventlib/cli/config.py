@@ -6,12 +6,12 @@ from pathlib import Path
 from rich.text import Text
 
 from eventlib.cli import output
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography, nearest
 from eventlib.config.effective import Given, Setting, as_text, settings_now
 
 
-def print_config(place: Place, given: Given, *, as_json: bool) -> None:
+def print_config(place: LogOptions, given: Given, *, as_json: bool) -> None:
     """Print the library's settings, and those of the application if one is named. Raises: SettingsError."""
     named = nearest(Path.cwd())[1]
     application = load_choreography(place.app).settings if place.app or named else ()

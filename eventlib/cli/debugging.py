@@ -9,7 +9,7 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.replay_commands import Debugger
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
@@ -31,7 +31,7 @@ class Break:
     stdin: bool
 
 
-def debug(place: Place, wanted: Break) -> None:
+def debug(place: LogOptions, wanted: Break) -> None:
     """Stop in each handler that an event led to, one after the other, and say whether it says what it said then."""
     if wanted.debugger == "pdb" and not (wanted.stdin or sys.stdin.isatty()):
         raise WiringError(

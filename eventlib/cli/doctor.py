@@ -9,7 +9,7 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.live import declared_views
 from eventlib.cli.opened import refuse_missing
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.config.settings import runtime_config
 from eventlib.contracts.view_manifest import Viewing
@@ -23,7 +23,7 @@ from eventlib.operations.doctor.sameness import compare
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-def print_diagnoses(place: Place, *, deep: bool, same_as: str | None, as_json: bool) -> int:
+def print_diagnoses(place: LogOptions, *, deep: bool, same_as: str | None, as_json: bool) -> int:
     """Examine a log, print what was found, and return the exit code: 1 when there are errors."""
     if same_as is not None:
         refuse_missing(place.url)

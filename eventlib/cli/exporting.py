@@ -5,7 +5,7 @@ from pathlib import Path
 
 from eventlib.cli import output
 from eventlib.cli.live import declared_views
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.config.effective import reference as settings_reference
 from eventlib.contracts.exporting import exported
@@ -17,7 +17,7 @@ from eventlib.telemetry.catalogue import reference
 from eventlib.telemetry.dashboards import dashboards
 
 
-def print_export(place: Place, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
+def print_export(place: LogOptions, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
     """Print a form's files, or write them into a directory."""
     files = _files(load_choreography(place.app), form)
     if names:

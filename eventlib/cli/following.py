@@ -7,14 +7,14 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.saga import MARKS, STYLES, event_json, headline, place_of
 from eventlib.eventlog import EventLog
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.queries.sagas import follow_saga
 
 
-def print_following(place: Place, key: str, *, as_json: bool) -> None:
+def print_following(place: LogOptions, key: str, *, as_json: bool) -> None:
     """Print a saga's events, and what follows as it comes, until the saga has ended."""
     look(place, lambda log: _follow(log, key, as_json=as_json))
 

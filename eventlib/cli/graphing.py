@@ -10,14 +10,14 @@ from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.operations.edge_traffic import count_traffic
 
 WRITERS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": svg}
 
 
-def print_graph(place: Place, written_as: str, out: Path | None, *, counted: bool) -> None:
+def print_graph(place: LogOptions, written_as: str, out: Path | None, *, counted: bool) -> None:
     """Write the choreography's picture to a file or to stdout; `counted` adds the traffic on the log."""
     shown = picture(load_choreography(place.app))
     if counted:
@@ -29,7 +29,7 @@ def print_graph(place: Place, written_as: str, out: Path | None, *, counted: boo
         out.write_text(text, encoding="utf-8")
 
 
-def _with_traffic(place: Place, shown: Picture) -> Picture:
+def _with_traffic(place: LogOptions, shown: Picture) -> Picture:
     with output.terminal(stderr=True).status(f"counting the events on {place.url} …"):
         found = look(place, count_traffic)
     about = [f"{found.total:,} events on {place.url}; p95 from cause to event, exact to 1%"]

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.replay.comparison import ABSENT, Change
-from eventlib.replay.key_history import KeyPast, past_of_key
-from eventlib.replay.steps import HistoryStep, Recorded
+from eventlib.replay.key_history import KeyHistory, key_history
+from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.runtime.records import code_version
 
 _MOST = 3
@@ -28,14 +28,14 @@ _MOST = 3
 Types = Mapping[str, str]
 
 
-def print_history(place: Place, decider: str, key: str, *, fold: bool, as_json: bool) -> None:
+def print_history(place: LogOptions, decider: str, key: str, *, fold: bool, as_json: bool) -> None:
     """Print each step of a key under its decider: as text for a person, or as JSON, one object a line.
 
     `fold` makes one line of many events of one kind that were said at once.
     """
 
-    async def read(log: EventLog) -> tuple[KeyPast, str]:
-        past = await past_of_key(log, log.choreography.decider(decider), key)
+    async def read(log: EventLog) -> tuple[KeyHistory, str]:
+        past = await key_history(log, log.choreography.decider(decider), key)
         return past, code_version(log.choreography)
 
     past, today = look(place, read)
@@ -74,7 +74,7 @@ def _step_json(step: HistoryStep[Any]) -> dict[str, object]:
     }
 
 
-def _recorded_json(recorded: Recorded) -> dict[str, object]:
+def _recorded_json(recorded: RecordedEvent) -> dict[str, object]:
     record = recorded.record
     line: dict[str, object] = {
         "type": recorded.type,
@@ -100,14 +100,14 @@ def _change_json(change: Change) -> dict[str, object]:
 # --- for a person
 
 
-def _headline(past: KeyPast, today: str) -> Text:
+def _headline(past: KeyHistory, today: str) -> Text:
     service, versions = past.service, [*dict.fromkeys(step.code_version for step in past.steps)]
     code = f"code {' → '.join(versions)}" + ("" if versions == [today] else f" (today's is {today})")
     where = f"  {service.name}, task {past.partition}, {output.counted(len(past.steps), 'step')}, {code}"
     return Text.assemble((f"{past.decider.name} {output.printable(past.key)}", "bold"), (where, "dim"))
 
 
-def _rows(past: KeyPast, most: int) -> Table:
+def _rows(past: KeyHistory, most: int) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -140,14 +140,14 @@ def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
     yield from _moved_deadlines(step)
 
 
-def _said(said: Recorded, key: str) -> Text:
+def _said(said: RecordedEvent, key: str) -> Text:
     facts = {} if said.event is None else {name: value for name, value in said.event if value != key}
     return Text.assemble(
         "says ", (said.type, "bold"), f" {output.short_id(said.id)}  ", (output.facts_text(facts) or said.error, "dim")
     )
 
 
-def _said_often(alike: Sequence[Recorded]) -> Text:
+def _said_often(alike: Sequence[RecordedEvent]) -> Text:
     return Text.assemble("says ", (f"{alike[0].type} ×{len(alike):,}", "bold"))  # noqa: RUF001  the sign for "times"
 
 

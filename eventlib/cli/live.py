@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from eventlib.cli import output
 from eventlib.cli.http import host_and_port
-from eventlib.cli.options import LOG_VARIABLE, Place
+from eventlib.cli.options import LOG_VARIABLE, LogOptions
 from eventlib.cli.output import counted
 from eventlib.cli.person import agree
 from eventlib.cli.project import load_choreography
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
 
-def run_live(place: Place, only: list[str], http: str | None, metrics: str | None = None) -> None:
+def run_live(place: LogOptions, only: list[str], http: str | None, metrics: str | None = None) -> None:
     """Run views until SIGINT or SIGTERM, or until something fails for good."""
     at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
     apps = _apps(place, only)
@@ -79,7 +79,7 @@ async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: st
     return listening.url, (await stack.enter_async_context(listening.serve(measured))).task
 
 
-def reset_live(place: Place, only: list[str], *, yes: bool, as_json: bool) -> None:
+def reset_live(place: LogOptions, only: list[str], *, yes: bool, as_json: bool) -> None:
     """Forget what views have computed. Raises: ContractError while they run."""
     from eventlib.live.running import reset_views
 
@@ -107,7 +107,7 @@ def declared_views(choreography: Choreography) -> list[Viewing]:
     return [app.viewing for app in load_views(choreography, having)]
 
 
-def _apps(place: Place, only: list[str]) -> "list[LiveApp]":
+def _apps(place: LogOptions, only: list[str]) -> "list[LiveApp]":
     choreography = load_choreography(place.app)
     services = [choreography.service(name) for name in only] or list(choreography.services)
     with _faust_or_remedy():

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, MetricsOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli.typed import Command, Group
 
 live = typer.Typer(cls=Group)
@@ -53,7 +53,7 @@ def run(
         return
     from eventlib.cli.live import run_live
 
-    run_live(Place.of(context, app, log), service or [], http, metrics_port)
+    run_live(LogOptions.of(context, app, log), service or [], http, metrics_port)
 
 
 @live.command(cls=Command)
@@ -76,4 +76,4 @@ def reset(
     """
     from eventlib.cli.live import reset_live
 
-    reset_live(Place.of(context, app, log), service or [], yes=yes, as_json=as_json)
+    reset_live(LogOptions.of(context, app, log), service or [], yes=yes, as_json=as_json)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from eventlib.cli.options import LOG_VARIABLE, Place
+from eventlib.cli.options import LOG_VARIABLE, LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
@@ -14,7 +14,7 @@ from eventlib.opening import open_log
 T = TypeVar("T")
 
 
-def look(place: Place, command: Callable[[EventLog], Awaitable[T]], *, missing: bool = False) -> T:
+def look(place: LogOptions, command: Callable[[EventLog], Awaitable[T]], *, missing: bool = False) -> T:
     """Run a command on a log that is there, or that need not be if it may be `missing`.
 
     Raises: WiringError when there is no such application or log.

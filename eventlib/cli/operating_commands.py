@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place, Shared
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions, Shared
 
 
 def doctor(
@@ -49,7 +49,7 @@ def doctor(
     """
     from eventlib.cli.doctor import print_diagnoses
 
-    raise typer.Exit(print_diagnoses(Place.of(context, app, log), deep=deep, same_as=same_as, as_json=as_json))
+    raise typer.Exit(print_diagnoses(LogOptions.of(context, app, log), deep=deep, same_as=same_as, as_json=as_json))
 
 
 def repair(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -93,11 +93,11 @@ def repair(  # noqa: PLR0913, PLR0917  one argument for each option
         from eventlib.cli.accepting import print_accepted
         from eventlib.cli.person import why
 
-        print_accepted(Place.of(context, app, log).url, why(reason))
+        print_accepted(LogOptions.of(context, app, log).url, why(reason))
         return
     from eventlib.cli.repair import repair_log
 
-    raise typer.Exit(repair_log(Place.of(context, app, log), dry_run=dry_run, seals=seal, as_json=as_json))
+    raise typer.Exit(repair_log(LogOptions.of(context, app, log), dry_run=dry_run, seals=seal, as_json=as_json))
 
 
 def config(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
@@ -115,7 +115,7 @@ def config(context: typer.Context, as_json: JsonOption = False, app: AppOption =
     from eventlib.config.effective import Given
 
     before = Shared.of(context)
-    place, given = Place.of(context, app, log), Given(log or before.log, app or before.app)
+    place, given = LogOptions.of(context, app, log), Given(log or before.log, app or before.app)
     print_config(place, given, as_json=as_json)
 
 
@@ -161,7 +161,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
     from eventlib.cli.status import print_status, watch_status
     from eventlib.operations.status import Limits
 
-    place, limits = Place.of(context, app, log), Limits(max_behind, max_parked, max_overdue, allow_stopped)
+    place, limits = LogOptions.of(context, app, log), Limits(max_behind, max_parked, max_overdue, allow_stopped)
     if not watch:
         raise typer.Exit(print_status(place, limits, sagas=sagas, as_json=as_json))
     if as_json:
@@ -189,7 +189,7 @@ def admin(
     """
     from eventlib.cli.admin import serve_admin
 
-    serve_admin(Place.of(context, app, log), http)
+    serve_admin(LogOptions.of(context, app, log), http)
 
 
 def copy(

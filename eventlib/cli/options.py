@@ -82,14 +82,14 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogOptions:
     """Where a command works: the application (None: as pyproject.toml says) and the log's URL."""
 
     app: str | None
     url: str
 
     @classmethod
-    def of(cls, context: typer.Context, app: str | None, log: str | None) -> "Place":
+    def of(cls, context: typer.Context, app: str | None, log: str | None) -> "LogOptions":
         """Return what was given after the command's name, else before it, else the environment's or the default.
 
         Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.

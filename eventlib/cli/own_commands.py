@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions
 
 
 def publish(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -43,10 +43,10 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib publish CancelSubmitted --key 536365 --data '{"reason": "late"}'
       eventlib publish OrderSubmitted --idempotency-key c1 --data - < order.json
     """
-    from eventlib.cli.publish import Wish, publish_one
+    from eventlib.cli.publish import PublishOptions, publish_one
 
-    wish = Wish(event_type, data, key, idempotency_key, tuple(header or ()), partition, force)
-    publish_one(Place.of(context, app, log), wish, as_json=as_json)
+    wish = PublishOptions(event_type, data, key, idempotency_key, tuple(header or ()), partition, force)
+    publish_one(LogOptions.of(context, app, log), wish, as_json=as_json)
 
 
 def new(
@@ -69,4 +69,4 @@ def new(
     """
     from eventlib.cli.scaffold import create_service
 
-    create_service(name, directory, Place.of(context, app, None).app)
+    create_service(name, directory, LogOptions.of(context, app, None).app)

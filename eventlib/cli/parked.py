@@ -8,11 +8,11 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import key_text
-from eventlib.queries.parked import Parking, WaitingInput, Wanted, parkings, waiting_inputs
+from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, parkings, waiting_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Which:
     deciders: Sequence[str] = ()
     reason: str | None = None
 
-    def of(self, log: EventLog) -> Wanted:
+    def of(self, log: EventLog) -> ParkedQuery:
         """Return what is meant on a log. Raises: WiringError for an unknown name; ContractError."""
-        return Wanted.of(log, self.services, self.deciders, self.reason)
+        return ParkedQuery.of(log, self.services, self.deciders, self.reason)
 
 
-def print_list(place: Place, which: Which, *, as_json: bool) -> None:
+def print_list(place: LogOptions, which: Which, *, as_json: bool) -> None:
     """Print a line for each parked key and effect that is meant."""
 
     async def listed(log: EventLog) -> list[Parking]:
@@ -58,7 +58,7 @@ def print_list(place: Place, which: Which, *, as_json: bool) -> None:
     console.print(Text(f"{output.counted(len(keys), 'key')} with {waits}{also}", style="dim"))
 
 
-def print_waiting(place: Place, key: str, *, as_json: bool) -> None:
+def print_waiting(place: LogOptions, key: str, *, as_json: bool) -> None:
     """Print the inputs that wait behind a parked key."""
 
     async def waiting(log: EventLog) -> list[tuple[Parking, list[WaitingInput]]]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions
 from eventlib.cli.typed import Command, Group
 
 parked = typer.Typer(
@@ -53,7 +53,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     from eventlib.cli.parked import Which, print_list
 
-    print_list(Place.of(context, app, log), Which(service or [], decider or [], reason_matches), as_json=as_json)
+    print_list(LogOptions.of(context, app, log), Which(service or [], decider or [], reason_matches), as_json=as_json)
 
 
 @parked.command(cls=Command)
@@ -74,7 +74,7 @@ def show(
     """
     from eventlib.cli.parked import print_waiting
 
-    print_waiting(Place.of(context, app, log), key, as_json=as_json)
+    print_waiting(LogOptions.of(context, app, log), key, as_json=as_json)
 
 
 @parked.command(cls=Command)
@@ -125,7 +125,7 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     from eventlib.cli.unparking import retry_all, retry_one
 
     which = Which(of_service or [], of_decider or [], reason_matches)
-    place = Place.of(context, app, log)
+    place = LogOptions.of(context, app, log)
     if everything:
         if decider is not None:
             raise typer.BadParameter("it stands alone, without a DECIDER and a KEY", param_hint="--all")
@@ -180,7 +180,7 @@ def edit(  # noqa: PLR0913, PLR0917  one argument for each option
     if data is None and not fields:
         raise typer.BadParameter("say what to change", param_hint="--set / --data")
     change, why = Change(data, fields or []), (by or user(), reason.strip())
-    raise typer.Exit(edit_input(Place.of(context, app, log), (decider, key), change, why, as_json=as_json))
+    raise typer.Exit(edit_input(LogOptions.of(context, app, log), (decider, key), change, why, as_json=as_json))
 
 
 @parked.command(cls=Command)
@@ -209,4 +209,4 @@ def discard(  # noqa: PLR0913, PLR0917  one argument for each option
     if not reason.strip():
         raise typer.BadParameter("say why: it is kept on the log for who looks at this later", param_hint="--reason")
     why = by or user(), reason.strip()
-    raise typer.Exit(discard_input(Place.of(context, app, log), (decider, key), why, as_json=as_json))
+    raise typer.Exit(discard_input(LogOptions.of(context, app, log), (decider, key), why, as_json=as_json))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions
 
 
 def history(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -30,4 +30,4 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     from eventlib.cli.history import print_history
 
-    print_history(Place.of(context, app, log), decider, key, fold=not unfold, as_json=as_json)
+    print_history(LogOptions.of(context, app, log), decider, key, fold=not unfold, as_json=as_json)

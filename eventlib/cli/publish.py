@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from eventlib.cli import output
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import Publication
@@ -23,7 +23,7 @@ _FORCE = "; --force does it nevertheless"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PublishOptions:
     """What somebody wants to publish, as it was typed."""
 
     event_type: str
@@ -35,7 +35,7 @@ class Wish:
     force: bool
 
 
-def publish_one(place: Place, wish: Wish, *, as_json: bool) -> None:
+def publish_one(place: LogOptions, wish: PublishOptions, *, as_json: bool) -> None:
     """Publish an event, and print where it stands.
 
     Raises: WiringError for an unknown type or a log that ends with this process; ContractError, naming the field, for
@@ -59,7 +59,7 @@ async def _published(url: str, choreography: Choreography, publication: Publicat
         return (await log.publish_many([publication]))[0]
 
 
-def _event(event_type: type[Event], wish: Wish) -> Event:
+def _event(event_type: type[Event], wish: PublishOptions) -> Event:
     contract = contract_of(event_type)
     text = sys.stdin.read() if wish.data == "-" else wish.data
     try:

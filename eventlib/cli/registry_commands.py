@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import LogOption, Place
+from eventlib.cli.options import LogOption, LogOptions
 from eventlib.errors import WiringError
 
 
@@ -49,7 +49,7 @@ def serve(
         from eventlib.cli.registry import serve_schemas
         from eventlib.registry.server.options import schemas_options
 
-        place = Place.of(context, None, log)
+        place = LogOptions.of(context, None, log)
         serve_schemas(place.url, schemas_options(port=port, compatibility=compatibility))
     except ModuleNotFoundError as error:
         raise WiringError(f"the registry needs the package {error.name}: install eventlib-sagas[schemas]") from error

@@ -5,14 +5,14 @@ from dataclasses import asdict
 from rich.text import Text
 
 from eventlib.cli import output
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.errors import WiringError
 from eventlib.log.url import log_file
 from eventlib.operations.doctor.deep import finding
 from eventlib.operations.doctor.repair import Repaired, repair_file
 
 
-def repair_log(place: Place, *, dry_run: bool, seals: bool, as_json: bool) -> int:
+def repair_log(place: LogOptions, *, dry_run: bool, seals: bool, as_json: bool) -> int:
     """Repair a log, print what was done and what is left, and return the exit code: 1 when something is left."""
     path = log_file(place.url)
     if path is None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from eventlib.cli.opened import refuse_missing
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.cli.replay_output import print_gate, print_report
 from eventlib.eventlog import EventLog
 from eventlib.fork_pool import cores, in_processes
 from eventlib.opening import open_log
-from eventlib.replay import Gate, Part, Report, replay
+from eventlib.replay import PreflightReport, Report, Shard, replay
 from eventlib.replay.in_flight import Flights
 from eventlib.replay.report import NOTHING_COMPARED, merged
 from eventlib.replay.stuck_sagas import Standing, standing
@@ -28,7 +28,7 @@ _MOST_PROCESSES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplayOptions:
     """What is to be compared: services (none: all), from when on, and of how many sagas a difference is shown."""
 
     services: tuple[str, ...]
@@ -36,14 +36,14 @@ class Wanted:
     limit: int
 
 
-def replay_all(place: Place, wanted: Wanted, *, as_json: bool) -> int:
+def replay_all(place: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
     """Print what today's code would have done otherwise, and return the exit code: 1 if anything."""
     report = _Replayer(place, wanted).report()
     print_report(report, as_json=as_json)
     return 0 if report.same else 1
 
 
-def replay_in_flight(place: Place, wanted: Wanted, *, as_json: bool) -> int:
+def replay_in_flight(place: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
     """Print what today's code would do to the sagas in flight, and return the exit code: 1 if it cannot take over."""
     found = _Replayer(place, wanted).gate()
     print_gate(found, as_json=as_json)
@@ -53,7 +53,7 @@ def replay_in_flight(place: Place, wanted: Wanted, *, as_json: bool) -> int:
 class _Replayer:
     """Replays a log in several processes; each opens it for itself."""
 
-    def __init__(self, place: Place, wanted: Wanted) -> None:
+    def __init__(self, place: LogOptions, wanted: ReplayOptions) -> None:
         self._choreography = load_choreography(place.app)
         refuse_missing(place.url)
         self._url = place.url
@@ -67,7 +67,7 @@ class _Replayer:
         count = min(cores(), _MOST_PROCESSES)
 
         def work(index: int) -> Report:
-            part = Part(index, count)
+            part = Shard(index, count)
             return self._opened(
                 lambda log: replay(
                     log, services=self._services, since=self._since, sagas=sagas, limit=self._limit, part=part
@@ -76,7 +76,7 @@ class _Replayer:
 
         return merged(in_processes(work, count), self._limit)
 
-    def gate(self) -> Gate:
+    def gate(self) -> PreflightReport:
         """Return how the sagas in flight stand, and what differs for them."""
 
         async def look(log: EventLog) -> tuple[Flights, Standing]:
@@ -84,7 +84,7 @@ class _Replayer:
             return flights, await standing(log, flights)
 
         flights, found = self._opened(look)
-        return Gate(found, self.report(flights.keys) if flights.keys else NOTHING_COMPARED)
+        return PreflightReport(found, self.report(flights.keys) if flights.keys else NOTHING_COMPARED)
 
     def _opened(self, look: Callable[[EventLog], Awaitable[T]]) -> T:
         async def opened() -> T:

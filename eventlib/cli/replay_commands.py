@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions
 
 Debugger = Literal["pdb", "debugpy"]
 _DEBUGGER = "In the debugger"
@@ -118,12 +118,12 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     if key is not None and break_at is not None:
         from eventlib.cli.debugging import Break, debug
 
-        debug(Place.of(context, app, log), Break(key, break_at, decider, debugger, port, stdin))
+        debug(LogOptions.of(context, app, log), Break(key, break_at, decider, debugger, port, stdin))
         return
     if key is not None or break_at is not None or decider is not None:
         raise typer.BadParameter("--key and --break-at go together, perhaps with --decider", param_hint="--break-at")
-    from eventlib.cli.replay import Wanted, replay_all, replay_in_flight
+    from eventlib.cli.replay import ReplayOptions, replay_all, replay_in_flight
 
-    place, wanted = Place.of(context, app, log), Wanted(tuple(service or ()), since, limit)
+    place, wanted = LogOptions.of(context, app, log), ReplayOptions(tuple(service or ()), since, limit)
     run = replay_in_flight if in_flight else replay_all
     raise typer.Exit(run(place, wanted, as_json=as_json))

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.differing import difference_lines
-from eventlib.replay import Gate, Report
+from eventlib.replay import PreflightReport, Report
 from eventlib.replay.report import Difference, HandlerReport
 from eventlib.replay.stuck_sagas import Standing
 
@@ -31,7 +31,7 @@ def print_report(report: Report, *, as_json: bool) -> None:
     _print_differences(console, report)
 
 
-def print_gate(found: Gate, *, as_json: bool) -> None:
+def print_gate(found: PreflightReport, *, as_json: bool) -> None:
     """Print what today's code would do to the sagas in flight."""
     if as_json:
         output.print_json([{**asdict(found.standing), **_json(found.report)}])

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.person import agree
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
@@ -21,7 +21,7 @@ from eventlib.operations.reprocessing.comparison import (
     difference,
 )
 from eventlib.operations.reprocessing.cutover import Switched, switch
-from eventlib.operations.reprocessing.metadata import KnownRerun, Wanted, described, drop, name_of_reset, reruns
+from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, described, drop, name_of_reset, reruns
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.replay.comparison import ABSENT, Change
 from eventlib.state.open import open_stores
@@ -35,7 +35,7 @@ def ms_of(text: str | None) -> int:
     return 0 if text is None else to_ms(time_of(text))
 
 
-def print_rerun(place: Place, service: str, name: str, wanted: Wanted, *, limit: int, as_json: bool) -> None:
+def print_rerun(place: LogOptions, service: str, name: str, wanted: RerunSpec, *, limit: int, as_json: bool) -> None:
     """Run a service's past again under a name, or go on with that, and print what differs."""
     stores = open_stores(place.url, runtime_config().state_dir)
     console = output.terminal(stderr=True)
@@ -78,18 +78,20 @@ class Consent:
     dry_run: bool = False
 
 
-def print_switch(place: Place, service: str, name: str, consent: Consent, *, limit: int, as_json: bool) -> None:
+def print_switch(place: LogOptions, service: str, name: str, consent: Consent, *, limit: int, as_json: bool) -> None:
     """Let a service take over a rerun's states, after showing what that means."""
 
     async def switched(log: EventLog) -> Switched | None:
         note = await described(log, log.choreography.service(service), name)
-        wanted = Wanted(consent.why, note.since_ms, note.until_ms)
+        wanted = RerunSpec(consent.why, note.since_ms, note.until_ms)
         return await _switched(log, service, name, wanted, consent, None if as_json else limit)
 
     _print_switched(look(place, switched), service, name, consent, as_json=as_json)
 
 
-def print_way_back(place: Place, service: str, since_ms: int, consent: Consent, *, limit: int, as_json: bool) -> None:
+def print_way_back(
+    place: LogOptions, service: str, since_ms: int, consent: Consent, *, limit: int, as_json: bool
+) -> None:
     """Let a service do again all that it has done since a time (ms; 0: ever), after showing what that means."""
     name = ""
 
@@ -97,7 +99,7 @@ def print_way_back(place: Place, service: str, since_ms: int, consent: Consent, 
         nonlocal name
         old = log.choreography.service(service)
         name = await name_of_reset(log, old, since_ms)
-        wanted = Wanted(consent.why, since_ms)
+        wanted = RerunSpec(consent.why, since_ms)
         done = await _switched(log, service, name, wanted, consent, None if as_json else limit)
         if done is None:
             await drop(log, old, name)
@@ -107,7 +109,7 @@ def print_way_back(place: Place, service: str, since_ms: int, consent: Consent, 
 
 
 async def _switched(
-    log: EventLog, service: str, name: str, wanted: Wanted, consent: Consent, shown: int | None
+    log: EventLog, service: str, name: str, wanted: RerunSpec, consent: Consent, shown: int | None
 ) -> Switched | None:
     """Switch, after showing so many differences in full; None when it was only to be shown."""
     old = log.choreography.service(service)
@@ -154,7 +156,7 @@ def _print_consequences(service: str, name: str, found: Difference, *, runs_effe
     print()
 
 
-def print_reruns(place: Place, *, as_json: bool) -> None:
+def print_reruns(place: LogOptions, *, as_json: bool) -> None:
     """Print a line for each rerun on the log."""
     found = look(place, reruns)
     if as_json:
@@ -184,7 +186,7 @@ def _status(known: KnownRerun) -> str:
     )
 
 
-def drop_rerun(place: Place, service: str, name: str, *, as_json: bool) -> None:
+def drop_rerun(place: LogOptions, service: str, name: str, *, as_json: bool) -> None:
     """Throw a rerun away."""
 
     async def dropped(log: EventLog) -> None:

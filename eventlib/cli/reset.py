@@ -8,14 +8,14 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.output import counted
 from eventlib.cli.person import agree
 from eventlib.cli.rerun import Consent, print_way_back
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
-from eventlib.operations.seek import Later, Passage, move, passages, positions_of
+from eventlib.operations.seek import Later, SeekPlan, move, passages, positions_of
 from eventlib.operations.skip import skip
 from eventlib.queries.stream import Start, start_of
 from eventlib.values import to_ms
@@ -25,7 +25,7 @@ _MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SeekOptions:
     """What somebody wants of a reset: where to, in which topics, why, and whether it is only to be shown."""
 
     to: str
@@ -36,13 +36,13 @@ class Wish:
     runs_effects: bool
 
 
-def print_reset(place: Place, service_name: str, wish: Wish, *, as_json: bool) -> None:
+def print_reset(place: LogOptions, service_name: str, wish: SeekOptions, *, as_json: bool) -> None:
     """Move a service's positions, after showing what that means."""
     start = start_of(wish.to)
     if isinstance(start, int):
         raise ContractError(f"--to {wish.to}: offsets differ from task to task; write earliest, latest, or a time")
 
-    async def planned(log: EventLog) -> list[Passage] | None:
+    async def planned(log: EventLog) -> list[SeekPlan] | None:
         service = log.choreography.service(service_name)
         if start == "earliest" or await _is_backwards(log, service, start):
             return None
@@ -72,7 +72,7 @@ async def _is_backwards(log: EventLog, service: Service, start: Later) -> bool:
     return any(each.at_ms >= to_ms(start) for each in positions)
 
 
-def _go_back(place: Place, service: str, start: Start, wish: Wish, *, as_json: bool) -> None:
+def _go_back(place: LogOptions, service: str, start: Start, wish: SeekOptions, *, as_json: bool) -> None:
     if wish.topics:
         raise ContractError(
             f"--topic {wish.topics[0]}: what {service} knows comes from all of its topics, so that it cannot go back in one "
@@ -83,7 +83,7 @@ def _go_back(place: Place, service: str, start: Start, wish: Wish, *, as_json: b
     print_way_back(place, service, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
 
 
-def _print_passages(service: str, plan: list[Passage], wish: Wish, *, as_json: bool, is_done: bool) -> None:
+def _print_passages(service: str, plan: list[SeekPlan], wish: SeekOptions, *, as_json: bool, is_done: bool) -> None:
     if as_json:
         output.print_json({"service": service, **asdict(each), "done": is_done, "why": wish.why} for each in plan)
         return
@@ -100,13 +100,13 @@ def _print_passages(service: str, plan: list[Passage], wish: Wish, *, as_json: b
     console.print(f"{service} would not handle {counted(total, 'input')} of {counted(len(keys), 'key')}.")
 
 
-def _keys(passage: Passage) -> str:
+def _keys(passage: SeekPlan) -> str:
     named = [key if count == 1 else f"{key} ({count:,})" for key, count in sorted(passage.keys.items())]
     more = len(named) - _MOST_KEYS
     return ", ".join(map(output.printable, named[:_MOST_KEYS])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def print_skip(place: Place, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
+def print_skip(place: LogOptions, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
     """Let a service never handle one input."""
     done = look(place, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
     if as_json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eventlib.cli.late import LateApp
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.project import load_choreography
 from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli.workers import supervise
@@ -48,7 +48,7 @@ class Running:
 
 
 def run_services(
-    place: Place,
+    place: LogOptions,
     only: list[str],
     http: str | None = None,
     *,
@@ -100,7 +100,7 @@ def _refuse_misfits(choreography: Choreography, names: list[str], http: str | No
         )
 
 
-def _refuse_workers(place: Place, what: Running) -> None:
+def _refuse_workers(place: LogOptions, what: Running) -> None:
     if place.url.startswith("memory:"):
         raise WiringError(
             f"{place.url} lives in one process, so there is nothing for --workers to share: name another log"
@@ -109,7 +109,7 @@ def _refuse_workers(place: Place, what: Running) -> None:
         raise WiringError("--workers run services, and with --no-services there are none: leave one out")
 
 
-async def _supervise(choreography: Choreography, what: Running, place: Place, workers: int) -> None:
+async def _supervise(choreography: Choreography, what: Running, place: LogOptions, workers: int) -> None:
     stop = stop_signal()
     services = [choreography.service(name) for name in what.services]
     # Whatever is wrong with settings or the log is said here, once; and workers do not all create topics at a time.

@@ -12,7 +12,7 @@ from rich.tree import Tree
 from eventlib.cli import output
 from eventlib.cli.folding import Fold, branches, rows
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.parked import parking_json
 from eventlib.cli.standing import standings_json, standings_table
 from eventlib.eventlog import EventLog
@@ -21,7 +21,7 @@ from eventlib.model.saga import Saga, SagaEvent
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.sagas import find_saga
 from eventlib.replay.amendments import Amendment, amendments_of
-from eventlib.replay.point_in_time import Standing, standings_of_saga
+from eventlib.replay.point_in_time import SagaSnapshot, standings_of_saga
 
 _WIDE = 100
 Facts = dict[tuple[str, int, int], str]
@@ -29,7 +29,7 @@ STYLES = {"step": "", "failure": "red", "compensation": "yellow"}
 MARKS = {"step": " ", "failure": "✗", "compensation": "↩"}
 
 
-def print_saga(place: Place, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
+def print_saga(place: LogOptions, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
     """Print a saga's timeline and tree, or all of it as one JSON object; as it stood at a time if one is given."""
     read = look(place, lambda log: _read(log, key, at))
     found, standings = read.saga, read.standings
@@ -65,7 +65,7 @@ class _Read(NamedTuple):
     saga: Saga
     parked: Sequence[Parking] = ()
     amended: Sequence[Amendment] = ()
-    standings: Sequence[Standing] = ()
+    standings: Sequence[SagaSnapshot] = ()
 
 
 async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from eventlib.cli import output
 from eventlib.cli.opened import look, refuse_missing
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.codec.registry import AVRO, JSON, RegistryOptions, Schema, Version
 from eventlib.config.variables import read_settings
 from eventlib.contracts.declared import Declared, declared, level_of, named
@@ -35,7 +35,7 @@ class _Row:
     id: int | None
 
 
-def print_check(place: Place, also: Sequence[str], *, sample: int, as_json: bool) -> int:
+def print_check(place: LogOptions, also: Sequence[str], *, sample: int, as_json: bool) -> int:
     """Print what today's code would break, and return the exit code: 1 if anything."""
     for url in also:
         refuse_missing(url)
@@ -56,7 +56,7 @@ def print_check(place: Place, also: Sequence[str], *, sample: int, as_json: bool
     return 1 if found.problems else 0
 
 
-def print_register(place: Place, *, as_json: bool) -> int:
+def print_register(place: LogOptions, *, as_json: bool) -> int:
     """Register today's schemas, print which, and return the exit code: 1 if any is not compatible."""
     problems, made = look(_place(place), register, missing=True)  # a log of contracts comes before one of events
     _print_problems(problems, as_json=as_json)
@@ -72,7 +72,7 @@ def print_register(place: Place, *, as_json: bool) -> int:
     return 0
 
 
-def print_list(place: Place, *, as_json: bool) -> None:
+def print_list(place: LogOptions, *, as_json: bool) -> None:
     """Print a line for each contract."""
     rows = _look(place, _rows)
     if as_json:
@@ -90,7 +90,7 @@ def print_list(place: Place, *, as_json: bool) -> None:
     output.terminal().print(shown)
 
 
-def print_schema(place: Place, name: str) -> None:
+def print_schema(place: LogOptions, name: str) -> None:
     """Print one schema."""
 
     async def ask(log: EventLog) -> Schema:
@@ -101,7 +101,7 @@ def print_schema(place: Place, name: str) -> None:
     output.write_lines([text.encode()])
 
 
-def print_diff(place: Place, before: str, after: str, *, as_json: bool) -> None:
+def print_diff(place: LogOptions, before: str, after: str, *, as_json: bool) -> None:
     """Print what two schemas differ in."""
 
     async def ask(log: EventLog) -> tuple[Schema, Schema]:
@@ -124,7 +124,7 @@ def print_diff(place: Place, before: str, after: str, *, as_json: bool) -> None:
         console.print(f"{reader} does not read {writer}: {verdict}" if reasons else f"{reader} reads {writer}.")
 
 
-def print_epoch(place: Place, name: str) -> None:
+def print_epoch(place: LogOptions, name: str) -> None:
     """Begin a new version of a contract, and say so."""
 
     async def ask(log: EventLog) -> tuple[Declared, Version]:
@@ -138,7 +138,7 @@ def print_epoch(place: Place, name: str) -> None:
     )
 
 
-def print_level(place: Place, name: str, level: str) -> None:
+def print_level(place: LogOptions, name: str, level: str) -> None:
     """Set a contract's compatibility level, and say so."""
     if level not in list(Level):
         raise ContractError(f"{level!r} is no level: known are {', '.join(Level)}")
@@ -151,17 +151,17 @@ def print_level(place: Place, name: str, level: str) -> None:
     output.terminal().print(f"{_look(place, ask).subject} is compared by {level} from now on.")
 
 
-def _look(place: Place, command: Callable[[EventLog], Awaitable[T]]) -> T:
+def _look(place: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:
     found = _place(place)
     return look(found, command, missing=found != place)
 
 
-def _place(place: Place) -> Place:
+def _place(place: LogOptions) -> LogOptions:
     """Return where to look: with a registry elsewhere there need not be a log, as in a pipeline."""
     options = read_settings(RegistryOptions, {}, also=None)
     file = log_file(place.url)
     is_missing = file is not None and not file.is_file()
-    return Place(place.app, "memory://") if is_missing and options.registry is not None else place
+    return LogOptions(place.app, "memory://") if is_missing and options.registry is not None else place
 
 
 def _print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:

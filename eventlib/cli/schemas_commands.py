@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, LogOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOption, LogOptions
 from eventlib.cli.registry_commands import serve
 from eventlib.cli.typed import Command, Group
 
@@ -43,7 +43,7 @@ def check(
     """
     from eventlib.cli.schemas import print_check
 
-    raise typer.Exit(print_check(Place.of(context, app, log), also or [], sample=sample, as_json=as_json))
+    raise typer.Exit(print_check(LogOptions.of(context, app, log), also or [], sample=sample, as_json=as_json))
 
 
 @schemas.command(cls=Command)
@@ -56,7 +56,7 @@ def register(context: typer.Context, as_json: JsonOption = False, app: AppOption
     """
     from eventlib.cli.schemas import print_register
 
-    raise typer.Exit(print_register(Place.of(context, app, log), as_json=as_json))
+    raise typer.Exit(print_register(LogOptions.of(context, app, log), as_json=as_json))
 
 
 @schemas.command("list", cls=Command)
@@ -69,7 +69,7 @@ def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = 
     """
     from eventlib.cli.schemas import print_list
 
-    print_list(Place.of(context, app, log), as_json=as_json)
+    print_list(LogOptions.of(context, app, log), as_json=as_json)
 
 
 @schemas.command(cls=Command)
@@ -87,7 +87,7 @@ def show(
     """
     from eventlib.cli.schemas import print_schema
 
-    print_schema(Place.of(context, app, log), name)
+    print_schema(LogOptions.of(context, app, log), name)
 
 
 @schemas.command(cls=Command)
@@ -107,7 +107,7 @@ def diff(
     """
     from eventlib.cli.schemas import print_diff
 
-    print_diff(Place.of(context, app, log), before, after, as_json=as_json)
+    print_diff(LogOptions.of(context, app, log), before, after, as_json=as_json)
 
 
 @schemas.command(cls=Command)
@@ -123,7 +123,7 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
     """
     from eventlib.cli.schemas import print_epoch
 
-    print_epoch(Place.of(context, app, log), name)
+    print_epoch(LogOptions.of(context, app, log), name)
 
 
 @schemas.command(cls=Command)
@@ -143,7 +143,7 @@ def level(
     """
     from eventlib.cli.schemas import print_level
 
-    print_level(Place.of(context, app, log), name, level)
+    print_level(LogOptions.of(context, app, log), name, level)
 
 
 schemas.command(cls=Command)(serve)

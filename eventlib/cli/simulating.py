@@ -1,4 +1,4 @@
-"""`eventlib simulate`: schedules are played, and one that breaks a law is shown and saved."""
+"""`eventlib simulate`: schedules are played, and one that breaks an invariant is shown and saved."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ _REFRESHED_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SimulateOptions:
     """What somebody wants simulated, and how it is shown."""
 
     app: str | None
@@ -33,28 +33,28 @@ class Wish:
     as_json: bool
 
 
-def print_searched(wish: Wish, extent: Extent, save: Path | None) -> int:
-    """Play schedules, print what came of it, and return the exit code: 1 when a law is broken."""
+def print_searched(wish: SimulateOptions, extent: Extent, save: Path | None) -> int:
+    """Play schedules, print what came of it, and return the exit code: 1 when an invariant is broken."""
     case = _case(wish)
     searched = _searched(case, extent, show=not wish.as_json)
     failure = searched.failure
     path: Path | None = None
     if failure is not None:
-        path = save or Path("var/simulate") / f"{failure.breach.law.name}.json"
+        path = save or Path("var/simulate") / f"{failure.violation.invariant.name}.json"
         save_failure(path, case.stage.declared.name, case.stage.code_version, failure)
     if wish.as_json:
         output.print_json([_json(searched, extent, path)])
         return int(failure is not None)
     console = output.terminal()
-    _print_counts(console, searched, len(case.stage.declared.laws))
+    _print_counts(console, searched, len(case.stage.declared.invariants))
     if failure is not None and path is not None:
         _print_failure(console, failure, wish)
         console.print(f"\nSaved as {path}. To see it again: eventlib simulate --replay {path}")
     return int(failure is not None)
 
 
-def print_replayed(wish: Wish, path: Path) -> int:
-    """Play a saved schedule again, print what came of it, and return the exit code: 1 when a law is broken."""
+def print_replayed(wish: SimulateOptions, path: Path) -> int:
+    """Play a saved schedule again, print what came of it, and return the exit code: 1 when an invariant is broken."""
     saved = load(path)
     case = _case(wish)
     if saved.application != case.stage.declared.name:
@@ -73,37 +73,39 @@ def print_replayed(wish: Wish, path: Path) -> int:
             f"Not quite the schedule that was saved, {why}: {choices.differs}; from there on nothing goes wrong."
         )
     if failure is None:
-        console.print(f"No law is broken any more. It was {saved.law}.")
+        console.print(f"No invariant is broken any more. It was {saved.law}.")
         return 0
     _print_failure(console, failure, wish)
     return 1
 
 
-def print_explored(wish: Wish) -> int:
-    """Explore the small case, print how much there was, and return the exit code: 1 when a law is broken."""
+def print_explored(wish: SimulateOptions) -> int:
+    """Explore the small case, print how much there was, and return the exit code: 1 when an invariant is broken."""
     case = _case(wish)
     began = perf_counter()
     found = explore(case.stage, case.scenario())
     seconds = perf_counter() - began
     if wish.as_json:
-        failure = None if found.breach is None else {"law": found.breach.law.name, "key": found.breach.key}
+        failure = (
+            None if found.violation is None else {"law": found.violation.invariant.name, "key": found.violation.key}
+        )
         counts = {"moments": found.moments, "steps": found.steps, "ends": found.ends, "seconds": round(seconds, 3)}
         output.print_json([{**counts, "failure": failure, "story": list(found.story)}])
-        return int(found.breach is not None)
+        return int(found.violation is not None)
     console = output.terminal()
-    what = "No law is broken" if found.breach is None else "A law is broken"
+    what = "No invariant is broken" if found.violation is None else "An invariant is broken"
     console.print(
         f"{what}: {found.moments:,} moments, {found.steps:,} steps between them, {found.ends:,} ends, "
-        f"{len(case.stage.declared.laws)} laws, {seconds:.1f} s."
+        f"{len(case.stage.declared.invariants)} invariants, {seconds:.1f} s."
     )
     for number, step in enumerate(found.story, start=1):
         console.print(Text(f"  {number:>3}  {step}"))
-    if found.breach is not None:
-        console.print(Text.assemble(("✗ ", "bold red"), str(found.breach)))
-    return int(found.breach is not None)
+    if found.violation is not None:
+        console.print(Text.assemble(("✗ ", "bold red"), str(found.violation)))
+    return int(found.violation is not None)
 
 
-def _case(wish: Wish) -> Case:
+def _case(wish: SimulateOptions) -> Case:
     choreography, scenario = load_choreography(wish.app), load_simulation(wish.scenario)
     if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
         raise WiringError(
@@ -132,12 +134,12 @@ def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:
         return search(case, extent, played)
 
 
-def _print_counts(console: Console, searched: Searched, laws: int) -> None:
+def _print_counts(console: Console, searched: Searched, invariants: int) -> None:
     played = searched.played
     rate = played.schedules / searched.seconds if searched.seconds else 0
-    what = "No law is broken" if searched.failure is None else "A law is broken"
+    what = "No invariant is broken" if searched.failure is None else "An invariant is broken"
     console.print(
-        f"{what}: {played.schedules:,} schedules of {played.orders:,} orders, {played.steps:,} steps, {laws} laws and "
+        f"{what}: {played.schedules:,} schedules of {played.orders:,} orders, {played.steps:,} steps, {invariants} invariants and "
         f"those of any log, {searched.seconds:.1f} s, {rate:,.0f} schedules/s."
     )
     if searched.failure is None:
@@ -145,17 +147,19 @@ def _print_counts(console: Console, searched: Searched, laws: int) -> None:
             console.print(Text(f"{times:>11,}  {fault}"))
 
 
-def _print_failure(console: Console, failure: Failure, wish: Wish) -> None:
-    breach = failure.breach
+def _print_failure(console: Console, failure: Failure, wish: SimulateOptions) -> None:
+    violation = failure.violation
     drawn = arrows(failure.story)
     console.print()
     if wish.diagram == "mermaid":
-        print(mermaid(drawn, f"{breach.law.name}: {breach.law.sentence}"))
+        print(mermaid(drawn, f"{violation.invariant.name}: {violation.invariant.sentence}"))
         return
     if wish.diagram == "text":
         print_diagram(console, drawn)
-    console.print(Text.assemble(("✗ ", "bold red"), (breach.law.name, "bold red"), f"  {breach.law.sentence}"))
-    console.print(Text(f"  not so for {breach.law.key} {breach.key}: {breach.what_was_known}"))
+    console.print(
+        Text.assemble(("✗ ", "bold red"), (violation.invariant.name, "bold red"), f"  {violation.invariant.sentence}")
+    )
+    console.print(Text(f"  not so for {violation.invariant.key} {violation.key}: {violation.what_was_known}"))
 
 
 def _json(searched: Searched, extent: Extent, path: Path | None) -> dict[str, object]:
@@ -174,11 +178,11 @@ def _json(searched: Searched, extent: Extent, path: Path | None) -> dict[str, ob
 
 
 def _failure_json(failure: Failure) -> dict[str, object]:
-    breach = failure.breach
+    violation = failure.violation
     return {
-        "law": breach.law.name,
-        "sentence": breach.law.sentence,
-        "key": breach.key,
-        "known": breach.what_was_known,
+        "law": violation.invariant.name,
+        "sentence": violation.invariant.sentence,
+        "key": violation.key,
+        "known": violation.what_was_known,
         "story": [asdict(line) for line in failure.story],
     }

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from eventlib.cli.options import AppOption, JsonOption, Place
+from eventlib.cli.options import AppOption, JsonOption, LogOptions
 
 Diagram = Literal["text", "mermaid", "none"]
-_FOUND = "When a law is broken"
+_FOUND = "When an invariant is broken"
 
 
 def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -69,14 +69,14 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = None,
     app: AppOption = None,
 ) -> None:
-    """Play the services under every fault there is, and check the laws.
+    """Play the services under every fault there is, and check the invariants.
 
     Deciders, tasks, effects and restoring are the real ones. Simulated are
     time and order, crashes, zombies, duplicates, and an outside world that
-    answers late, twice or never. A schedule that breaks a law is made as
+    answers late, twice or never. A schedule that breaks an invariant is made as
     short as it can be, drawn, and saved.
 
-    Ends with exit code 1 when a law is broken.
+    Ends with exit code 1 when an invariant is broken.
 
     [dim]Examples:[/dim]
       eventlib simulate
@@ -84,12 +84,12 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib simulate --exhaustive
       eventlib simulate --replay var/simulate/money_is_conserved.json
     """
-    from eventlib.cli.simulating import Wish, print_explored, print_replayed, print_searched
+    from eventlib.cli.simulating import SimulateOptions, print_explored, print_replayed, print_searched
     from eventlib.fork_pool import cores
     from eventlib.simulation.search import Extent
 
-    place = Place.of(context, app, None)
-    wish = Wish(place.app, scenario, diagram, as_json)
+    place = LogOptions.of(context, app, None)
+    wish = SimulateOptions(place.app, scenario, diagram, as_json)
     if exhaustive:
         raise typer.Exit(print_explored(wish))
     if replay is not None:

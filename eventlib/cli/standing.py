@@ -9,10 +9,10 @@ from rich.text import Text
 from eventlib.cli import output
 from eventlib.cli.state import state_json
 from eventlib.queries.state import KnownState
-from eventlib.replay.point_in_time import Standing
+from eventlib.replay.point_in_time import SagaSnapshot
 
 
-def standings_json(standings: Sequence[Standing]) -> list[dict[str, object]]:
+def standings_json(standings: Sequence[SagaSnapshot]) -> list[dict[str, object]]:
     """Return each decider's state, and why it waited for a person, if it did."""
     return [
         {
@@ -24,7 +24,7 @@ def standings_json(standings: Sequence[Standing]) -> list[dict[str, object]]:
     ]
 
 
-def standings_table(standings: Sequence[Standing]) -> Table:
+def standings_table(standings: Sequence[SagaSnapshot]) -> Table:
     """Return a line for each decider: what its state said beside its initial values, and what was to come."""
     table = output.table("decider", "since (UTC)", "state", whole=["decider", "since (UTC)"])
     for each in standings:
@@ -33,7 +33,7 @@ def standings_table(standings: Sequence[Standing]) -> Table:
     return table
 
 
-def _state(standing: Standing) -> Text:
+def _state(standing: SagaSnapshot) -> Text:
     text = Text() if standing.known is None else _known(standing.known)
     if standing.waits:
         text.append("\n" if text.plain else "")

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.eventlog import EventLog
 from eventlib.queries.state import KnownState, state_of
 from eventlib.replay.point_in_time import known_in, moment_of, standing_at
 
 
-def print_state(place: Place, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
+def print_state(place: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
     """Print what a decider knows of a key, or knew at a moment: a time, or an event's id."""
     known, doubt = look(place, lambda log: _known(log, decider, key, at))
     if as_json:

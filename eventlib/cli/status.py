@@ -11,10 +11,10 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.parked import parking_json
 from eventlib.config.settings import runtime_config
-from eventlib.errors import Retryable
+from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.operations.startup_waits import waiting_here
 from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, TaskStatus, complaints
@@ -26,7 +26,7 @@ _NARROW = 100
 _RATE_WIDTH = 16
 
 
-def print_status(place: Place, limits: Limits, *, sagas: bool, as_json: bool) -> int:
+def print_status(place: LogOptions, limits: Limits, *, sagas: bool, as_json: bool) -> int:
     """Print how services stand; return 0 when all is well, else 1."""
     state_dir = runtime_config().state_dir
 
@@ -35,7 +35,7 @@ def print_status(place: Place, limits: Limits, *, sagas: bool, as_json: bool) ->
 
     try:
         status = look(place, read)
-    except Retryable:  # what keeps this command from looking may be what others wait for
+    except RetryableError:  # what keeps this command from looking may be what others wait for
         for each in waiting_here(place.url, state_dir):
             tell(each.sentence)
         raise
@@ -48,7 +48,7 @@ def print_status(place: Place, limits: Limits, *, sagas: bool, as_json: bool) ->
     return 1 if found else 0
 
 
-def watch_status(place: Place, limits: Limits, every_s: float, *, sagas: bool) -> None:
+def watch_status(place: LogOptions, limits: Limits, every_s: float, *, sagas: bool) -> None:
     """Show how services stand until Ctrl-C; with what they handle in a second."""
 
     async def watch(log: EventLog) -> None:

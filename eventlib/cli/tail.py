@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import key_text
@@ -21,7 +21,7 @@ from eventlib.queries.stream import tail as tail_of
 _WIDE = 110  # below, a terminal has no room for dates and offsets
 
 
-def print_tail(place: Place, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
+def print_tail(place: LogOptions, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
     """Print records: as JSON lines, or as a line each for a person. Raises: BadParameter for no place to start."""
     try:
         begin = start_of(start)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.eventlog import EventLog
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
@@ -24,7 +24,7 @@ class _TopicRow:
     events: tuple[str, ...]
 
 
-def print_topics(place: Place, *, as_json: bool) -> None:
+def print_topics(place: LogOptions, *, as_json: bool) -> None:
     """Print a line for each topic on the log."""
     rows = look(place, _rows)
     if as_json:

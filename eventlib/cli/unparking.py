@@ -14,12 +14,12 @@ from rich.text import Text
 
 from eventlib.cli import output
 from eventlib.cli.opened import look
-from eventlib.cli.options import Place
+from eventlib.cli.options import LogOptions
 from eventlib.cli.parked import Which, of_key, parking_json
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.event import Position
-from eventlib.operations.command_status import Asked, Outcome, Outcomes, asked_already
+from eventlib.operations.command_status import CommandQuery, Outcome, Outcomes, asked_already
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
 from eventlib.queries.parked import Parking, parkings
 
@@ -40,7 +40,7 @@ class Patience:
 class Tried:
     """What was asked for, where it stands, and what became of it."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[CommandQuery]
     outcomes: Outcomes
 
     def lines(self) -> list[dict[str, object]]:
@@ -68,7 +68,7 @@ class Change:
         return data, dict(map(_field, self.fields))
 
 
-def retry_one(place: Place, decider: str, key: str, by: str, wait_s: float, *, as_json: bool) -> int:
+def retry_one(place: LogOptions, decider: str, key: str, by: str, wait_s: float, *, as_json: bool) -> int:
     """Ask for a (decider, key) to be handled again, and print what became of it; return the exit code."""
 
     async def tried(log: EventLog) -> Tried:
@@ -79,7 +79,7 @@ def retry_one(place: Place, decider: str, key: str, by: str, wait_s: float, *, a
     return _print(look(place, tried), as_json=as_json)
 
 
-def retry_all(place: Place, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
+def retry_all(place: LogOptions, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
     """Ask for all that is meant to be handled again, and follow that; return the exit code.
 
     What somebody has asked for already, and is not done yet, is followed and not asked for again.
@@ -97,7 +97,7 @@ def retry_all(place: Place, which: Which, by: str, wait_s: float, *, as_json: bo
     return _print(done, as_json=as_json)
 
 
-def edit(place: Place, name: tuple[str, str], change: Change, why: tuple[str, str], *, as_json: bool) -> int:
+def edit(place: LogOptions, name: tuple[str, str], change: Change, why: tuple[str, str], *, as_json: bool) -> int:
     """Have the first input of a parked (decider, key) handled with other data; `why` is who, and the reason."""
     data, fields = change.parsed()
 
@@ -107,7 +107,7 @@ def edit(place: Place, name: tuple[str, str], change: Change, why: tuple[str, st
     return _print(look(place, lambda log: _amended(log, name, asked)), as_json=as_json)
 
 
-def discard(place: Place, name: tuple[str, str], why: tuple[str, str], *, as_json: bool) -> int:
+def discard(place: LogOptions, name: tuple[str, str], why: tuple[str, str], *, as_json: bool) -> int:
     """Give up the first input of a parked (decider, key), or a parked effect by its id."""
 
     async def asked(log: EventLog, parking: Parking) -> Position:
@@ -125,17 +125,17 @@ async def _amended(
         ids = ", ".join(each.id or each.key for each in found)
         raise ContractError(f"under {name[1]!r} there is more than one thing parked: name one of {ids}")
     position = await ask(log, found[0])
-    return await _followed(log, [Asked(found[0], position.offset)], Patience(_SOON_S))
+    return await _followed(log, [CommandQuery(found[0], position.offset)], Patience(_SOON_S))
 
 
 async def _retried(log: EventLog, found: Sequence[Parking], by: str, patience: Patience) -> Tried:
     already = await asked_already(log, found)
     new = [each for each in found if each.name not in already]
     offsets = {each.name: p.offset for each, p in zip(new, await request_retries(log, new, by), strict=True)}
-    return await _followed(log, [Asked(each, {**already, **offsets}[each.name]) for each in found], patience)
+    return await _followed(log, [CommandQuery(each, {**already, **offsets}[each.name]) for each in found], patience)
 
 
-async def _followed(log: EventLog, asked: Sequence[Asked], patience: Patience) -> Tried:
+async def _followed(log: EventLog, asked: Sequence[CommandQuery], patience: Patience) -> Tried:
     """Wait until all was done, or nothing more is for a while."""
     outcomes = Outcomes(log, asked)
     left, moved_at = await outcomes.look(), monotonic()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from eventlib.cli.options import AppOption, CountedLogOption, JsonOption, LogOption, Place, Shared
+from eventlib.cli.options import AppOption, CountedLogOption, JsonOption, LogOption, LogOptions, Shared
 
 Format = Literal["mermaid", "dot", "svg"]
 Form = Literal[
@@ -49,7 +49,7 @@ def check(
     """
     from eventlib.cli.checking import print_check
 
-    raise typer.Exit(print_check(Place.of(context, app, log), strict=strict, as_json=as_json))
+    raise typer.Exit(print_check(LogOptions.of(context, app, log), strict=strict, as_json=as_json))
 
 
 def export(
@@ -93,7 +93,7 @@ def export(
     """
     from eventlib.cli.exporting import print_export
 
-    print_export(Place.of(context, app, None), form, name or [], out, as_json=as_json)
+    print_export(LogOptions.of(context, app, None), form, name or [], out, as_json=as_json)
 
 
 def graph(
@@ -133,4 +133,4 @@ def graph(
         raise typer.BadParameter("--json and --format both say how it is written: leave one out")
     found = "json" if as_json else written_as or _ENDINGS.get(out.suffix if out else "", "mermaid")
     counted = log is not None or Shared.of(context).log is not None
-    print_graph(Place.of(context, app, log), found, out, counted=counted)
+    print_graph(LogOptions.of(context, app, log), found, out, counted=counted)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from eventlib.codec.registry import Registry, Schema
-from eventlib.errors import Retryable
+from eventlib.errors import RetryableError
 
 T = TypeVar("T")
 
 
-class UnknownSchema(Retryable):
+class UnknownSchema(RetryableError):
     """Bytes were written with a schema that this process has not seen yet: refresh, and decode again."""
 
 

@@ -20,7 +20,7 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.live.connection import connection_to
 from eventlib.live.events import CarriedSchema, Carry, EventSchema, Publisher, Recorded
-from eventlib.live.figures import Figures
+from eventlib.live.figures import ViewCounters
 from eventlib.live.queries import Queries
 from eventlib.live.rows import Row, Rows
 from eventlib.live.store import LiveTable
@@ -55,7 +55,7 @@ class LiveApp(faust.App):
         self.of = choreography.service(service).name
         self.connection = connection_to(eventlib_settings().log)
         self.sent = Sent()
-        self.figures = Figures()
+        self.figures = ViewCounters()
         self.startup = Startup()
         self.views: dict[str, Rows] = {}
         self.carries: dict[str, Carry] = {}

@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog, Publication
 from eventlib.live.connection import Connection
-from eventlib.live.figures import Figures
+from eventlib.live.figures import ViewCounters
 from eventlib.live.transport import Sent
 from eventlib.log.kafka.batches import record_of
 from eventlib.model.event import Event, Meta, contract_of
@@ -93,7 +93,9 @@ class EventSchema(faust.Schema[Any, Any]):
     only watches, and who handles events parks those.
     """
 
-    def __init__(self, connection: Connection, wanted: set[str], log: Callable[[], EventLog], figures: Figures) -> None:
+    def __init__(
+        self, connection: Connection, wanted: set[str], log: Callable[[], EventLog], figures: ViewCounters
+    ) -> None:
         super().__init__(key_serializer="raw", value_serializer="raw", allow_empty=True)
         self._connection = connection
         self._wanted = wanted

@@ -11,7 +11,7 @@ from faust.exceptions import ConsumerNotStarted
 from faust.transport.drivers.aiokafka import KafkaError  # type: ignore[attr-defined]  # aiokafka's, which is not ours
 from faust.types import TP
 
-from eventlib.telemetry.counters import Look
+from eventlib.telemetry.counters import Snapshot
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
@@ -20,7 +20,7 @@ _PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ViewCounters:
     """What has come to one service's views here, by topic."""
 
     read: Counter[str] = field(default_factory=Counter)
@@ -34,9 +34,9 @@ class Figures:
             self.newest_ms[topic] = max(self.newest_ms.get(topic, 0), records[-1].timestamp)
 
 
-async def look_at(apps: Iterable["LiveApp"]) -> Look:
+async def look_at(apps: Iterable["LiveApp"]) -> Snapshot:
     """See what views are at."""
-    seen = Look()
+    seen = Snapshot()
     for app in apps:
         _count(seen, app.of, app.figures)
         for at, lag in (await _lags(app)).items():
@@ -46,7 +46,7 @@ async def look_at(apps: Iterable["LiveApp"]) -> Look:
     return seen
 
 
-def _count(seen: Look, service: str, figures: Figures) -> None:
+def _count(seen: Snapshot, service: str, figures: ViewCounters) -> None:
     for topic, count in figures.read.items():
         seen.add("eventlib.live.records.read", (service, topic), count)
         seen.add("eventlib.live.records.failed", (service, topic), figures.failed[topic])

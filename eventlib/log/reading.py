@@ -21,7 +21,7 @@ async def chunks(log: Log, place: TopicPartition, first: int) -> AsyncIterator[l
         yield records
 
 
-class PastDamage(Log):
+class SkippingReader(Log):
     """Reads what another log has, and goes past what is damaged there; `damaged` says what that is, by its place.
 
     It is not written to, and waits for nothing.

@@ -9,7 +9,7 @@ from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Right, User, users_of
 from eventlib.manifests.kubernetes import Cluster
 from eventlib.manifests.strimzi import topic_resources, user_resources
-from eventlib.manifests.topics import Wanted, wanted_topics
+from eventlib.manifests.topics import TopicSpec, topic_specs
 from eventlib.manifests.yaml_text import documents
 from eventlib.model.choreography import Choreography
 
@@ -17,7 +17,7 @@ _SERVER = '--bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG"'
 HEAD = '#!/bin/sh\n# BOOTSTRAP is host:port, CONFIG a file of client properties for a user who may do this.\nset -eu\n: "${BOOTSTRAP:?}" "${CONFIG:?}"\n'
 
 
-def topic_commands(topics: Iterable[Wanted]) -> Iterator[str]:
+def topic_commands(topics: Iterable[TopicSpec]) -> Iterator[str]:
     """Return a `kafka-topics.sh` for each topic; run again, they change nothing."""
     for topic in topics:
         counts = ["--partitions", str(topic.partitions), "--replication-factor", str(topic.replicas)]
@@ -76,9 +76,9 @@ def _kustomization(files: Iterable[str]) -> dict[str, str]:
     return {"kustomization.yaml": documents([{**head, "resources": sorted(files)}])}
 
 
-def _needed(choreography: Choreography, views: Sequence[Viewing]) -> tuple[list[Wanted], list[User]]:
+def _needed(choreography: Choreography, views: Sequence[Viewing]) -> tuple[list[TopicSpec], list[User]]:
     options = read_settings(KafkaOptions, {})
-    return wanted_topics(choreography, options, views), users_of(choreography, options, views)
+    return topic_specs(choreography, options, views), users_of(choreography, options, views)
 
 
 _CLUSTER = "kafka"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from eventlib.manifests.acls import Kind, Right, User
-from eventlib.manifests.topics import Wanted
+from eventlib.manifests.topics import TopicSpec
 
 Resource = dict[str, Any]
 
@@ -17,7 +17,7 @@ _KINDS = {Kind.TOPIC: "topic", Kind.GROUP: "group", Kind.TRANSACTIONS: "transact
 _UNFIT = re.compile(r"[^a-z0-9.-]+")
 
 
-def topic_resources(topics: Iterable[Wanted], cluster: str) -> Iterator[Resource]:
+def topic_resources(topics: Iterable[TopicSpec], cluster: str) -> Iterator[Resource]:
     """Return a KafkaTopic for each topic."""
     for topic in topics:
         yield {

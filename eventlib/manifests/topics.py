@@ -11,7 +11,7 @@ from eventlib.model.topic import Topic
 from eventlib.registry.records import SCHEMAS, WRITERS
 
 
-class Wanted(NamedTuple):
+class TopicSpec(NamedTuple):
     """A topic as it has to be on the cluster."""
 
     name: str
@@ -20,12 +20,12 @@ class Wanted(NamedTuple):
     configs: Mapping[str, str]
 
 
-def wanted_topics(choreography: Choreography, options: KafkaOptions, views: Iterable[Viewing]) -> list[Wanted]:
+def topic_specs(choreography: Choreography, options: KafkaOptions, views: Iterable[Viewing]) -> list[TopicSpec]:
     """Return all that the services and their live views need, what the log keeps for itself included."""
     replicas = options.replication_factor or MOST_REPLICAS
     between = (topic for viewing in views for topic in viewing.own_topics)
     every: list[Topic] = [*choreography.topics, *between, SCHEMAS, WRITERS, OWNERS, DECLARATIONS]
     return [
-        Wanted(f"{options.prefix}{each.name}", each.partitions, replicas, creation_configs(each, replicas, options))
+        TopicSpec(f"{options.prefix}{each.name}", each.partitions, replicas, creation_configs(each, replicas, options))
         for each in sorted(every, key=lambda topic: topic.name)
     ]

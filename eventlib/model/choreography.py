@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventlib.analysis.finding import Accepted
 from eventlib.errors import WiringError
-from eventlib.invariants import Law
+from eventlib.invariants import Invariant
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.model.saga_status import SagaStates
@@ -26,7 +26,7 @@ class Choreography:
     `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
     `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
     `http` makes the application's ASGI app on an opened EventLog, for `eventlib run --http`; it is called only there.
-    `laws` are what holds whatever happens: the simulator, tests and metrics check them.
+    `invariants` are what holds whatever happens: the simulator, tests and metrics check them.
     `sagas` tells how sagas stand, for `eventlib status`.
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
     `settings` are the classes of the application's own settings: `eventlib run` refuses wrong ones, and `eventlib config`
@@ -42,7 +42,7 @@ class Choreography:
         facts: Iterable[type[Event]] = (),
         ports: Callable[[str], AbstractAsyncContextManager[Mapping[str, object]]] | None = None,
         http: Callable[[Any], Callable[..., Awaitable[None]]] | None = None,
-        laws: Iterable[Law] = (),
+        invariants: Iterable[Invariant] = (),
         accepts: Iterable[Accepted] = (),
         sagas: SagaStates[Any] | None = None,
         settings: Iterable[type["BaseSettings"]] = (),
@@ -54,11 +54,11 @@ class Choreography:
         self.http = http
         self.services = tuple(services)
         self.facts = tuple(facts)
-        self.laws = tuple(laws)
+        self.invariants = tuple(invariants)
         self.accepts = tuple(accepts)
         _refuse_twice("services", (service.name for service in services))
         _refuse_twice("deciders", (decider.name for decider in self.deciders))
-        _refuse_twice("laws", (each.name for each in self.laws))
+        _refuse_twice("laws", (each.name for each in self.invariants))
         _refuse_twice("event types", (contract_of(event).type for event in self.events))
         _refuse_neighbours(self.events)
         self.topics = self._topics()
@@ -80,10 +80,10 @@ class Choreography:
         name: str,
         *services: Service,
         facts: Iterable[type[Event]] = (),
-        laws: Iterable[Law] = (),
+        invariants: Iterable[Invariant] = (),
         accepts: Iterable[Accepted] = (),
     ) -> "Choreography":
-        """Return a choreography of these services and more, with the same outside world, the same HTTP and its laws.
+        """Return a choreography of these services and more, with the same outside world, the same HTTP and its invariants.
 
         Ports of the new services' own are given where they are run. Raises: WiringError as the class does.
         """
@@ -93,7 +93,7 @@ class Choreography:
             facts=[*self.facts, *facts],
             ports=self.ports,
             http=self.http,
-            laws=[*self.laws, *laws],
+            invariants=[*self.invariants, *invariants],
             accepts=[*self.accepts, *accepts],
             sagas=self.sagas,
             settings=self.settings,

@@ -15,7 +15,7 @@ Outcome = Literal["asked", "handled", "parked again"]
 Name = tuple[str, str, str]
 
 
-class Asked(NamedTuple):
+class CommandQuery(NamedTuple):
     """Something that a service was asked to do about what is parked, at an offset of its control topic."""
 
     parking: Parking
@@ -28,7 +28,7 @@ class Outcomes:
     `parked_again` has those that could not be handled again, as they are parked now.
     """
 
-    def __init__(self, log: EventLog, asked: Sequence[Asked]) -> None:
+    def __init__(self, log: EventLog, asked: Sequence[CommandQuery]) -> None:
         services = {each.parking.service for each in asked}
         self.parked_again: dict[Name, Parking] = {}
         self._log = log

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eventlib.analysis.diagram.model import Traffic, deadline_id, effect_id
-from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.analysis.event_graph import EventGraph, Transition
 from eventlib.eventlog import EventLog
-from eventlib.histogram import Latencies
+from eventlib.histogram import Histogram
 from eventlib.log.base import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
@@ -82,12 +82,12 @@ class _Counting:
     without_cause: int = 0
 
     def __post_init__(self) -> None:
-        flow = Flow(self.choreography)
+        flow = EventGraph(self.choreography)
         self._entries = {contract_of(event).type for event in flow.entries}
         self._answered, self._overdue = _explained(flow.reactions)
         self._causes = _Causes(self.most_causes)
         self._asked = Counter[tuple[str, str]]()
-        self._times: dict[tuple[str, str], Latencies] = {}
+        self._times: dict[tuple[str, str], Histogram] = {}
         self._now: list[Record] = []
         self._now_ms = 0
 
@@ -122,12 +122,12 @@ class _Counting:
                 self.unexplained += 1
                 continue
             self._asked.update(arrows[:-1])
-            self._times.setdefault(arrows[-1], Latencies()).add(record.timestamp_ms - cause[1])
+            self._times.setdefault(arrows[-1], Histogram()).add(record.timestamp_ms - cause[1])
         self._now.clear()
 
 
 def _explained(
-    reactions: Iterable[Reaction],
+    reactions: Iterable[Transition],
 ) -> tuple[dict[tuple[str, str, str], Arrows], dict[tuple[str, str], Arrows]]:
     """Return the arrows of what is said in answer, by (cause, type, source), and after a deadline, by (source, type)."""
     answered: dict[tuple[str, str, str], Arrows] = {}

@@ -21,7 +21,7 @@ from eventlib.runtime.records import POSITION_KEY, Positions, code_version
 from eventlib.runtime.restore import restored
 from eventlib.runtime.runtime import prepare_own
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Inputs, Move, Transaction
+from eventlib.runtime.transaction import Inputs, SeekOffset, Transaction
 from eventlib.state.memory import MemoryStores
 from eventlib.values import now_ms, to_ms
 
@@ -84,7 +84,7 @@ _CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class SeekPlan:
     """A way forwards in one partition of a topic: inputs from `first` on are not handled, `to` is the next one that is.
 
     `keys` counts, by key, the inputs between the two that the service would have handled.
@@ -111,13 +111,13 @@ async def positions_of(log: EventLog, service: Service, partition: int) -> Posit
     return await log.codec.known(lambda: log.codec.decode(Positions, value))
 
 
-async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[Passage]:
+async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[SeekPlan]:
     """Return what a service would go past; `topics` are those to move in (default: all of its inputs).
 
     Raises: ContractError for a topic that it does not read, or has never begun to read.
     """
     wanted = _topics(service, topics)
-    found = list[Passage]()
+    found = list[SeekPlan]()
     for partition in range(service.partitions):
         positions = await positions_of(log, service, partition)
         for topic in wanted:
@@ -131,32 +131,34 @@ async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[
             end = await (log.port.end(*place) if to == "latest" else log.port.offset_at(*place, to_ms(to)))
             keys = await _keys(log, service, place, first, end)
             if keys:  # where nothing is to be handled, there is nothing to go past
-                found.append(Passage(topic, partition, first, end, keys))
+                found.append(SeekPlan(topic, partition, first, end, keys))
     return found
 
 
-async def move(log: EventLog, service: Service, along: Sequence[Passage], why: str) -> list[Passage]:
+async def move(log: EventLog, service: Service, along: Sequence[SeekPlan], why: str) -> list[SeekPlan]:
     """Move a service's tasks, each in a transaction of its own, and return what it went past.
 
     What was handled meanwhile is not in there. Guarantee: who moved what, when and why stands on the journal.
     Raises: OwnershipLost when somebody else keeps taking a task; tasks that were moved before that stay so.
     """
-    done = list[Passage]()
+    done = list[SeekPlan]()
     for partition in sorted({passage.partition for passage in along}):
         done += await _moved(log, service, partition, [p for p in along if p.partition == partition], why)
     return done
 
 
-async def _moved(log: EventLog, service: Service, partition: int, along: Sequence[Passage], why: str) -> list[Passage]:
-    left = list[Passage]()
+async def _moved(
+    log: EventLog, service: Service, partition: int, along: Sequence[SeekPlan], why: str
+) -> list[SeekPlan]:
+    left = list[SeekPlan]()
 
     async def decide(task: Task) -> Inputs | None:
         left.clear()
         for topic, first, to in ((way.topic, task.positions.next[way.topic], way.to) for way in along):
             if first < to:
                 place = topic, partition
-                left.append(Passage(*place, first, to, await _keys(log, service, place, first, to)))
-        moves = [Move(way.topic, way.to, why) for way in left]
+                left.append(SeekPlan(*place, first, to, await _keys(log, service, place, first, to)))
+        moves = [SeekOffset(way.topic, way.to, why) for way in left]
         return Inputs(now_ms(), acts=moves) if moves else None
 
     await act(log, service, partition, decide)

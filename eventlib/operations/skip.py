@@ -14,7 +14,7 @@ from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.parking.parked import original_of, waiting_behind
 from eventlib.runtime.records import JournalEntry
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Inputs, Release, Skip
+from eventlib.runtime.transaction import Inputs, Release, SkipInput
 from eventlib.values import now_ms
 
 
@@ -69,7 +69,7 @@ async def skip(log: EventLog, service: Service, event_id: str, why: str) -> Skip
             raise _too_late(service, record)
         if (known := task.handling.skips.why(event_id)) is not None:
             raise ContractError(f"{service.name} is not going to handle {record.type} {event_id} anyway ({known})")
-        return Inputs(now_ms(), acts=[Skip(event_id, why)])
+        return Inputs(now_ms(), acts=[SkipInput(event_id, why)])
 
     await act(log, service, record.partition, decide)
     return _skipped(service, record, was_parked=False, steps=())
@@ -84,7 +84,7 @@ async def _skip_parked(log: EventLog, service: Service, found: _Parked, event_id
         waiting = [] if parked is None else await waiting_behind(parked, place, log.port)
         if not any(record.event_id == event_id for record in waiting):
             return None
-        return Inputs(now_ms(), acts=[Skip(event_id, why)], release=Release(None, waiting))
+        return Inputs(now_ms(), acts=[SkipInput(event_id, why)], release=Release(None, waiting))
 
     transaction = await act(log, service, found.original.partition, decide)
     if transaction is None:

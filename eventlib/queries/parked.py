@@ -50,7 +50,7 @@ class Parking:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ParkedQuery:
     """Which of what is parked is meant: of some services and deciders, and with a reason in which a pattern is found."""
 
     services: Collection[str] = ()
@@ -58,7 +58,9 @@ class Wanted:
     reason: re.Pattern[str] | None = None
 
     @classmethod
-    def of(cls, log: EventLog, services: Collection[str], deciders: Collection[str], reason: str | None) -> "Wanted":
+    def of(
+        cls, log: EventLog, services: Collection[str], deciders: Collection[str], reason: str | None
+    ) -> "ParkedQuery":
         """Return what somebody wants, as they said it. Raises: WiringError for an unknown name; ContractError."""
         names = [log.choreography.service(name).name for name in services]
         of_deciders = [log.choreography.decider(name).name for name in deciders]
@@ -74,7 +76,7 @@ class Wanted:
         return of_service and of_decider and (self.reason is None or bool(self.reason.search(parking.reason)))
 
 
-ALL = Wanted()
+ALL = ParkedQuery()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class WaitingInput:
     edited_by: str = ""
 
 
-async def parkings(log: EventLog, keys: Collection[str] | None = None, wanted: Wanted = ALL) -> list[Parking]:
+async def parkings(log: EventLog, keys: Collection[str] | None = None, wanted: ParkedQuery = ALL) -> list[Parking]:
     """Return everything that is parked, or what is parked under these keys; the oldest first.
 
     Cost: see `TaskNotes`.

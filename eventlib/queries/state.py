@@ -10,7 +10,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.service import Service
-from eventlib.runtime.keyed_state import Entry, entry_of
+from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import state_key
 from eventlib.values import from_ms
 
@@ -54,7 +54,7 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
     return known_state(log, decider, key, await _entry(log, record, decider), from_ms(record.timestamp_ms))
 
 
-def known_state(log: EventLog, decider: Decider[Any], key: str, entry: Entry, recorded_at: datetime) -> KnownState:
+def known_state(log: EventLog, decider: Decider[Any], key: str, entry: KeyedState, recorded_at: datetime) -> KnownState:
     """Return what an entry says about a key."""
     service = log.choreography.service_of(decider)
     due = {name: from_ms(at_ms) for name, at_ms in sorted(entry.due.items(), key=lambda item: item[1])}
@@ -117,7 +117,7 @@ async def newest_of_key(log: EventLog, topic: str, partition: int, key: str) -> 
     return None
 
 
-async def _entry(log: EventLog, record: Record, decider: Decider[Any]) -> Entry:
+async def _entry(log: EventLog, record: Record, decider: Decider[Any]) -> KeyedState:
     try:
         return await log.codec.known(lambda: entry_of(record, decider, log.codec))
     except UnknownSchema as error:

@@ -13,7 +13,7 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TOMBSTONES_KEPT, Record, key_text
-from eventlib.log.reading import PastDamage
+from eventlib.log.reading import SkippingReader
 from eventlib.log.url import log_file
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.model.service import Service
@@ -50,7 +50,7 @@ class TaskNotes:
         self._saga_prefix = "" if sagas is None else state_key(sagas.decider.name, "")
         self._saga_service = "" if sagas is None else log.choreography.service_of(sagas.decider).name
         self._log = log
-        self._port = PastDamage(log.port)
+        self._port = SkippingReader(log.port)
         self._next: dict[tuple[str, int], int] = {}
         self._newest: dict[tuple[str, int], dict[str, Record]] = {}
 

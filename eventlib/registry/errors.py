@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from eventlib.errors import Terminal
+from eventlib.errors import TerminalError
 
 
 @dataclass
-class Refused(Terminal):
+class Refused(TerminalError):
     """A request that is refused: HTTP's status, the registry's own code, and a sentence."""
 
     status: int

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from eventlib.errors import EventlibError, Retryable
+from eventlib.errors import EventlibError, RetryableError
 from eventlib.log.base import Log
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.compatibility import Level
@@ -35,7 +35,7 @@ class View:
             while True:
                 try:
                     records = await reader.poll(_AT_ONCE, _POLL_S)
-                except Retryable:
+                except RetryableError:
                     await asyncio.sleep(_PAUSE_S)
                     continue
                 for record in records:

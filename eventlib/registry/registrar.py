@@ -33,7 +33,7 @@ _SMALL = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RegistrationRequest:
     """A schema that somebody wants registered, or asks about; with an id and a version when it is imported."""
 
     schema: Schema
@@ -57,7 +57,7 @@ class Registrar:
         self._catalogue = catalogue
         self._writer = writer
 
-    async def understand(self, wanted: Wanted, subject: str) -> Understood:
+    async def understand(self, wanted: RegistrationRequest, subject: str) -> Understood:
         """Return a schema as it would be kept. Raises: Refused for one that is none, or refers to nothing."""
         texts = self._catalogue.texts(wanted.schema.references)
         key = tuple(texts.items())
@@ -70,7 +70,7 @@ class Registrar:
         except InvalidSchema as error:
             raise invalid_schema(str(error)) from error
 
-    async def register(self, subject: str, wanted: Wanted) -> Version:
+    async def register(self, subject: str, wanted: RegistrationRequest) -> Version:
         """Register a schema under a subject; one that is there already is only returned.
 
         Raises: Refused; NotTheWriter.
@@ -180,7 +180,7 @@ class Registrar:
             raise no_schema()
         return found
 
-    def _new_version(self, subject: str, wanted: Wanted, schema: Schema) -> Version:
+    def _new_version(self, subject: str, wanted: RegistrationRequest, schema: Schema) -> Version:
         mode = self._catalogue.mode(subject)
         self._refuse_read_only(subject)
         if (mode == "IMPORT") != (wanted.id is not None):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from eventlib.errors import ContractError, EventlibError, OwnershipLost, Retryable
+from eventlib.errors import ContractError, EventlibError, OwnershipLost, RetryableError
 from eventlib.log.base import Claim, Log, Record
 from eventlib.registry.errors import store_failed, too_large
 from eventlib.registry.following import View
@@ -113,7 +113,7 @@ class Writer:
                 await self._log.append([here], claim)
             except OwnershipLost:
                 return False
-            except Retryable:
+            except RetryableError:
                 await asyncio.sleep(_PAUSE_S)
             else:
                 return True

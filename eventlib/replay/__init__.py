@@ -2,11 +2,22 @@
 
 from eventlib.replay.comparison import Change
 from eventlib.replay.key_history import history
-from eventlib.replay.partition_buffer import Part
+from eventlib.replay.partition_buffer import Shard
 from eventlib.replay.point_in_time import state_at
-from eventlib.replay.preflight import Gate, gate
+from eventlib.replay.preflight import PreflightReport, gate
 from eventlib.replay.replaying import replay
 from eventlib.replay.report import Difference, Report
 from eventlib.replay.steps import HistoryStep
 
-__all__ = ["Change", "Difference", "Gate", "HistoryStep", "Part", "Report", "gate", "history", "replay", "state_at"]
+__all__ = [
+    "Change",
+    "Difference",
+    "HistoryStep",
+    "PreflightReport",
+    "Report",
+    "Shard",
+    "gate",
+    "history",
+    "replay",
+    "state_at",
+]

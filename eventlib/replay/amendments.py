@@ -12,9 +12,9 @@ from eventlib.log.reading import chunks
 from eventlib.model.decider import Decider
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service
-from eventlib.queries.parked import Wanted, parkings, waiting_inputs
+from eventlib.queries.parked import ParkedQuery, parkings, waiting_inputs
 from eventlib.replay.journal import TaskJournal
-from eventlib.runtime.keyed_state import Entry, entry_of
+from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, request_in
 from eventlib.runtime.records import PARKED, STATE, Step, state_name
 from eventlib.values import from_ms
@@ -84,7 +84,7 @@ async def _outcome(log: EventLog, service: Service, asked: Record, wish: Wish) -
             if step.request == wish.event_id and step.kind in _ENDS and _is_of(step, asked.offset):
                 return "refused" if step.kind == "refuse" else "done"
     # Nothing came of it: either it was not heard yet, or what it is about waits no more, and then nothing ever will.
-    for parking in await parkings(log, wanted=Wanted([service.name])):
+    for parking in await parkings(log, wanted=ParkedQuery([service.name])):
         if parking.id == wish.event_id:
             return "asked"
         if parking.id is None and (parking.decider, parking.key) == (wish.decider, wish.key):
@@ -103,7 +103,7 @@ class Known(NamedTuple):
 
     decider: str
     key: str
-    entry: Entry | None
+    entry: KeyedState | None
     is_parked: bool = False
 
 
@@ -120,7 +120,7 @@ async def known_by_rerun(
             if kind == PARKED:
                 yield Known(decider, key, None, is_parked=record.value is not None)
             elif kind == STATE and record.value is None:
-                yield Known(decider, key, Entry())
+                yield Known(decider, key, KeyedState())
             elif kind == STATE and decider in deciders:
                 yield Known(
                     decider, key, await log.codec.known(partial(entry_of, record, deciders[decider], log.codec))

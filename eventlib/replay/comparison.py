@@ -17,7 +17,7 @@ from eventlib.replay.report import Difference, Input, Kind, Telling
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OutputQuery:
     """Which decisions are compared: those since a time (ms), and of some sagas (correlation ids) only; None: all."""
 
     since_ms: int = 0

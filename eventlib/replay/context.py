@@ -9,23 +9,23 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta
-from eventlib.replay.comparison import Asked, Decision, Describer, same
+from eventlib.replay.comparison import Decision, Describer, OutputQuery, same
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Kind, Tally
-from eventlib.replay.scanner import Window
-from eventlib.replay.spilling_cache import KeptEntries
+from eventlib.replay.scanner import LogScanner
+from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.values import from_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ReplayContext:
     """What all tasks of a replay share."""
 
     log: EventLog
-    window: Window
-    entries: Mapping[str, KeptEntries]
+    window: LogScanner
+    entries: Mapping[str, SpillingCache]
     tally: Tally
-    asked: Asked
+    asked: OutputQuery
     describer: Describer
     code_version: str
     doubtful: set[tuple[str, str]] = field(default_factory=set)

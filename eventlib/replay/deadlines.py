@@ -8,11 +8,11 @@ from eventlib.model.event import Event
 from eventlib.model.identity import deadline_id
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Decision
-from eventlib.replay.context import Setting, after
+from eventlib.replay.context import ReplayContext, after
 from eventlib.replay.partition_buffer import Item
 from eventlib.replay.report import Input, Kind
 from eventlib.runtime.emit import cause_of_deadline, entry_after, meta_of_deadline
-from eventlib.runtime.keyed_state import Entry, due_times
+from eventlib.runtime.keyed_state import KeyedState, due_times
 from eventlib.values import from_ms
 
 
@@ -34,7 +34,7 @@ class Passing(NamedTuple):
 class Deadlines:
     """The deadlines of one task's deciders."""
 
-    def __init__(self, service: Service, setting: Setting) -> None:
+    def __init__(self, service: Service, setting: ReplayContext) -> None:
         self._service = service.name
         self._setting = setting
         self._deciders = {decider.name: decider for decider in service.deciders}
@@ -70,7 +70,9 @@ class Deadlines:
         entry = entry._replace(memory=entry.memory.with_passed(passing.name, passing.due_ms))
         entries.put(passing.key, entry_after(entry, decider, cause, state, [record for record, _ in then]))
 
-    def fallen_due(self, decider: Decider[Any], key: str, entry: Entry, until_ms: int, *, judged: bool) -> Entry:
+    def fallen_due(
+        self, decider: Decider[Any], key: str, entry: KeyedState, until_ms: int, *, judged: bool
+    ) -> KeyedState:
         """Return an entry without a state that would be forgotten by a time; tell of deadlines that would have passed.
 
         For what another version of the code did only: where it was the same, what passed in time is on the journal.
@@ -91,7 +93,9 @@ class Deadlines:
                 self._setting.judge(decision, failure)
         return entry
 
-    def _said(self, decider: Decider[Any], passing: Passing, entry: Entry) -> tuple[Sequence[Event], Exception | None]:
+    def _said(
+        self, decider: Decider[Any], passing: Passing, entry: KeyedState
+    ) -> tuple[Sequence[Event], Exception | None]:
         """Return what today's code says when a deadline passes, or what it raises."""
         cause = cause_of_deadline((decider.name, passing.key), passing.name, passing.due_ms, entry)
         meta = meta_of_deadline(cause, passing.at_ms, f"{self._service}/{decider.name}", passing.key)

@@ -13,7 +13,7 @@ from eventlib.errors import ContractError, UnknownKey, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.decider import FOLLOWS, Decider, Handler
 from eventlib.model.event import Event
-from eventlib.replay.key_history import KeyPast, past_of_key
+from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.point_in_time import full_id, ids_of, why_unknown
 from eventlib.replay.steps import HistoryStep
 from eventlib.runtime.parking.parked import WAITS_BEHIND
@@ -22,7 +22,7 @@ from eventlib.runtime.parking.parked import WAITS_BEHIND
 class Decision(NamedTuple):
     """One call of a handler, or of `evolve` for an event that is only followed, with what it was called with."""
 
-    past: KeyPast
+    past: KeyHistory
     step: HistoryStep[Any]
     handler: Handler
     arguments: tuple[Any, ...]
@@ -57,12 +57,12 @@ async def decisions_about(log: EventLog, key: str, cause: str, decider_name: str
     raise ContractError(f"{past.decider.name} called no handler then: {_why_none(step)}")
 
 
-async def _pasts(log: EventLog, key: str, decider_name: str | None) -> list[KeyPast]:
+async def _pasts(log: EventLog, key: str, decider_name: str | None) -> list[KeyHistory]:
     choreography = log.choreography
-    found = list[KeyPast]()
+    found = list[KeyHistory]()
     for decider in choreography.deciders if decider_name is None else (choreography.decider(decider_name),):
         try:
-            found.append(await past_of_key(log, decider, key))
+            found.append(await key_history(log, decider, key))
         except UnknownKey:
             if decider_name is not None:
                 raise
@@ -79,7 +79,7 @@ def _came_in(step: HistoryStep[Any], event_id: str) -> bool:
     return step.kind in {"handled", "parked"} and step.input is not None and step.input.id == event_id
 
 
-def _decision(past: KeyPast, step: HistoryStep[Any]) -> Decision | None:
+def _decision(past: KeyHistory, step: HistoryStep[Any]) -> Decision | None:
     """Return a step's call of a handler; None when there was none."""
     decider: Decider[Any] = past.decider
     before = decider.initial if step.before is None else step.before

@@ -15,8 +15,8 @@ from eventlib.model.identity import derived_id
 from eventlib.replay.context import meta_when_said
 from eventlib.replay.partition_buffer import UNREAD, Item
 from eventlib.replay.scanner import SaidBy
-from eventlib.replay.spilling_cache import KeptEntries
-from eventlib.runtime.keyed_state import Entry
+from eventlib.replay.spilling_cache import SpillingCache
+from eventlib.runtime.keyed_state import KeyedState
 
 
 class _Place(NamedTuple):
@@ -27,7 +27,7 @@ class _Place(NamedTuple):
     key: str
 
 
-class Alike:
+class FastPathComparer:
     """One decider's way with one type of event, which is no request, and ours. `source` is `service/decider`."""
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Alike:
     )
 
     def __init__(
-        self, decider: Decider[Any], event_type: type[Event], source: str, entries: KeptEntries, codec: Codec
+        self, decider: Decider[Any], event_type: type[Event], source: str, entries: SpillingCache, codec: Codec
     ) -> None:
         handler = decider.handlers[event_type]
         self._decider = decider.name
@@ -88,7 +88,7 @@ class Alike:
             last = then[-1][0]
             changed_by, saga = last.event_id, last.correlation_id or saga
         if then or state is not before:
-            self._entries.put(key, Entry(state, 0, changed_by, saga, None, entry.memory))
+            self._entries.put(key, KeyedState(state, 0, changed_by, saga, None, entry.memory))
         return True
 
     def _after(self, state: Any, now: Sequence[Event], then: list[Item], by: tuple[str, str, str]) -> Any:

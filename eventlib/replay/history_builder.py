@@ -24,15 +24,23 @@ from eventlib.replay.journal_steps import (
     Refusal,
     Stalled,
 )
-from eventlib.replay.outputs import Said
-from eventlib.replay.steps import HistoryStep, Kind, Recorded
+from eventlib.replay.outputs import EmittedEvents
+from eventlib.replay.steps import HistoryStep, Kind, RecordedEvent
 from eventlib.runtime.bootstrap import mark_of
-from eventlib.runtime.emit import Cause, Speaker, Turn, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
-from eventlib.runtime.keyed_state import Entry, entry_of
+from eventlib.runtime.emit import (
+    Cause,
+    Emission,
+    RecordBuilder,
+    cause_of_deadline,
+    cause_of_input,
+    entry_after,
+    meta_of_deadline,
+)
+from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.processor import body_hash
 from eventlib.values import from_ms
 
-_EMPTY = Entry()
+_EMPTY = KeyedState()
 _NO_META = Meta("")
 _REFUSED: dict[str, Kind] = {"drop": "dropped", "park": "parked", "discard": "discarded"}
 
@@ -43,7 +51,7 @@ class Taken(NamedTuple):
     `edited` says who had it handled with other data than its record has, and why; `input` has that as its event.
     """
 
-    input: Recorded
+    input: RecordedEvent
     refused: Refusal | None
     was_parked: bool
     edited: str = ""
@@ -60,9 +68,9 @@ class _Happened(NamedTuple):
     """What an act came to; `entry` is None where it left the key as it was."""
 
     kind: Kind
-    input: Recorded | None = None
-    said: Sequence[Recorded] = ()
-    entry: Entry | None = None
+    input: RecordedEvent | None = None
+    said: Sequence[RecordedEvent] = ()
+    entry: KeyedState | None = None
     meta: Meta = _NO_META
     deadline: str | None = None
     reason: str = ""
@@ -71,20 +79,20 @@ class _Happened(NamedTuple):
 class KeyFold:
     """Follows one key of a decider through its task's transactions."""
 
-    def __init__(self, log: EventLog, decider: Decider[Any], key: str, said: Said) -> None:
+    def __init__(self, log: EventLog, decider: Decider[Any], key: str, said: EmittedEvents) -> None:
         service = log.choreography.service_of(decider)
         topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
         self._decider = decider
         self._codec = log.codec
         self._key = key
         self._said = said
-        self._speaker = Speaker(decider, service.speaks_as, topics, log.codec)
+        self._speaker = RecordBuilder(decider, service.speaks_as, topics, log.codec)
         self._foreign = log.foreigners.topics
         self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
         self._past: dict[str, int] = {}
         self._first_ms = 0
         self._entry = _EMPTY
-        self._requests: dict[str, Recorded] = {}
+        self._requests: dict[str, RecordedEvent] = {}
 
     def step(self, done: Done, act: Act | Taken | Replaced) -> HistoryStep[Any] | None:
         """Take the next thing that a transaction did; None when it is no step of this key."""
@@ -136,7 +144,7 @@ class KeyFold:
             case _:
                 return None
 
-    def _handle(self, at_ms: int, taken: Recorded) -> _Happened:
+    def _handle(self, at_ms: int, taken: RecordedEvent) -> _Happened:
         record, event, entry = self._marked(taken.record), taken.event, self._entry
         if event is None:
             raise ContractError(
@@ -196,7 +204,7 @@ class KeyFold:
         is_past = record.offset < self._past.get(record.topic, 0)
         return record._replace(headers=record.headers + self._mark) if is_past else record
 
-    def _with_said(self, state: Any, said: Sequence[Recorded], turn: Turn) -> Any:
+    def _with_said(self, state: Any, said: Sequence[RecordedEvent], turn: Emission) -> Any:
         for ordinal, each in enumerate(said):
             if each.event is not None:
                 state = self._evolved(state, each.event, turn.meta((), ordinal))

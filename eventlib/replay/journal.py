@@ -33,7 +33,7 @@ from eventlib.replay.journal_steps import (
     Stalled,
     TookOver,
 )
-from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import as_written
 from eventlib.runtime.parking.control import edit_at
 from eventlib.runtime.parking.parked import original_of
@@ -152,7 +152,7 @@ class TaskJournal:
     async def _act(self, step: Step, refused: Refusal | None) -> Act:  # noqa: PLR0911  one return for each kind
         match step:
             case Step(kind="begin"):
-                return Begun(Beginning(step.topic, step.first, step.last))
+                return Begun(InputStart(step.topic, step.first, step.last))
             case Step(kind="skip"):
                 return Skipped(step.request, step.detail)
             case Step(kind="reset"):

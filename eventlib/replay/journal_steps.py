@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from eventlib.log.base import Record
-from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import Step
 from eventlib.runtime.transaction import Discard, Edit
@@ -106,7 +106,7 @@ class EffectReleased(NamedTuple):
 class Begun(NamedTuple):
     """The task read a topic for the first time."""
 
-    beginning: Beginning
+    beginning: InputStart
 
 
 class Skipped(NamedTuple):

@@ -15,8 +15,8 @@ from eventlib.queries.state import newest_of_key, task_of, unknown_key
 from eventlib.replay.history_builder import KeyFold, Replaced, Taken
 from eventlib.replay.journal import Only, TaskJournal
 from eventlib.replay.journal_steps import Act, Begun, Discarded, Done, Input, Moved, Refusal, Released, TookOver
-from eventlib.replay.outputs import Search, find_said, recorded, refuse_dropped
-from eventlib.replay.steps import HistoryStep, Recorded
+from eventlib.replay.outputs import Search, find_emitted, recorded, refuse_dropped
+from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.records import state_key
@@ -87,9 +87,9 @@ class ActsOfKey:
             if is_own and (read.type in self._types or (refused is not None and read.event is None)):
                 yield Taken(read, refused, was_parked=False)
 
-    async def _read(self, record: Record) -> Recorded:
+    async def _read(self, record: Record) -> RecordedEvent:
         try:
-            return Recorded(*self._reader.read(record))
+            return RecordedEvent(*self._reader.read(record))
         except UnknownSchema:
             await self._log.codec.refresh()
             self._reader.schemas_known = True
@@ -112,7 +112,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPast:
+class KeyHistory:
     """The steps of a key under its decider, in order.
 
     `doubt` is a sentence when today's code does not come to the state that was recorded last: evolve was changed
@@ -127,7 +127,7 @@ class KeyPast:
     doubt: str
 
 
-async def past_of_key(log: EventLog, decider: Decider[Any], key: str, *, is_newest: bool = True) -> KeyPast:
+async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newest: bool = True) -> KeyHistory:
     """Read a key's past. `is_newest=False` tells that the changelog may lack what was recorded last.
 
     Cost: the key's own partition of the journal, of the decider's inputs and of what it says; of what it says under
@@ -147,14 +147,14 @@ async def past_of_key(log: EventLog, decider: Decider[Any], key: str, *, is_newe
     if since_ms is None:
         raise unknown_key(decider, key)
     for search in _searches(since_ms, newest if is_newest else None):
-        said = await find_said(log, decider, own_key, search)
+        said = await find_emitted(log, decider, own_key, search)
         fold = KeyFold(log, decider, own_key, said)
         steps = [step for done, acts in transactions for act in acts if (step := fold.step(done, act)) is not None]
         if _is_whole(steps, newest):
             break
     else:
         await refuse_dropped(log, decider)
-    return KeyPast(service, decider, key, partition, steps, _doubt(log, decider, steps, newest))
+    return KeyHistory(service, decider, key, partition, steps, _doubt(log, decider, steps, newest))
 
 
 async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator[HistoryStep[S]]:
@@ -167,7 +167,7 @@ async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator
     Raises: WiringError for a decider of another choreography; UnknownKey when it has never heard of the key;
     ContractError when retention has dropped what its past is made of, or when today's evolve cannot take it.
     """
-    for step in (await past_of_key(log, decider, key)).steps:
+    for step in (await key_history(log, decider, key)).steps:
         yield step
 
 

@@ -11,29 +11,29 @@ from eventlib.log.reading import chunks
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
-from eventlib.replay.steps import Recorded
-from eventlib.runtime.emit import Turn
+from eventlib.replay.steps import RecordedEvent
+from eventlib.runtime.emit import Emission
 
 
-class Said:
+class EmittedEvents:
     """The events that were said under one key, by id."""
 
-    def __init__(self, found: Iterable[Recorded]) -> None:
-        self._by_id = defaultdict[str, list[Recorded]](list)
+    def __init__(self, found: Iterable[RecordedEvent]) -> None:
+        self._by_id = defaultdict[str, list[RecordedEvent]](list)
         for said in sorted(found, key=lambda each: each.record.sequence or 0):
             self._by_id[said.id].append(said)
 
-    def in_turn(self, turn: Turn) -> list[Recorded]:
+    def in_turn(self, turn: Emission) -> list[RecordedEvent]:
         """Take what was said in one turn, in order; each is taken once, since a fact that came twice said the same.
 
         What was said later, with the same cause, was said when a rerun was taken over.
         """
-        found = list[Recorded]()
+        found = list[RecordedEvent]()
         while (left := self._by_id.get(turn.id(len(found)))) and left[0].record.timestamp_ms == turn.at_ms:
             found.append(left.pop(0))
         return found
 
-    def at(self, at_ms: int) -> list[Recorded]:
+    def at(self, at_ms: int) -> list[RecordedEvent]:
         """Take what was said at a time and not in any turn: when what a rerun had said was said by its service."""
         found = [said for left in self._by_id.values() for said in left if said.record.timestamp_ms == at_ms]
         for said in found:
@@ -53,11 +53,11 @@ class Search(NamedTuple):
     everywhere: bool = False
 
 
-async def find_said(log: EventLog, decider: Decider[Any], key: str, search: Search) -> Said:
+async def find_emitted(log: EventLog, decider: Decider[Any], key: str, search: Search) -> EmittedEvents:
     """Find what a decider has said under a key."""
     service = log.choreography.service_of(decider)
     source = f"{service.speaks_as}/{decider.name}"
-    found = list[Recorded]()
+    found = list[RecordedEvent]()
     for place in _places(service, decider, key, everywhere=search.everywhere):
         offset = await log.port.offset_at(*place, search.since_ms)
         async for records in chunks(log.port, place, offset):
@@ -65,7 +65,7 @@ async def find_said(log: EventLog, decider: Decider[Any], key: str, search: Sear
             found += [recorded(*decoded) for decoded in await log.decode_many(own)]
             if search.until_ms is not None and records[-1].timestamp_ms > search.until_ms:
                 break
-    return Said(found)
+    return EmittedEvents(found)
 
 
 async def refuse_dropped(log: EventLog, decider: Decider[Any]) -> None:
@@ -78,12 +78,12 @@ async def refuse_dropped(log: EventLog, decider: Decider[Any]) -> None:
             )
 
 
-def recorded(record: Record, read: Event | UndecodableRecord | None) -> Recorded:
+def recorded(record: Record, read: Event | UndecodableRecord | None) -> RecordedEvent:
     """Return a record with what decoding it came to."""
     if isinstance(read, Event):
-        return Recorded(record, read)
+        return RecordedEvent(record, read)
     error = f"{record.type} is not an event of the choreography" if read is None else read.reason
-    return Recorded(record, None, error)
+    return RecordedEvent(record, None, error)
 
 
 def _places(service: Service, decider: Decider[Any], key: str, *, everywhere: bool) -> list[TopicPartition]:

@@ -21,7 +21,7 @@ _WORTH_TRIMMING = 512
 _CHUNK = 500
 
 
-class Strip:
+class PartitionBuffer:
     """What has been read of a partition, as far as some task may still want it.
 
     `next` is the offset to read from, `base` where `items` begin: every input between the two is in there. `newest_ms`
@@ -63,7 +63,7 @@ class Taker:
 
     __slots__ = ("_chunk", "_chunk_end", "_decode", "_log", "at", "next", "strip")
 
-    def __init__(self, strip: Strip, first: int, log: Log, decode: Decode) -> None:
+    def __init__(self, strip: PartitionBuffer, first: int, log: Log, decode: Decode) -> None:
         self.strip = strip
         self._log = log
         self._decode = decode
@@ -117,7 +117,7 @@ def _offset(item: Item) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Shard:
     """Part `index` of `count`: every so many-th task of each service.
 
     What has no key cannot be told apart by task, so the tasks of a service that handles keyless events stay together.
@@ -132,4 +132,4 @@ class Part:
         return self.index == (0 if together else partition % self.count)
 
 
-WHOLE = Part()
+WHOLE = Shard()

@@ -12,7 +12,7 @@ from eventlib.model.event import contract_of
 from eventlib.model.saga import Saga
 from eventlib.queries.decoding import event_topics
 from eventlib.queries.state import KnownState, known_state
-from eventlib.replay.key_history import KeyPast, past_of_key
+from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.steps import HistoryStep
 from eventlib.values import time_of, to_ms
 
@@ -27,7 +27,7 @@ def ids_of(step: HistoryStep[Any]) -> set[str]:
     return came | {said.id for said in step.said}
 
 
-def full_id(pasts: Sequence[KeyPast], given: str) -> str:
+def full_id(pasts: Sequence[KeyHistory], given: str) -> str:
     """Return the id in these pasts that begins as given; what is given if there is none. Raises: ContractError."""
     ids = {event_id for past in pasts for step in past.steps for event_id in ids_of(step)}
     found = sorted(event_id for event_id in ids if event_id.startswith(given))
@@ -38,7 +38,7 @@ def full_id(pasts: Sequence[KeyPast], given: str) -> str:
     return found[0]
 
 
-async def why_unknown(log: EventLog, pasts: Sequence[KeyPast], event_id: str) -> str:
+async def why_unknown(log: EventLog, pasts: Sequence[KeyHistory], event_id: str) -> str:
     """Return why an event has no part in these pasts: where it is instead, or that there is none."""
     key = pasts[0].key
     names = " and ".join(past.decider.name for past in pasts)
@@ -70,7 +70,7 @@ async def _find(log: EventLog, event_id: str) -> Record | None:
 Steps = Sequence[HistoryStep[Any]]
 
 
-class Standing(NamedTuple):
+class SagaSnapshot(NamedTuple):
     """How a key stood under a decider: what was known of it, and why it, or an effect of it, waited for a person.
 
     `known` is None as long as all that came was parked. `doubt` is what is to be said about the past that it was
@@ -103,7 +103,7 @@ async def state_at(log: EventLog, decider_name: str, key: str, moment: datetime 
     return known_in(await standing_at(log, decider_name, key, moment))
 
 
-def known_in(standing: Standing) -> KnownState:
+def known_in(standing: SagaSnapshot) -> KnownState:
     """Return what was known. Raises: UnknownKey when all that had come was parked or dropped."""
     if standing.known is None:
         raise UnknownKey(
@@ -112,14 +112,14 @@ def known_in(standing: Standing) -> KnownState:
     return standing.known
 
 
-async def standing_at(log: EventLog, decider_name: str, key: str, moment: datetime | str) -> Standing:
+async def standing_at(log: EventLog, decider_name: str, key: str, moment: datetime | str) -> SagaSnapshot:
     """Return how a key stood at a moment. Raises: as `state_at` does."""
-    past = await past_of_key(log, log.choreography.decider(decider_name), key)
+    past = await key_history(log, log.choreography.decider(decider_name), key)
     steps = await _until_event(log, past, moment) if isinstance(moment, str) else _until(past, moment)
     return _standing(log, past, steps)
 
 
-async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[Standing]:
+async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[SagaSnapshot]:
     """Return how a saga's own key stood by a time (UTC) under each decider that knew of it then.
 
     What a saga shares with others, such as a product's shelf, is not among them.
@@ -127,7 +127,7 @@ async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[Sta
     own = {event.record.type for event in saga.events if key_text(event.record) == saga.key}
     contracts = [contract_of(event_type) for event_type in log.choreography.events]
     fields = {contract.key for contract in contracts if contract.type in own}
-    found = list[Standing]()
+    found = list[SagaSnapshot]()
     for decider in log.choreography.deciders:
         if decider.key in fields:
             try:
@@ -137,10 +137,10 @@ async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[Sta
     return found
 
 
-def _standing(log: EventLog, past: KeyPast, steps: Steps) -> Standing:
+def _standing(log: EventLog, past: KeyHistory, steps: Steps) -> SagaSnapshot:
     changed = [step for step in steps if step.entry_after is not step.entry_before]
     known = known_state(log, past.decider, past.key, changed[-1].entry_after, changed[-1].at) if changed else None
-    return Standing(past.decider.name, known, waits(steps), past.doubt)
+    return SagaSnapshot(past.decider.name, known, waits(steps), past.doubt)
 
 
 def waits(steps: Steps) -> str:
@@ -156,7 +156,7 @@ def waits(steps: Steps) -> str:
     return "; ".join(reasons.values())
 
 
-def _until(past: KeyPast, at: datetime) -> Steps:
+def _until(past: KeyHistory, at: datetime) -> Steps:
     at_ms = to_ms(at)
     steps = [step for step in past.steps if to_ms(step.at) <= at_ms]
     if not steps:
@@ -167,7 +167,7 @@ def _until(past: KeyPast, at: datetime) -> Steps:
     return steps
 
 
-async def _until_event(log: EventLog, past: KeyPast, event_id: str) -> Steps:
+async def _until_event(log: EventLog, past: KeyHistory, event_id: str) -> Steps:
     whole = full_id([past], event_id)
     last = max((number for number, step in enumerate(past.steps) if whole in ids_of(step)), default=None)
     if last is None:

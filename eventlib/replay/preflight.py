@@ -12,7 +12,7 @@ from eventlib.replay.stuck_sagas import Standing, standing
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class PreflightReport:
     """How the sagas in flight stand, and what of them today's code would have decided otherwise."""
 
     standing: Standing
@@ -30,7 +30,7 @@ async def gate(
     services: Sequence[str] | None = None,
     since: datetime | None = None,
     limit: int = FIRST,
-) -> Gate:
+) -> PreflightReport:
     """Return what today's code would do to the sagas that have begun and not ended; the options are `replay`'s.
 
     Guarantee: changes nothing on the log; services may run meanwhile.
@@ -39,5 +39,5 @@ async def gate(
     flights = Flights(log)
     found = await standing(log, flights)
     if not flights.keys:
-        return Gate(found, NOTHING_COMPARED)
-    return Gate(found, await replay(log, services=services, since=since, sagas=flights.keys, limit=limit))
+        return PreflightReport(found, NOTHING_COMPARED)
+    return PreflightReport(found, await replay(log, services=services, since=since, sagas=flights.keys, limit=limit))

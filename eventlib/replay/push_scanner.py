@@ -8,14 +8,14 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
-from eventlib.replay.partition_buffer import UNREAD, WHOLE, Item, Strip
-from eventlib.replay.scanner import Window
+from eventlib.replay.partition_buffer import UNREAD, WHOLE, Item, PartitionBuffer
+from eventlib.replay.scanner import LogScanner
 
 HEARD, SAID = 1, 2
 """What a record is to a task, as bits: something that it may take as an input, something that it has said."""
 
 
-class FedWindow(Window):
+class FedWindow(LogScanner):
     """What one task takes and says, given to it.
 
     What it has said is not decoded where its bytes are those of what it says again. Guarantee: memory holds what the
@@ -28,7 +28,7 @@ class FedWindow(Window):
         self._schemas: set[bytes] = set()
         for topic in service.inputs:
             place = topic.name, partition
-            strip = self._strips[place] = Strip(place, 0, None)
+            strip = self._strips[place] = PartitionBuffer(place, 0, None)
             strip.ended = True  # nobody reads on
 
     async def give(self, given: Iterable[tuple[Record, int]]) -> None:

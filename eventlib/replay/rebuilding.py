@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 from eventlib.errors import ContractError, DamagedRecord, UnknownKey
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Log, Record, TopicPartition, key_text
-from eventlib.log.reading import PastDamage, chunks
+from eventlib.log.reading import SkippingReader, chunks
 from eventlib.model.decider import Decider
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.replay.journal import TaskJournal
-from eventlib.replay.key_history import past_of_key
+from eventlib.replay.key_history import key_history
 from eventlib.replay.steps import HistoryStep
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.keyed_state import Place
+from eventlib.runtime.keyed_state import KeyLocation
 from eventlib.runtime.processor import stalled
 from eventlib.runtime.records import EFFECT, POSITION_KEY, STATE, JournalEntry, Positions, effect_key, state_key
 from eventlib.values import to_ms
@@ -47,7 +47,7 @@ async def rebuilt(log: EventLog, service: Service, partition: int, damaged: Dama
     against: those that are not damaged, and the sequence numbers of all that was said.
     Raises: DamagedRecord when that cannot be proved; it says why.
     """
-    seen = EventLog(PastDamage(log.port), log.codec, log.choreography)
+    seen = EventLog(SkippingReader(log.port), log.codec, log.choreography)
     try:
         around = await _around(seen.port, (service.changelog.name, partition), damaged)
         return await _Rebuilding(log, seen, service, partition, around).all()
@@ -159,14 +159,14 @@ class _Rebuilding:
     async def _of_key(self, name: str, key: str) -> list[Record]:
         decider = self._deciders[name]
         try:
-            past = await past_of_key(self._seen, decider, key, is_newest=False)
+            past = await key_history(self._seen, decider, key, is_newest=False)
         except UnknownKey:
             return []
         if past.doubt:
             raise ContractError(past.doubt)
         last, topic = past.steps[-1], self._service.changelog.name
         source = f"{self._service.speaks_as}/{name}"
-        place = Place(topic, self._partition, to_ms(last.at))
+        place = KeyLocation(topic, self._partition, to_ms(last.at))
         entry = last.entry_after
         state = entry.record((name, key), place, source, self._log.codec)
         return [state, *(self._effect(*each) for each in _effects(decider, past.steps).items())]

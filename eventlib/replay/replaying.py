@@ -10,17 +10,17 @@ from typing import Any
 from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
-from eventlib.log.reading import PastDamage
+from eventlib.log.reading import SkippingReader
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
-from eventlib.replay.comparison import Asked, Decision, Describer, input_of
-from eventlib.replay.context import Setting
+from eventlib.replay.comparison import Decision, Describer, OutputQuery, input_of
+from eventlib.replay.context import ReplayContext
 from eventlib.replay.journal import TaskJournal
-from eventlib.replay.partition_buffer import WHOLE, Item, Part
+from eventlib.replay.partition_buffer import WHOLE, Item, Shard
 from eventlib.replay.report import Input, Report, Tally
-from eventlib.replay.scanner import Moment, Window
+from eventlib.replay.scanner import LogScanner, Moment
 from eventlib.replay.spilling_cache import Spill, kept_entries
-from eventlib.replay.task_replayer import Again
+from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import to_ms
 
@@ -33,28 +33,28 @@ _NO_EVENTS = re.compile(r"^_|\.said\.|\.(changelog|journal|parked|control|latest
 _SWEEP = 1_000
 _MOST_UNKNOWN = 1_000
 
-Deed = tuple[Again, JournalEntry]
+Deed = tuple[TaskReplayer, JournalEntry]
 """A transaction of a task."""
 
 
 class Replay:
     """One run of today's code over a part of a log's past."""
 
-    def __init__(self, log: EventLog, services: Sequence[Service], asked: Asked, part: Part, limit: int) -> None:
+    def __init__(self, log: EventLog, services: Sequence[Service], asked: OutputQuery, part: Shard, limit: int) -> None:
         self._whole = log
-        self._past_damage = PastDamage(log.port)
+        self._past_damage = SkippingReader(log.port)
         self._log = log = EventLog(self._past_damage, log.codec, log.choreography)
         self._cut: dict[str, int] = {}
         self._services = services
         self._part = part
         self._spill = Spill()
-        self._window = Window(log, part, services)
+        self._window = LogScanner(log, part, services)
         self._tally = Tally(limit)
         entries = kept_entries(self._deciders, self._spill)
         version = code_version(log.choreography)
         describer = Describer(log.choreography)
-        self._setting = Setting(log, self._window, entries, self._tally, asked, describer, version)
-        self._tasks: dict[tuple[str, int], Again] = {}
+        self._setting = ReplayContext(log, self._window, entries, self._tally, asked, describer, version)
+        self._tasks: dict[tuple[str, int], TaskReplayer] = {}
         self._unknown: dict[str, Record] = {}
 
     @property
@@ -92,7 +92,7 @@ class Replay:
                 if not self._part.has(service, partition) or service.journal.name not in there:
                     continue
                 if await self._log.port.end(service.journal.name, partition):
-                    self._tasks[service.name, partition] = Again(service, partition, self._setting)
+                    self._tasks[service.name, partition] = TaskReplayer(service, partition, self._setting)
         await self._spill.prepare(self._deciders)
         events = {name: topic.partitions for name, topic in there.items() if not _NO_EVENTS.search(name)}
         await self._window.open(events, [(task.service, task.partition) for task in self._tasks.values()])
@@ -123,7 +123,7 @@ class Replay:
         if deeds:
             yield at_ms, deeds
 
-    async def _entries(self, task: Again) -> AsyncIterator[JournalEntry]:
+    async def _entries(self, task: TaskReplayer) -> AsyncIterator[JournalEntry]:
         """Yield a task's entries up to a damaged one: in which order inputs were handled is not known from there on."""
         name, at_ms = task.service.name, 0
         try:
@@ -217,7 +217,7 @@ class Replay:
                             task.end(decider, key, entry)
 
 
-async def inputs_of(log: EventLog, task: Again, entry: JournalEntry) -> list[Record]:
+async def inputs_of(log: EventLog, task: TaskReplayer, entry: JournalEntry) -> list[Record]:
     """Return the records of all runs of a transaction, as they stand on the log."""
     found = list[Record]()
     for step in entry.steps:
@@ -234,7 +234,7 @@ async def replay(
     since: datetime | None = None,
     sagas: Collection[str] | None = None,
     limit: int = FIRST,
-    part: Part = WHOLE,
+    part: Shard = WHOLE,
 ) -> Report:
     """Run today's code over the recorded inputs in the recorded order, and compare what it says with what was said.
 
@@ -246,5 +246,5 @@ async def replay(
     Raises: WiringError for an unknown service; ContractError when the past is no longer whole.
     """
     chosen = log.choreography.services if services is None else tuple(map(log.choreography.service, services))
-    asked = Asked(0 if since is None else to_ms(since), None if sagas is None else frozenset(sagas))
+    asked = OutputQuery(0 if since is None else to_ms(since), None if sagas is None else frozenset(sagas))
     return await Replay(log, chosen, asked, part, limit).run()

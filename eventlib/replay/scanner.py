@@ -11,7 +11,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, TopicPartition
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
-from eventlib.replay.partition_buffer import Item, Part, Strip, Taker
+from eventlib.replay.partition_buffer import Item, PartitionBuffer, Shard, Taker
 from eventlib.values import from_ms
 
 _READ_AHEAD = 10_000
@@ -38,7 +38,7 @@ Sayer = tuple[str | None, str | None]
 """The decider that said something, and its key."""
 
 
-class Said:
+class OutputHistory:
     """What a service has said at a moment: how much of it was read, and what nobody has claimed yet."""
 
     __slots__ = ("items", "read")
@@ -48,24 +48,24 @@ class Said:
         self.items: dict[SaidBy, list[Item]] = {}
 
 
-_NOTHING = Said()
+_NOTHING = OutputHistory()
 
 
-class Window:
+class LogScanner:
     """The events of a log around a moment that moves on.
 
     Memory is bounded, however long the log is. Guarantee: `complete` has everything that was said at a moment, though
     the records of a partition need not be sorted by time.
     """
 
-    def __init__(self, log: EventLog, part: Part, services: Iterable[Service]) -> None:
+    def __init__(self, log: EventLog, part: Shard, services: Iterable[Service]) -> None:
         self._log = log
         self._part = part
         self._services = {service.speaks_as: (service, service.inputs[0]) for service in services if service.inputs}
         self._sayers: dict[Sayer, str | None] = {}
         self._foreign = log.foreigners.topics
-        self._said: dict[Moment, Said] = {}
-        self._strips: dict[TopicPartition, Strip] = {}
+        self._said: dict[Moment, OutputHistory] = {}
+        self._strips: dict[TopicPartition, PartitionBuffer] = {}
         self._chunk = _MOST
         self._horizon_ms = -1
         self._kept = 0
@@ -82,7 +82,9 @@ class Window:
             for place in ((topic, partition) for partition in range(partitions)):
                 types = frozenset(handled.get(place, ()))
                 any_type = topic in self._foreign and bool(types)
-                self._strips[place] = Strip(place, await self._log.port.start(*place), None if any_type else types)
+                self._strips[place] = PartitionBuffer(
+                    place, await self._log.port.start(*place), None if any_type else types
+                )
         self._chunk = min(_MOST, max(_LEAST, _READ_AHEAD // max(1, len(self._strips))))
 
     async def taker(self, place: TopicPartition, first: int) -> Taker:
@@ -159,7 +161,7 @@ class Window:
             await self._read(strip)
         return self.events > before
 
-    async def _read(self, strip: Strip) -> None:
+    async def _read(self, strip: PartitionBuffer) -> None:
         records = await self._log.port.read(*strip.place, strip.next, self._chunk)
         if not records:
             strip.ended = True
@@ -192,7 +194,7 @@ class Window:
         moment = sayer, record.timestamp_ms
         said = self._said.get(moment)
         if said is None:
-            said = self._said[moment] = Said()
+            said = self._said[moment] = OutputHistory()
         said.read += 1
         by = record.source, record.subject, record.causation_id
         items = said.items.get(by)

@@ -7,14 +7,14 @@ from typing import Any
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.log.memory import MemoryLog
 from eventlib.model.decider import Decider
-from eventlib.runtime.keyed_state import Entry, Place, entry_of
+from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of
 from eventlib.runtime.records import pack, state_key, unpack
 
 IN_MEMORY = 100_000
 """How many entries all deciders together keep in memory, at least; twice as many at most."""
 
-_EMPTY = Entry()
-_NOWHERE = Place("", 0, 0)
+_EMPTY = KeyedState()
+_NOWHERE = KeyLocation("", 0, 0)
 _TABLE = "CREATE TABLE entries (decider TEXT, key TEXT, value BLOB, PRIMARY KEY (decider, key)) WITHOUT ROWID"
 
 
@@ -34,7 +34,7 @@ class Spill:
         """Make the schemas of these deciders' states. Raises: WiringError for a state that has none."""
         await self.codec.prepare(("states", decider.state) for decider in deciders)
 
-    def write(self, decider: str, entries: dict[str, Entry]) -> None:
+    def write(self, decider: str, entries: dict[str, KeyedState]) -> None:
         """Keep these entries, and forget the keys of those that are gone."""
         rows, gone = list[tuple[str, str, bytes]](), list[tuple[str, str]]()
         for key, entry in entries.items():
@@ -47,14 +47,14 @@ class Spill:
         self._file.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", rows)
         self._file.execute("COMMIT")
 
-    def read(self, decider: Decider[Any], key: str) -> Entry | None:
+    def read(self, decider: Decider[Any], key: str) -> KeyedState | None:
         """Return a key's entry, if it was written."""
         row = self._file.execute(
             "SELECT value FROM entries WHERE decider = ? AND key = ?", (decider.name, key)
         ).fetchone()
         return None if row is None else self._entry(decider, key, row[0])
 
-    def all(self, decider: Decider[Any]) -> Iterator[tuple[str, Entry]]:
+    def all(self, decider: Decider[Any]) -> Iterator[tuple[str, KeyedState]]:
         """Yield every entry of a decider that was written."""
         for key, value in self._file.execute("SELECT key, value FROM entries WHERE decider = ?", (decider.name,)):
             yield key, self._entry(decider, key, value)
@@ -63,11 +63,11 @@ class Spill:
         """Remove the file."""
         self._file.close()
 
-    def _entry(self, decider: Decider[Any], key: str, value: bytes) -> Entry:
+    def _entry(self, decider: Decider[Any], key: str, value: bytes) -> KeyedState:
         return entry_of(unpack(state_key(decider.name, key), value), decider, self.codec)
 
 
-class KeptEntries:
+class SpillingCache:
     """One decider's entries, by key.
 
     There are two generations in memory: what is used moves to the young one, and when that has `most` entries the old
@@ -78,11 +78,11 @@ class KeptEntries:
         self._decider = decider
         self._spill = spill
         self._most = most
-        self._young: dict[str, Entry] = {}
-        self._old: dict[str, Entry] = {}
+        self._young: dict[str, KeyedState] = {}
+        self._old: dict[str, KeyedState] = {}
         self._has_spilled = False
 
-    def get(self, key: str) -> Entry:
+    def get(self, key: str) -> KeyedState:
         """Return a key's entry; an empty one when it was never seen, or is gone."""
         entry = self._young.get(key)
         if entry is None:
@@ -94,11 +94,11 @@ class KeptEntries:
                 self._age()
         return entry
 
-    def put(self, key: str, entry: Entry) -> None:
+    def put(self, key: str, entry: KeyedState) -> None:
         """Keep a key's entry; one that is gone begins anew."""
         self._young[key] = _EMPTY if entry.is_gone else entry
 
-    def all(self) -> Iterator[tuple[str, Entry]]:
+    def all(self) -> Iterator[tuple[str, KeyedState]]:
         """Yield every key that is not gone, with its entry."""
         for key, entry in self._spill.all(self._decider) if self._has_spilled else ():
             if key not in self._young and key not in self._old:
@@ -114,6 +114,6 @@ class KeptEntries:
         self._old, self._young = self._young, {}
 
 
-def kept_entries(deciders: Sequence[Decider[Any]], spill: Spill) -> dict[str, KeptEntries]:
+def kept_entries(deciders: Sequence[Decider[Any]], spill: Spill) -> dict[str, SpillingCache]:
     """Return where each decider's entries are kept, by its name: all of them have the same share of the memory."""
-    return {decider.name: KeptEntries(decider, spill, IN_MEMORY // len(deciders)) for decider in deciders}
+    return {decider.name: SpillingCache(decider, spill, IN_MEMORY // len(deciders)) for decider in deciders}

@@ -8,7 +8,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar, cast
 from eventlib.log.base import Record
 from eventlib.model.event import Event, Meta
 from eventlib.replay.comparison import Change, changes
-from eventlib.runtime.keyed_state import Entry
+from eventlib.runtime.keyed_state import KeyedState
 from eventlib.values import from_ms
 
 S = TypeVar("S")
@@ -22,7 +22,7 @@ request came again. `parked`: an input could not be handled, or waits behind one
 """
 
 
-class Recorded(NamedTuple):
+class RecordedEvent(NamedTuple):
     """An event on the log. `event` is None when today's code cannot read it; `error` says why."""
 
     record: Record
@@ -58,10 +58,10 @@ class HistoryStep(Generic[S]):
 
     kind: Kind
     at: datetime
-    input: Recorded | None
-    said: tuple[Recorded, ...]
-    entry_before: Entry = field(repr=False)
-    entry_after: Entry = field(repr=False)
+    input: RecordedEvent | None
+    said: tuple[RecordedEvent, ...]
+    entry_before: KeyedState = field(repr=False)
+    entry_after: KeyedState = field(repr=False)
     deadline: str | None
     reason: str
     was_parked: bool

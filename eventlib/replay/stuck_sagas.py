@@ -19,7 +19,7 @@ from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.replay.in_flight import Flights, records_between
 from eventlib.runtime.inputs import InputReader
-from eventlib.runtime.keyed_state import Entry, entry_of
+from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranded:
+class StuckSaga:
     """A saga that nothing would move any more, and why."""
 
     saga: str
@@ -50,7 +50,7 @@ class Standing:
     """
 
     in_flight: int
-    stranded: tuple[Stranded, ...]
+    stranded: tuple[StuckSaga, ...]
     unreadable: tuple[Unreadable, ...]
 
 
@@ -125,7 +125,7 @@ class _Look:
     def standing(self) -> Standing:
         """Return what was found of the sagas that are still in flight."""
         stranded = [
-            Stranded(key, self._stuck.get(saga, _NOTHING_MOVES))
+            StuckSaga(key, self._stuck.get(saga, _NOTHING_MOVES))
             for saga, key in self._sagas.items()
             if saga in self._stuck or saga not in self._moved
         ]
@@ -159,7 +159,7 @@ class _Look:
         except ContractError as error:
             self._unreadable.append(Unreadable(decider.name, key, str(error)))
 
-    async def _entry(self, decider: Decider[Any], record: Record) -> Entry:
+    async def _entry(self, decider: Decider[Any], record: Record) -> KeyedState:
         return await known(self._log, lambda: entry_of(record, decider, self._log.codec))
 
 

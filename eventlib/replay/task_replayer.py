@@ -16,17 +16,17 @@ from eventlib.model.identity import derived_id
 from eventlib.model.service import Service
 from eventlib.replay.amendments import known_by_rerun
 from eventlib.replay.comparison import Decision, input_of, same
-from eventlib.replay.context import Setting, after
+from eventlib.replay.context import ReplayContext, after
 from eventlib.replay.deadlines import Deadlines, Passing
-from eventlib.replay.fast_path import Alike
+from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.journal import parked_input, with_refusals
 from eventlib.replay.journal_steps import Refusal
 from eventlib.replay.partition_buffer import Item, Taker
 from eventlib.replay.scanner import SaidBy
-from eventlib.replay.spilling_cache import KeptEntries
+from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.runtime.bootstrap import mark_of
 from eventlib.runtime.emit import cause_of_input
-from eventlib.runtime.keyed_state import NO_MEMORY, Entry, Memory
+from eventlib.runtime.keyed_state import NO_MEMORY, KeyedState, KeyMetadata
 from eventlib.runtime.parking.control import edit_at
 from eventlib.runtime.parking.releasing import edited
 from eventlib.runtime.records import JournalEntry, Step
@@ -40,20 +40,20 @@ class Plan(NamedTuple):
     """
 
     decider: Decider[Any]
-    entries: KeptEntries
+    entries: SpillingCache
     source: str
     handler: str
     wants_meta: bool
     is_request: bool
     is_plain: bool
     has_deadlines: bool
-    alike: Alike | None
+    alike: FastPathComparer | None
 
 
-class Again:
+class TaskReplayer:
     """Decides one task's past again, transaction by transaction."""
 
-    def __init__(self, service: Service, partition: int, setting: Setting) -> None:
+    def __init__(self, service: Service, partition: int, setting: ReplayContext) -> None:
         self.service = service
         self.partition = partition
         self._setting = setting
@@ -87,7 +87,7 @@ class Again:
             contract.request,
             is_plain,
             decider.has_deadlines,
-            Alike(decider, event_type, source, entries, self._setting.log.codec) if is_plain else None,
+            FastPathComparer(decider, event_type, source, entries, self._setting.log.codec) if is_plain else None,
         )
 
     async def go_on(self, entry: JournalEntry) -> None:
@@ -143,7 +143,7 @@ class Again:
         for name in deciders:
             entries = self._setting.entries[name]
             for key in [key for key, _ in entries.all() if self._home(key) == self.partition]:
-                entries.put(key, Entry())
+                entries.put(key, KeyedState())
         self._parked.clear()
         async for known in known_by_rerun(self._setting.log, (step.topic, self.partition), deciders):
             if known.entry is not None:
@@ -161,7 +161,7 @@ class Again:
         """The topics that today's code reads, and that the task has never begun to read."""
         return self._inputs - self._takers.keys()
 
-    def end(self, decider: Decider[Any], key: str, entry: Entry) -> None:
+    def end(self, decider: Decider[Any], key: str, entry: KeyedState) -> None:
         """Look whether one of a key's deadlines would have passed before the task's last transaction."""
         if self._code_differs and (decider.name, key) not in self._parked:
             judged = self._setting.asked.about(entry.correlation_id)
@@ -268,7 +268,7 @@ class Again:
             else:
                 changed_by, saga = last.id, last.correlation_id or saga
             memory = _HAS_ANSWERED if plan.is_request and entry.memory is NO_MEMORY else entry.memory
-            plan.entries.put(key, Entry(state, 0, changed_by, saga, None, memory))
+            plan.entries.put(key, KeyedState(state, 0, changed_by, saga, None, memory))
 
     def _claimed(self, by: SaidBy, cause_id: str, decider: str) -> Sequence[Item]:
         """Take what was said about a cause out of what the service said: by its ids, which derive from the cause."""
@@ -315,4 +315,4 @@ def _today(
 _NOTHING: Sequence[Any] = ()
 _NOBODY: Sequence[Plan] = ()
 _NO_META = Meta("")
-_HAS_ANSWERED = Memory(answered={"": ""})
+_HAS_ANSWERED = KeyMetadata(answered={"": ""})

@@ -17,7 +17,7 @@ MARK = "past_of"
 Headers = tuple[tuple[str, bytes], ...]
 
 
-class Beginning(NamedTuple):
+class InputStart(NamedTuple):
     """Where a task begins to read a topic; what stands there before `past_end` is its past."""
 
     topic: str
@@ -25,17 +25,17 @@ class Beginning(NamedTuple):
     past_end: int
 
 
-async def beginnings(log: Log, service: Service, partition: int, positions: Positions) -> Sequence[Beginning]:
+async def beginnings(log: Log, service: Service, partition: int, positions: Positions) -> Sequence[InputStart]:
     """Return where a task begins on the topics that it has never read."""
-    found = list[Beginning]()
+    found = list[InputStart]()
     for topic in (*service.inputs, service.control):
         if topic.name in positions.next:
             continue
         start, end = await log.start(topic.name, partition), await log.end(topic.name, partition)
         if topic == service.control:
-            found.append(Beginning(topic.name, start, start))
+            found.append(InputStart(topic.name, start, start))
         else:
-            found.append(Beginning(topic.name, end if service.start_from == "latest" else start, end))
+            found.append(InputStart(topic.name, end if service.start_from == "latest" else start, end))
     return found
 
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import DamagedRecord, OwnershipLost, Retryable, UndecodableRecord
+from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, Reader, Record, TopicPartition
 from eventlib.model.event import Event
 from eventlib.runtime.bootstrap import beginnings
 from eventlib.runtime.inputs import repaired_among
 from eventlib.runtime.instrumentation import Observer
-from eventlib.runtime.local_chain import Relay
+from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.parking.control import amendment_in, edit_at, request_in
 from eventlib.runtime.parking.releasing import WaitingInputs
 from eventlib.runtime.records import EFFECT, ParkedKey
@@ -46,7 +46,7 @@ class Worker:
         start_effect: StartEffect,
         *,
         skipped_inputs: int,
-        relay: Relay | None = None,
+        relay: LocalChain | None = None,
     ) -> None:
         self.task = task
         self.claim = claim
@@ -96,8 +96,8 @@ class Worker:
     async def turn(self, now_ms: int) -> None:
         """Commit one transaction from what is there: the inbox, answers, and deadlines whose time has come.
 
-        Raises: OwnershipLost when another owner took over; another Retryable when the log cannot take it now, and
-        then the next turn handles the same; Terminal when the log or the code needs a person.
+        Raises: OwnershipLost when another owner took over; another RetryableError when the log cannot take it now, and
+        then the next turn handles the same; TerminalError when the log or the code needs a person.
         """
         if self._relay is not None:
             await self._until_free(self._relay)
@@ -171,14 +171,14 @@ class Worker:
                 offsets = await self._log.port.append(transaction.records, self.claim)
             except OwnershipLost:
                 raise
-            except Retryable:
+            except RetryableError:
                 self.roll_back()
                 raise
             self.settle(transaction, offsets)
 
     # --- what the relay does with a transaction that is open
 
-    async def _until_free(self, relay: Relay) -> None:
+    async def _until_free(self, relay: LocalChain) -> None:
         """Wait for the transaction that this task follows in, and forget inputs that were handled there."""
         if await relay.until_free(self):
             handled = self.task.positions.next

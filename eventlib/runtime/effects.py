@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from eventlib.errors import ContractError, Terminal
+from eventlib.errors import ContractError, TerminalError
 from eventlib.eventlog import CALLER, SAGA
 from eventlib.log.base import Record
 from eventlib.model.effect import Asking, Effect
@@ -26,7 +26,7 @@ class Pause(NamedTuple):
     longest_s: float
 
 
-class Course:
+class EffectAttempts:
     """One pending effect from its first attempt to its answer; `asking` is what each attempt asks."""
 
     def __init__(self, effect: Effect, request: Record, event: Event) -> None:
@@ -55,7 +55,7 @@ class Course:
 
     def failed(self, error: Exception) -> Pause | Answer:
         """Return how long to wait before the next attempt, or what follows when there is none."""
-        if isinstance(error, Terminal):
+        if isinstance(error, TerminalError):
             return self.parked(error)
         retry = self.asking.retry
         self._failures += 1
@@ -143,7 +143,7 @@ class EffectRunner:
         try:
             event = event or await self._log.decode_now(request)
             assert event is not None  # noqa: S101  a service's own request is an event of its choreography
-            course = Course(self._effects[request.type or ""], request, event)
+            course = EffectAttempts(self._effects[request.type or ""], request, event)
         except Exception as error:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
             answer = Answer(request.event_id, None, f"{type(error).__name__}: {error}")
         else:
@@ -154,7 +154,7 @@ class EffectRunner:
             self._observer.answered(self._service, request, began_ns, answer)
         self._answered(answer)
 
-    async def _answer(self, course: Course, request: Record) -> Answer:
+    async def _answer(self, course: EffectAttempts, request: Record) -> Answer:
         while True:
             try:
                 answer = await self._attempt(course, request)
@@ -167,7 +167,7 @@ class EffectRunner:
             else:
                 return course.answered(answer)
 
-    async def _attempt(self, course: Course, request: Record) -> object:
+    async def _attempt(self, course: EffectAttempts, request: Record) -> object:
         breaker = self._breakers[course.asking.port]
         while True:
             async with self._slots:
@@ -189,7 +189,7 @@ async def _call(ask: Asking, arguments: list[Any], breaker: Breaker, turn: int) 
     try:
         async with asyncio.timeout(ask.timeout_s):
             answer = await ask.call(*arguments)
-    except Terminal:
+    except TerminalError:
         breaker.worked(turn)
         raise
     except Exception as error:

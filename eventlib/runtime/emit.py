@@ -11,7 +11,7 @@ from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.identity import child_traceparent, deadline_id, derived_id
 from eventlib.model.topic import Topic
 from eventlib.runtime.bootstrap import Headers, past_of
-from eventlib.runtime.keyed_state import Entry, due_times
+from eventlib.runtime.keyed_state import KeyedState, due_times
 from eventlib.values import from_ms
 
 
@@ -30,7 +30,7 @@ class Cause(NamedTuple):
     past: Headers = ()
 
 
-def cause_of_input(record: Record, running: Entry | None, *, foreign: bool) -> Cause:
+def cause_of_input(record: Record, running: KeyedState | None, *, foreign: bool) -> Cause:
     """Return a record as a cause; a request about a `running` saga belongs to that saga, and its trace, not to its own."""
     correlation_id, traceparent = record.correlation_id or record.event_id, record.traceparent
     if running is not None and running.correlation_id is not None:
@@ -40,7 +40,9 @@ def cause_of_input(record: Record, running: Entry | None, *, foreign: bool) -> C
     return Cause(cause_id, record.event_id, correlation_id, traceparent, past)
 
 
-def cause_of_deadline(name: tuple[str, str], deadline: str, due_ms: int, entry: Entry, past: Headers = ()) -> Cause:
+def cause_of_deadline(
+    name: tuple[str, str], deadline: str, due_ms: int, entry: KeyedState, past: Headers = ()
+) -> Cause:
     """Return the passing of a deadline as a cause; `name` is the decider's and the key."""
     cause_id = deadline_id(*name, deadline, due_ms)
     return Cause(cause_id, entry.changed_by or cause_id, entry.correlation_id or cause_id, entry.traceparent, past)
@@ -58,10 +60,12 @@ def meta_of_deadline(cause: Cause, at_ms: int, source: str, key: str) -> Meta:
     )
 
 
-def entry_after(entry: Entry, decider: Decider[Any], cause: Cause, state: Any, said: Sequence[Record]) -> Entry:
+def entry_after(
+    entry: KeyedState, decider: Decider[Any], cause: Cause, state: Any, said: Sequence[Record]
+) -> KeyedState:
     """Return a key's entry after a cause: with a new state, and with all that was said about it."""
     last = said[-1] if said else None
-    return Entry(
+    return KeyedState(
         state,
         entry.sequence + len(said),
         cause.caused_by if last is None else last.id,
@@ -72,7 +76,7 @@ def entry_after(entry: Entry, decider: Decider[Any], cause: Cause, state: Any, s
     )
 
 
-class Speaker:
+class RecordBuilder:
     """Makes the records of what one decider says.
 
     `names` gives the events of a turn other ids than those that derive from their places in it.
@@ -85,11 +89,11 @@ class Speaker:
         self._topics = topics
         self._codec = codec
 
-    def turn(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Turn":
+    def turn(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Emission":
         """Return one turn to speak under a key that has said `sequence` events before."""
-        return Turn(self, key, sequence, cause, at_ms)
+        return Emission(self, key, sequence, cause, at_ms)
 
-    def record(self, turn: "Turn", ordinal: int, event: Event) -> Record:
+    def record(self, turn: "Emission", ordinal: int, event: Event) -> Record:
         """Return the record of an event said. Raises: ContractError when it has no key, or is too large."""
         contract = contract_of(type(event))
         topic = self._topics[contract.topic.name]
@@ -122,15 +126,15 @@ class Speaker:
         )
 
 
-Names = Callable[["Turn", Sequence[Event]], list[str]]
+Names = Callable[["Emission", Sequence[Event]], list[str]]
 
 
-class Turn:
+class Emission:
     """A decider's turn to speak: one input's answers, with their ids derived once."""
 
     __slots__ = ("_ids", "_named", "at_ms", "cause", "key", "sequence", "speaker")
 
-    def __init__(self, speaker: Speaker, key: str, sequence: int, cause: Cause, at_ms: int) -> None:
+    def __init__(self, speaker: RecordBuilder, key: str, sequence: int, cause: Cause, at_ms: int) -> None:
         self.speaker = speaker
         self.key = key
         self.sequence = sequence

@@ -16,7 +16,7 @@ _HEADER = "task"
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-class Memory:
+class KeyMetadata:
     """What a task remembers about a key beside its state: immutable, and written out once for all who share it.
 
     `passed` holds the time in ms of each deadline that has passed; `answered` the hash of the body of each request
@@ -32,24 +32,24 @@ class Memory:
         self.headers = ((_HEADER, json.dumps(kept).encode()),) if kept else ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Memory) and (self.passed, self.answered) == (other.passed, other.answered)
+        return isinstance(other, KeyMetadata) and (self.passed, self.answered) == (other.passed, other.answered)
 
     def __hash__(self) -> int:
         return hash(self.headers)
 
-    def with_answered(self, request_id: str, body_hash: str) -> "Memory":
+    def with_answered(self, request_id: str, body_hash: str) -> "KeyMetadata":
         """Return it with one more request answered."""
-        return Memory(self.passed, {**self.answered, request_id: body_hash})
+        return KeyMetadata(self.passed, {**self.answered, request_id: body_hash})
 
-    def with_passed(self, deadline: str, at_ms: int) -> "Memory":
+    def with_passed(self, deadline: str, at_ms: int) -> "KeyMetadata":
         """Return it with a deadline passed."""
-        return Memory({**self.passed, deadline: at_ms}, self.answered)
+        return KeyMetadata({**self.passed, deadline: at_ms}, self.answered)
 
 
-NO_MEMORY = Memory()
+NO_MEMORY = KeyMetadata()
 
 
-class Entry(NamedTuple):
+class KeyedState(NamedTuple):
     """A key's state, and what the task remembers about it.
 
     `state` is None for a key that was never seen or is forgotten. `sequence` counts the events said, `changed_by` is
@@ -62,7 +62,7 @@ class Entry(NamedTuple):
     changed_by: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
-    memory: Memory = NO_MEMORY
+    memory: KeyMetadata = NO_MEMORY
     due: Mapping[str, int] = _NONE
 
     @property
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
         """Whether nothing is left to remember: the changelog has a tombstone, and the key begins anew."""
         return self.state is None and not self.memory.answered
 
-    def record(self, name: tuple[str, str], place: "Place", source: str, codec: Codec) -> Record:
+    def record(self, name: tuple[str, str], place: "KeyLocation", source: str, codec: Codec) -> Record:
         """Return the entry as a changelog record; a tombstone when nothing is left to remember."""
         value = b"" if self.state is None else codec.encode(self.state)
         return Record(
@@ -92,7 +92,7 @@ class Entry(NamedTuple):
         )
 
 
-class Place(NamedTuple):
+class KeyLocation(NamedTuple):
     """Where and when a transaction's changelog records are written."""
 
     topic: str
@@ -100,11 +100,11 @@ class Place(NamedTuple):
     at_ms: int
 
 
-def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> Entry:
+def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> KeyedState:
     """Read an entry back from its changelog record. Raises: UnknownSchema, ContractError."""
     state = codec.decode(decider.state, record.value) if record.value else None
     memory = _memory_of(record)
-    return Entry(
+    return KeyedState(
         state,
         record.sequence or 0,
         record.causation_id,
@@ -115,7 +115,7 @@ def entry_of(record: Record, decider: Decider[Any], codec: Codec) -> Entry:
     )
 
 
-def due_times(decider: Decider[Any], state: Any, memory: Memory) -> Mapping[str, int]:
+def due_times(decider: Decider[Any], state: Any, memory: KeyMetadata) -> Mapping[str, int]:
     """Return when each deadline of a state falls due (ms); one that has passed stays passed."""
     if state is None or not decider.has_deadlines:
         return _NONE
@@ -123,8 +123,8 @@ def due_times(decider: Decider[Any], state: Any, memory: Memory) -> Mapping[str,
     return {name: at_ms for name, at in decider.due(state).items() if passed.get(name) != (at_ms := to_ms(at))}
 
 
-def _memory_of(record: Record) -> Memory:
+def _memory_of(record: Record) -> KeyMetadata:
     for name, value in record.headers:
         if name == _HEADER:
-            return Memory(**json.loads(value))
+            return KeyMetadata(**json.loads(value))
     return NO_MEMORY

@@ -26,7 +26,7 @@ _ONE_TIME_MS = 50
 """How far behind the clock a round may be that waits for another process to have written."""
 
 
-class Member(Protocol):
+class ChainedTask(Protocol):
     """Who takes part: the worker of a task."""
 
     task: Task
@@ -61,21 +61,21 @@ class Member(Protocol):
         """Forget the open transaction; `alone` it is to be tried again."""
 
 
-class Relay:
+class LocalChain:
     """The tasks of one process that hand on to each other what they say."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._members: dict[TopicPartition, list[Member]] = {}
+        self._members: dict[TopicPartition, list[ChainedTask]] = {}
         self._round: _Round | None = None
-        self._taking_part: dict[Member, _Round] = {}
+        self._taking_part: dict[ChainedTask, _Round] = {}
 
-    def join(self, member: Member) -> None:
+    def join(self, member: ChainedTask) -> None:
         """Let a member be handed what it reads."""
         for place in member.places:
             self._members.setdefault(place, []).append(member)
 
-    async def leave(self, member: Member) -> None:
+    async def leave(self, member: ChainedTask) -> None:
         """Hand nothing more to a member, and wait until what it has a part in is over."""
         for place in member.places:
             self._members[place].remove(member)
@@ -83,7 +83,7 @@ class Relay:
             self._round.forget(member)
         await self.until_free(member)
 
-    async def until_free(self, member: Member) -> bool:
+    async def until_free(self, member: ChainedTask) -> bool:
         """Wait until a member has a part in nothing; False when it had none. Until then its task is not its own."""
         if member not in self._taking_part:
             return False
@@ -100,7 +100,7 @@ class Relay:
             return now_ms
         return self._round.at_ms
 
-    async def commit(self, member: Member) -> bool:
+    async def commit(self, member: ChainedTask) -> bool:
         """Commit a member's open transaction, and with it what follows from it here; False: this log cannot do that.
 
         The member is told to settle it, or to roll it back, as are all that took part.
@@ -120,7 +120,7 @@ class _Part:
 
     __slots__ = ("member", "offsets", "transaction")
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: ChainedTask) -> None:
         self.member = member
         self.offsets: list[int] = []
         self.transaction: Transaction | None = None
@@ -131,29 +131,31 @@ class _Part:
         return zip(task.events[placed:], task.said[placed:], strict=True)
 
 
-_Inputs = dict[Member, list[tuple[Record, Event | None]]]
+_Inputs = dict[ChainedTask, list[tuple[Record, Event | None]]]
 
 
 class _Round(Share):
     """One transaction of the log: of those who lead, and of those who follow, wave by wave."""
 
-    def __init__(self, members: Mapping[TopicPartition, Sequence[Member]], taking_part: "dict[Member, _Round]") -> None:
+    def __init__(
+        self, members: Mapping[TopicPartition, Sequence[ChainedTask]], taking_part: "dict[ChainedTask, _Round]"
+    ) -> None:
         self.is_over = False
         self.at_ms = 0
         self.ended = asyncio.Event()
         self._members = members
         self._taking_part = taking_part
-        self._leading: dict[Member, asyncio.Future[None]] = {}
-        self._parts: dict[Member, _Part] = {}
+        self._leading: dict[ChainedTask, asyncio.Future[None]] = {}
+        self._parts: dict[ChainedTask, _Part] = {}
 
-    def lead(self, member: Member) -> asyncio.Future[None]:
+    def lead(self, member: ChainedTask) -> asyncio.Future[None]:
         """Take in a member with an open transaction; the future is done when that is settled."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._leading[member] = future
         self.at_ms = max(self.at_ms, member.task.at_ms)
         return future
 
-    def forget(self, member: Member) -> None:
+    def forget(self, member: ChainedTask) -> None:
         """Leave out a member that waits no more, if nothing was written yet."""
         if not self.is_over and self._leading.pop(member, None) is not None:
             member.roll_back()
@@ -206,7 +208,7 @@ class _Round(Share):
             del self._taking_part[member]
         self.ended.set()
 
-    def _enter(self, member: Member, batch: Batch) -> _Part:
+    def _enter(self, member: ChainedTask, batch: Batch) -> _Part:
         batch.enter(member.claim)  # before anything is done: whether it is still the owner
         part = self._parts[member] = _Part(member)
         self._taking_part[member] = self
@@ -226,11 +228,11 @@ class _Round(Share):
                 handed.setdefault(reader, []).append((record.placed(offset), event))
         return handed
 
-    def _takers(self, record: Record, event: Event | None) -> list[Member]:
+    def _takers(self, record: Record, event: Event | None) -> list[ChainedTask]:
         readers = () if event is None else self._members.get(record[:2], ())
         return [reader for reader in readers if reader in self._parts or reader.at_rest()]
 
-    def _take(self, member: Member, inputs: Sequence[tuple[Record, Event | None]], batch: Batch) -> _Part | None:
+    def _take(self, member: ChainedTask, inputs: Sequence[tuple[Record, Event | None]], batch: Batch) -> _Part | None:
         part = self._parts.get(member) or self._follower(member, batch)
         # A member with an earlier time would say something behind what has a later one already.
         if part is None or member.task.at_ms != self.at_ms:
@@ -239,7 +241,7 @@ class _Round(Share):
             member.take(record, event)
         return part
 
-    def _follower(self, member: Member, batch: Batch) -> _Part | None:
+    def _follower(self, member: ChainedTask, batch: Batch) -> _Part | None:
         if member in self._taking_part or not member.follow(self.at_ms):
             return None
         try:

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import NamedTuple
 
-from eventlib.errors import LogCorrupt, OwnershipLost, Retryable, TailLost
+from eventlib.errors import LogCorrupt, OwnershipLost, RetryableError, TailLost
 from eventlib.log.base import Claim, Membership, TopicPartition
 from eventlib.model.service import Service
 from eventlib.runtime.context import Host
-from eventlib.runtime.local_chain import Relay
+from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.restore import Standbys
 from eventlib.runtime.runner import TaskLoop
 
@@ -32,7 +32,7 @@ class Serving:
         self,
         service: Service,
         host: Host,
-        relay: Relay,
+        relay: LocalChain,
         loops: MutableMapping[tuple[str, int], TaskLoop],
         fail: Callable[[Exception], None],
     ) -> None:
@@ -118,7 +118,7 @@ class Serving:
                 handed_over = self._loops.get(place) is not loop
                 _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *place, error)
                 return
-            except Retryable as error:
+            except RetryableError as error:
                 await loop.rest(self._host.startup.failed(loop.name, error))
             except TailLost as error:  # nothing may be written before a person has decided
                 self._fail(error)

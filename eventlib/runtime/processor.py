@@ -15,15 +15,23 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.service import Service
 from eventlib.runtime.bootstrap import mark_of, past_of, reason_of
-from eventlib.runtime.emit import Cause, Speaker, Turn, cause_of_deadline, cause_of_input, entry_after, meta_of_deadline
+from eventlib.runtime.emit import (
+    Cause,
+    Emission,
+    RecordBuilder,
+    cause_of_deadline,
+    cause_of_input,
+    entry_after,
+    meta_of_deadline,
+)
 from eventlib.runtime.inputs import InputReader, damaged_input
-from eventlib.runtime.keyed_state import Entry
+from eventlib.runtime.keyed_state import KeyedState
 from eventlib.runtime.parking.parked import WAITS_BEHIND, Failure, ParkedKeys, SkippedInputs, deadline_copy, parked_copy
 from eventlib.runtime.parking.releasing import released
 from eventlib.runtime.records import ParkedKey, Positions, Step, effect_key
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.transaction import Answer, Move, Release, Skip
-from eventlib.runtime.transaction_builder import Draft
+from eventlib.runtime.transaction import Answer, Release, SeekOffset, SkipInput
+from eventlib.runtime.transaction_builder import TransactionBuilder
 
 HANDLER_ATTEMPTS = 3
 """How often a handler that raises is tried before its input is parked."""
@@ -35,7 +43,7 @@ MAX_SAID = 5_000
 _NOTHING: list[Record] = []
 
 
-class Handling:
+class InputProcessor:
     """Handles one thing after the other for a task, into `draft`. Raises: UnknownSchema from whatever reads records."""
 
     def __init__(self, service: Service, partition: int, log: EventLog, state: TaskState, code_version: str) -> None:
@@ -46,9 +54,9 @@ class Handling:
         self.skips = SkippedInputs(state, log.codec)
         self.inputs = InputReader(log, service)
         topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
-        self.speakers = {d.name: Speaker(d, service.speaks_as, topics, log.codec) for d in service.deciders}
+        self.speakers = {d.name: RecordBuilder(d, service.speaks_as, topics, log.codec) for d in service.deciders}
         self.parked_end = 0
-        self.draft = Draft(0, Positions(), ())
+        self.draft = TransactionBuilder(0, Positions(), ())
         self._log = log
         self._code_version = code_version
         self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
@@ -164,7 +172,7 @@ class Handling:
             if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
                 self._pass_deadline(decider, key, name, at, entry)
 
-    def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: Entry) -> None:
+    def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: KeyedState) -> None:
         speaker = self.speakers[decider.name]
         past = self._mark if at < self.draft.first_ms else ()
         cause = cause_of_deadline((decider.name, key), name, at, entry, past)
@@ -199,20 +207,22 @@ class Handling:
             Step("drop", record.topic, record.offset, record.offset, decider.name, key_text(record), why)
         )
 
-    def act_on(self, act: Skip | Move) -> None:
+    def act_on(self, act: SkipInput | SeekOffset) -> None:
         """Take note of an input to skip, or read a topic from somewhere else."""
         match act:
-            case Skip(event_id, why):
+            case SkipInput(event_id, why):
                 self.skips.add(act)
                 self.draft.steps.act(Step("skip", detail=why, request=event_id))
-            case Move(topic, to, why):
+            case SeekOffset(topic, to, why):
                 self.draft.move(topic, to, why)
 
     def release(self, release: Release) -> None:
         """Handle what was parked again, until something cannot be handled again."""
         released(self, release)
 
-    def _apply(self, turn: Turn, entry: Entry, state: Any, said: Sequence[Event], records: list[Record]) -> None:
+    def _apply(
+        self, turn: Emission, entry: KeyedState, state: Any, said: Sequence[Event], records: list[Record]
+    ) -> None:
         decider, cause = turn.speaker.decider, turn.cause
         changed = entry_after(entry, decider, cause, state, records)
         self.state.set_entry(decider, turn.key, changed)

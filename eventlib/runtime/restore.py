@@ -7,7 +7,7 @@ from typing import Any
 
 from eventlib.codec.base import Codec
 from eventlib.codec.wire_format import HEADER_BYTES
-from eventlib.errors import ContractError, DamagedRecord, LogCorrupt, OwnershipLost, Retryable
+from eventlib.errors import ContractError, DamagedRecord, LogCorrupt, OwnershipLost, RetryableError
 from eventlib.log.base import Claim, Membership, Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.decider import Decider
@@ -189,7 +189,7 @@ class Standbys:
                 await self._copy(partition)
             except OwnershipLost:
                 return  # this process has the task itself by now
-            except Retryable as error:
+            except RetryableError as error:
                 _log.warning("the copy of %s/%s waits: %s", self._service.name, partition, error)
                 await asyncio.sleep(self._host.config.retry_pause_s)
             except LogCorrupt as error:

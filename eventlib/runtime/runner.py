@@ -8,13 +8,13 @@ from contextlib import suppress
 from time import monotonic
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import DamagedRecord, OwnershipLost, Retryable, StoreLost
+from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError, StoreLost
 from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.model.service import Service
 from eventlib.runtime.committer import Worker
 from eventlib.runtime.context import Host
 from eventlib.runtime.effects import EffectRunner
-from eventlib.runtime.local_chain import Relay
+from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Answer
@@ -29,7 +29,7 @@ class TaskLoop:
     Guarantee: as `Worker` gives it; here are the clock, the waiting, and the effects under way.
     """
 
-    def __init__(self, service: Service, claim: Claim, host: Host, slots: asyncio.Semaphore, relay: Relay) -> None:
+    def __init__(self, service: Service, claim: Claim, host: Host, slots: asyncio.Semaphore, relay: LocalChain) -> None:
         self.service = service
         self.claim = claim
         self._host = host
@@ -101,7 +101,7 @@ class TaskLoop:
     async def run(self) -> None:
         """Restore the task, then handle its inputs until stopped.
 
-        Raises: OwnershipLost when another owner took over; Terminal when the log or the code needs a person.
+        Raises: OwnershipLost when another owner took over; TerminalError when the log or the code needs a person.
         """
         task = await restored(self.service, self.claim, self._host)
         self._host.startup.done(self.name)
@@ -208,7 +208,7 @@ class TaskLoop:
             return await work
         except (OwnershipLost, StoreLost, UnknownSchema):
             raise
-        except Retryable as error:
+        except RetryableError as error:
             _log.warning("%s/%s cannot commit, tries again: %s", self.service.name, self.claim.partition, error)
             await asyncio.sleep(self._config.retry_pause_s)
             return True

@@ -13,7 +13,7 @@ from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
 from eventlib.runtime.context import Damage, Host, Restoring, RuntimeConfig
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.instrumentation import Observer
-from eventlib.runtime.local_chain import Relay
+from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.manager import Serving
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
@@ -61,7 +61,7 @@ class Runtime:
             max(config.cached_entries // sum(service.partitions for service in self._services), 1),
             startup=startup or Startup(),
         )
-        self._relay = Relay(log.port)
+        self._relay = LocalChain(log.port)
         self._loops: dict[tuple[str, int], TaskLoop] = {}
         self._servings = [Serving(each, self._host, self._relay, self._loops, self._fail) for each in self._services]
         self._serving: list[asyncio.Task[None]] = []

@@ -7,11 +7,11 @@ from typing import Any
 from eventlib.codec.base import Codec
 from eventlib.log.base import Record
 from eventlib.model.decider import Decider
-from eventlib.runtime.keyed_state import Entry, Place, entry_of
+from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of
 from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, state_name, unpack
 from eventlib.state.base import Store
 
-_EMPTY = Entry()
+_EMPTY = KeyedState()
 _MOST_UNWRITTEN = 5_000
 _MOST_UNWRITTEN_BYTES = 2_000_000
 
@@ -32,8 +32,8 @@ class TaskState:
         self._codec = codec
         self._deciders = deciders
         self._cached_entries = cached_entries
-        self._cache: OrderedDict[Name, Entry] = OrderedDict()
-        self._changed: dict[Name, Entry] = {}
+        self._cache: OrderedDict[Name, KeyedState] = OrderedDict()
+        self._changed: dict[Name, KeyedState] = {}
         self._put: dict[str, Record | None] = {}
         self._unwritten: dict[bytes | None, Record] = {}
         self._unwritten_bytes = 0
@@ -44,7 +44,7 @@ class TaskState:
         self._counts_dues = False
         self._checkpoint = store.checkpoint
 
-    def entry(self, decider: Decider[Any], key: str) -> Entry:
+    def entry(self, decider: Decider[Any], key: str) -> KeyedState:
         """Return a key's entry as this transaction sees it; an empty one when the key was never seen."""
         name = (decider.name, key)
         found = self._changed.get(name)
@@ -59,7 +59,7 @@ class TaskState:
         self._remember(name, found)
         return found
 
-    def set_entry(self, decider: Decider[Any], key: str, entry: Entry) -> None:
+    def set_entry(self, decider: Decider[Any], key: str, entry: KeyedState) -> None:
         """Change a key's entry in this transaction."""
         self._changed[decider.name, key] = entry
 
@@ -82,7 +82,7 @@ class TaskState:
         """Whether this transaction changes anything."""
         return bool(self._changed or self._put)
 
-    def records(self, place: Place, sources: Mapping[str, str]) -> list[Record]:
+    def records(self, place: KeyLocation, sources: Mapping[str, str]) -> list[Record]:
         """Return this transaction's changes as changelog records; `sources` names each decider's `service/decider`."""
         states = [entry.record(name, place, sources[name[0]], self._codec) for name, entry in self._changed.items()]
         return states + [_placed(key, record, place) for key, record in self._put.items()]
@@ -211,14 +211,14 @@ class TaskState:
         self._unwritten[record.key] = record
         self._unwritten_bytes += len(record.value or b"")
 
-    def _remember(self, name: Name, entry: Entry) -> None:
+    def _remember(self, name: Name, entry: KeyedState) -> None:
         self._cache[name] = _EMPTY if entry.is_gone else entry
         self._cache.move_to_end(name)
         if len(self._cache) > self._cached_entries:
             self._cache.popitem(last=False)
 
 
-def _placed(key: str, record: Record | None, place: Place) -> Record:
+def _placed(key: str, record: Record | None, place: KeyLocation) -> Record:
     topic, partition, at_ms = place
     if record is None:
         return Record(topic, partition, -1, at_ms, key.encode(), None)

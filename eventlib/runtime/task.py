@@ -12,12 +12,12 @@ from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.runtime.instrumentation import Clock, ObservedHandling
-from eventlib.runtime.keyed_state import Place
-from eventlib.runtime.processor import MAX_SAID, Handling
+from eventlib.runtime.keyed_state import KeyLocation
+from eventlib.runtime.processor import MAX_SAID, InputProcessor
 from eventlib.runtime.records import POSITION_KEY, Positions, Step
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.transaction import Hop, Inputs, Passed, Transaction
-from eventlib.runtime.transaction_builder import Draft
+from eventlib.runtime.transaction import Inputs, Passed, ProcessingSpan, Transaction
+from eventlib.runtime.transaction_builder import TransactionBuilder
 
 
 class Task:
@@ -41,7 +41,7 @@ class Task:
         self.partition = partition
         self.state = state
         self.positions = positions
-        self.handling = Handling(service, partition, log, state, code_version)
+        self.handling = InputProcessor(service, partition, log, state, code_version)
         self._log = log
         self._code_version = code_version
         self._sources = {name: speaker.source for name, speaker in self.handling.speakers.items()}
@@ -59,7 +59,7 @@ class Task:
         self.state.count_dues()
 
     def _begin(self, at_ms: int) -> None:
-        self._draft = self.handling.draft = Draft(at_ms, self.positions, self._passed)
+        self._draft = self.handling.draft = TransactionBuilder(at_ms, self.positions, self._passed)
         self._handled = self._answered = self._took = 0
         self._takes_more = False
 
@@ -138,7 +138,7 @@ class Task:
         return bool(self._draft.events or self._draft.steps.acts or self.state.is_changed)
 
     @property
-    def hops(self) -> Sequence[Hop]:
+    def hops(self) -> Sequence[ProcessingSpan]:
         """What of the open transaction whoever observes this task wants to know; nobody does by default."""
         return self._draft.hops
 
@@ -155,7 +155,7 @@ class Task:
     def close(self) -> Transaction:
         """Return the open transaction as it has to be appended."""
         draft, positions = self._draft, self._draft.positions()
-        changes = self.state.records(Place(self._changelog, self.partition, draft.at_ms), self._sources)
+        changes = self.state.records(KeyLocation(self._changelog, self.partition, draft.at_ms), self._sources)
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
         journal = [self._own_record(self._journal, None, entry) for entry in draft.entries(self._code_version)]
         passed = Passed(self._handled, self._answered, self._took)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import Record
 from eventlib.model.event import Event
-from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.records import Positions
 
 
-class Skip(NamedTuple):
+class SkipInput(NamedTuple):
     """An input that is not to be handled, whenever it comes: `why` says who wants that, and for what reason.
 
     With `once` it comes once more, and the mark is gone then; otherwise it is never handled.
@@ -23,7 +23,7 @@ class Skip(NamedTuple):
     once: bool = False
 
 
-class Move(NamedTuple):
+class SeekOffset(NamedTuple):
     """The task goes on in a topic at offset `to`; `why` says who wants that, and for what reason."""
 
     topic: str
@@ -31,7 +31,7 @@ class Move(NamedTuple):
     why: str
 
 
-class Hop(NamedTuple):
+class ProcessingSpan(NamedTuple):
     """One thing that a decider handled: an input, an effect's answer, or a deadline.
 
     `context` is the trace context that it belongs to, `said` what followed from it. `record` is the input, or None for
@@ -104,8 +104,8 @@ class Inputs:
     answers: Sequence[Answer] = ()
     due_ms: int | None = None
     release: Release | None = None
-    beginnings: Sequence[Beginning] = ()
-    acts: Sequence[Skip | Move] = ()
+    beginnings: Sequence[InputStart] = ()
+    acts: Sequence[SkipInput | SeekOffset] = ()
     schemas_known: bool = False
     damaged: DamagedRecord | None = None
 
@@ -133,7 +133,7 @@ class Transaction(NamedTuple):
     passed: Passed
     parks: bool
     requested: list[tuple[Record, Event | None]]
-    hops: Sequence[Hop] = ()
+    hops: Sequence[ProcessingSpan] = ()
 
     @property
     def records(self) -> list[Record]:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from eventlib.eventlog import latest_copy
 from eventlib.log.base import Record
 from eventlib.model.event import Event, contract_of
-from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.records import JournalEntry, Positions, Step
-from eventlib.runtime.transaction import Hop
+from eventlib.runtime.transaction import ProcessingSpan
 
 
-class Steps:
+class JournalSteps:
     """The steps of one transaction; neighbouring inputs of a topic become one run.
 
     `before` are the runs that were passed since the last transaction. `next` holds the offset that follows the last
@@ -66,7 +66,7 @@ class Steps:
         self._topic = ""
 
 
-class Draft:
+class TransactionBuilder:
     """What an open transaction says, does and leaves to be done.
 
     `at_ms` is its time, and that of all that it says. `said` holds the event in each record of `events`, or None;
@@ -76,11 +76,11 @@ class Draft:
 
     def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
         self.at_ms = at_ms
-        self.steps = Steps(passed)
+        self.steps = JournalSteps(passed)
         self.events: list[Record] = []
         self.said: list[Event | None] = []
         self.requested: list[tuple[Record, Event | None]] = []
-        self.hops: list[Hop] = []
+        self.hops: list[ProcessingSpan] = []
         self.parks = False
         self.is_met = False
         self.past = positions.past
@@ -104,7 +104,7 @@ class Draft:
         self._add(copy)
         self.parks = True
 
-    def begin(self, beginnings: Sequence[Beginning]) -> None:
+    def begin(self, beginnings: Sequence[InputStart]) -> None:
         """Read topics from where they begin."""
         for topic, first, past_end in beginnings:
             self.steps.act(Step("begin", topic, first, past_end))

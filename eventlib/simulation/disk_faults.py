@@ -11,7 +11,7 @@ from eventlib.log.checksum import corrected, partition_seed, record_checksum, ro
 from eventlib.log.rules import NO_RECORD, decode_headers, encode_headers, why_changed
 from eventlib.simulation.owner import Owner
 from eventlib.simulation.plan import Departure
-from eventlib.simulation.scheduler import Move
+from eventlib.simulation.scheduler import ScheduledMove
 from eventlib.simulation.world import World
 
 _VALUE = 2  # among a record's columns
@@ -101,7 +101,7 @@ class DiskFaults:
         offset = owner.reader.position(place)
         stays = (*place, offset)
         if owner.reader.next_of(place).offset == offset and self._lie(owner, stays, lie, departure):
-            self._world.add(Move("repair", None, stays), after=1 + departure.long)
+            self._world.add(ScheduledMove("repair", None, stays), after=1 + departure.long)
 
     def _lie_about_state(self, owner: Owner, lie: Lie, departure: Departure) -> bool:
         """Let one of the newest records of its changelog be read wrong, while nothing else is: that is what proves it."""
@@ -123,7 +123,7 @@ class DiskFaults:
         self._tell(f"{'/'.join(map(str, stays))} is read wrong: {lie.value}", owner)
         return True
 
-    def _repair(self, move: Move) -> None:
+    def _repair(self, move: ScheduledMove) -> None:
         """Let a record be as it was written again, as after a repair; what was parked of it is tried again."""
         if self._world.port.lies.pop(move.what, None) is not None:
             self._world.story.note("{}/{}/{} is repaired".format(*move.what))
@@ -133,8 +133,8 @@ class DiskFaults:
         port = self._world.port
         port.stale[place] = 1 + departure.long % (port.known_end(place) - owner.reader.position(place))
         self._tell(f"reads of {place[0]}/{place[1]} miss the newest records", owner)
-        self._world.add(Move("see all", None, place), after=1 + departure.long // 4)
+        self._world.add(ScheduledMove("see all", None, place), after=1 + departure.long // 4)
 
-    def _see_all(self, move: Move) -> None:
+    def _see_all(self, move: ScheduledMove) -> None:
         self._world.port.stale.pop(move.what, None)
         self._world.look_all()

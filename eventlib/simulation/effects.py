@@ -6,15 +6,15 @@ from enum import Enum
 from types import coroutine
 from typing import Any, NamedTuple
 
-from eventlib.errors import OutcomeUnknown, Terminal
+from eventlib.errors import OutcomeUnknown, TerminalError
 from eventlib.log.base import Record
 from eventlib.model.event import Event
-from eventlib.runtime.effects import Course
+from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.log import driven
 from eventlib.simulation.owner import Errand, Owner, Reply
 from eventlib.simulation.scenario import Choices
-from eventlib.simulation.scheduler import Move
+from eventlib.simulation.scheduler import ScheduledMove
 from eventlib.simulation.world import World
 
 
@@ -55,7 +55,7 @@ def _asked(call: Call) -> Generator[Call, Any, Any]:
     return (yield call)
 
 
-class Going(Enum):
+class CallOutcome(Enum):
     """How a call goes; ANSWERS is the harmless one."""
 
     ANSWERS = "answers"
@@ -68,22 +68,22 @@ class Going(Enum):
     FAILS = "fails for good"
 
 
-_SILENT = (Going.NEVER_ARRIVES, Going.ANSWER_LOST, Going.TIMES_OUT, Going.ARRIVES_LATE)
-_GOINGS = (*[Going.ANSWERS] * 7, *tuple(Going)[1:])
+_SILENT = (CallOutcome.NEVER_ARRIVES, CallOutcome.ANSWER_LOST, CallOutcome.TIMES_OUT, CallOutcome.ARRIVES_LATE)
+_GOINGS = (*[CallOutcome.ANSWERS] * 7, *tuple(CallOutcome)[1:])
 """Of two calls, one goes well."""
 
 
-def how_it_goes(choose: Choices, call: str) -> Going:
+def how_it_goes(choose: Choices, call: str) -> CallOutcome:
     """Choose what becomes of a call."""
     return choose.one_of(f"what becomes of {call}", _GOINGS)
 
 
-def how_it_is_silent(choose: Choices, call: str) -> Going:
+def how_it_is_silent(choose: Choices, call: str) -> CallOutcome:
     """Choose what becomes of a call that is not answered."""
     return choose.one_of(f"how {call} is not answered", _SILENT)
 
 
-class Errands:
+class SimulatedEffects:
     """Runs what a world's owners have pending; without `faults` every call is answered at once."""
 
     def __init__(self, world: World) -> None:
@@ -103,8 +103,8 @@ class Errands:
         event = event or self._world.log.decode(request)
         assert event is not None  # noqa: S101  the service has said it
         silent = self._silence(request, effect.ask.retry.attempts)
-        owner.errands[request.event_id] = Errand(Course(effect, request, event), silent)
-        self._world.add(Move("attempt", owner, request.event_id))
+        owner.errands[request.event_id] = Errand(EffectAttempts(effect, request, event), silent)
+        self._world.add(ScheduledMove("attempt", owner, request.event_id))
 
     def _silence(self, request: Record, attempts: int | None) -> int:
         """Return how many of an effect's calls are not answered."""
@@ -112,7 +112,7 @@ class Errands:
             return 0
         return (attempts or _LONG_SILENCE) if self._world.choose.whether(f"nobody answers {request.type}", 40) else 0
 
-    def _attempt(self, move: Move) -> None:
+    def _attempt(self, move: ScheduledMove) -> None:
         """Begin an attempt, or go on with one whose call took long."""
         owner: Owner = move.whom
         errand = owner.errands.get(move.what)
@@ -124,7 +124,7 @@ class Errands:
             errand.under_way = None
             follows = errand.course.failed(error)
             if not isinstance(follows, Answer):
-                self._world.add(Move("attempt", owner, move.what))
+                self._world.add(ScheduledMove("attempt", owner, move.what))
                 return
             answer = follows
         if answer is not None:
@@ -147,7 +147,7 @@ class Errands:
                 reply, late = self._go(owner, errand, call)
                 if late:
                     errand.reply = reply
-                    self._world.add(Move("attempt", owner, request_id), after=late)
+                    self._world.add(ScheduledMove("attempt", owner, request_id), after=late)
                     return None
         except StopIteration as end:
             return course.answered(end.value)
@@ -156,24 +156,24 @@ class Errands:
         """Let a call go as it goes; return what it comes back with, and after how many steps."""
         world = self._world
         going = self._going(errand, call)
-        harmless = going is Going.ANSWERS
+        harmless = going is CallOutcome.ANSWERS
         if not harmless:
             world.faults[f"a call {going.value}"] += 1
         world.story.call(str(owner), call.port, f"{call.method} {going.value}", harmless=harmless)
-        if going is Going.FAILS:
-            return Reply(error=Terminal("simulated: it will never do that")), 0
-        if going in {Going.ARRIVES_LATE, Going.ARRIVES_TWICE}:
+        if going is CallOutcome.FAILS:
+            return Reply(error=TerminalError("simulated: it will never do that")), 0
+        if going in {CallOutcome.ARRIVES_LATE, CallOutcome.ARRIVES_TWICE}:
             self._send_late(call)
-        if going in {Going.NEVER_ARRIVES, Going.ARRIVES_LATE}:
+        if going in {CallOutcome.NEVER_ARRIVES, CallOutcome.ARRIVES_LATE}:
             return _UNKNOWN, 0
         reply = _acted(call)
-        if going is Going.TAKES_LONG:
+        if going is CallOutcome.TAKES_LONG:
             return reply, 1 + world.choose.number_of("for steps", _LONG)
         return _LOST.get(going, reply), 0
 
-    def _going(self, errand: Errand, call: Call) -> Going:
+    def _going(self, errand: Errand, call: Call) -> CallOutcome:
         if not self.faults:
-            return Going.ANSWERS
+            return CallOutcome.ANSWERS
         if errand.silent:
             errand.silent -= 1
             return how_it_is_silent(self._world.choose, call.method)
@@ -183,9 +183,9 @@ class Errands:
         self._calls += 1
         self._on_their_way[self._calls] = call
         after = 1 + self._world.choose.number_of("for steps", _LONG)
-        self._world.add(Move("land", None, self._calls), after=after)
+        self._world.add(ScheduledMove("land", None, self._calls), after=after)
 
-    def _land(self, move: Move) -> None:
+    def _land(self, move: ScheduledMove) -> None:
         """Let a call take place whose answer nobody waits for."""
         call = self._on_their_way.pop(move.what)
         self._world.story.note(f"{call.method} arrives late", call.port)
@@ -200,7 +200,7 @@ def _acted(call: Call) -> Reply:
 
 
 _UNKNOWN = Reply(error=OutcomeUnknown("simulated: no answer"))
-_LOST = {Going.ANSWER_LOST: _UNKNOWN, Going.TIMES_OUT: Reply(error=TimeoutError("simulated"))}
+_LOST = {CallOutcome.ANSWER_LOST: _UNKNOWN, CallOutcome.TIMES_OUT: Reply(error=TimeoutError("simulated"))}
 """What comes back of a call that has acted."""
 _LONG_SILENCE = 3
 _LONG = 60

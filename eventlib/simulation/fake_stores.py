@@ -20,7 +20,7 @@ NOTHING = Snapshot({}, 0, 0)
 _TOMBSTONES_KEPT_MS = TOMBSTONES_KEPT.total_seconds() * 1000
 
 
-class Disks(Stores):
+class FakeStores(Stores):
     """Keeps what local stores held from time to time; `insert` says what the next `open` of a task finds."""
 
     def __init__(self) -> None:

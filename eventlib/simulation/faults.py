@@ -7,7 +7,7 @@ from eventlib.simulation.disk_faults import DiskFaults
 from eventlib.simulation.log import Point, driven
 from eventlib.simulation.owner import Interruption, Owner
 from eventlib.simulation.plan import Departure, Fault
-from eventlib.simulation.scheduler import Move
+from eventlib.simulation.scheduler import ScheduledMove
 from eventlib.simulation.story import OUTSIDE
 from eventlib.simulation.world import World
 
@@ -90,13 +90,13 @@ class Faults:
         name = owner.service.name
         self._world.halted[name] = []
         self._tell(Fault.HALT, f"all of {name} stands still, for days")
-        self._world.add(Move("days pass", name, _DAYS_MS[departure.how % len(_DAYS_MS)]), after=_AT_REST)
+        self._world.add(ScheduledMove("days pass", name, _DAYS_MS[departure.how % len(_DAYS_MS)]), after=_AT_REST)
 
-    def _pass_days(self, move: Move) -> None:
+    def _pass_days(self, move: ScheduledMove) -> None:
         self._jump(move.what)
-        self._world.add(Move("go on", move.whom), after=_AT_REST)
+        self._world.add(ScheduledMove("go on", move.whom), after=_AT_REST)
 
-    def _let_go_on(self, move: Move) -> None:
+    def _let_go_on(self, move: ScheduledMove) -> None:
         self._world.story.note(f"{move.whom} goes on")
         for put_off in self._world.halted.pop(move.whom):
             self._world.add(put_off)
@@ -158,7 +158,7 @@ class Faults:
 
         def stand_still() -> None:
             self._tell(Fault.STALL, "stands still before its append", owner)
-            self._world.add(Move("resume", owner), after=1 + departure.long)
+            self._world.add(ScheduledMove("resume", owner), after=1 + departure.long)
             if departure.how % 2:
                 self._take_over(owner, departure)
 
@@ -190,17 +190,17 @@ class Faults:
             broken = (names[departure.how % len(names)], record.key.decode())
             world.stage.broken.add(broken)
             self._tell(Fault.BUG, f"the handlers of {broken[0]} raise for {broken[1]}", owner)
-            world.add(Move("mend", None, broken), after=1 + departure.long // 4)
+            world.add(ScheduledMove("mend", None, broken), after=1 + departure.long // 4)
 
-    def _mend(self, move: Move) -> None:
+    def _mend(self, move: ScheduledMove) -> None:
         self._world.stage.broken.discard(move.what)
 
     def _take_log_away(self, departure: Departure) -> None:
         self._world.port.refuses = True
         self._tell(Fault.AWAY, "the log refuses appends")
-        self._world.add(Move("log is back"), after=1 + departure.long // 4)
+        self._world.add(ScheduledMove("log is back"), after=1 + departure.long // 4)
 
-    def _bring_log_back(self, _move: Move) -> None:
+    def _bring_log_back(self, _move: ScheduledMove) -> None:
         self._world.port.refuses = False
 
     def _flush(self, _departure: Departure) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from eventlib.codec.base import Codec
 from eventlib.eventlog import EventLog
-from eventlib.invariants import Breach, Fold, Law, Told, Watch
+from eventlib.invariants import Fold, Invariant, InvariantChecker, Told, Violation
 from eventlib.log.base import Record, TopicPartition
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
@@ -18,7 +18,7 @@ from eventlib.simulation.stage import Stage
 
 @dataclass(frozen=True)
 class Noted:
-    """How a law of the log was broken."""
+    """How an invariant of the log was broken."""
 
     what: str = ""
 
@@ -29,25 +29,27 @@ class Noted:
 _THE_LOG = Fold("the log", state=Noted, key="id")
 
 
-def _law(name: str, sentence: str) -> Law:
-    return Law(name, sentence, (_THE_LOG,), False, lambda noted: not noted.what)
+def _invariant(name: str, sentence: str) -> Invariant:
+    return Invariant(name, sentence, (_THE_LOG,), False, lambda noted: not noted.what)
 
 
-IDS = _law("ids_are_unique", "Each fact has an id of its own: nothing is said twice.")
-CAUSES = _law("causes_come_first", "What causes an event is on the log before it, and is no younger.")
-NUMBERS = _law("facts_are_numbered", "A decider numbers what it says under a key: from 1, no gap and nothing twice.")
-BARRIER = _law("deadlines_wait", "A deadline passes only after all that was there when it fell due was handled.")
-REST = _law("all_comes_to_rest", "When faults stop, everything comes to rest: nothing goes on for ever.")
-PARKED = _law("nothing_stays_parked", "When faults stop, what was parked goes on after a retry.")
-FAILURES = _law("no_task_fails", "A task stops only with its process, or when another one has taken over.")
+IDS = _invariant("ids_are_unique", "Each fact has an id of its own: nothing is said twice.")
+CAUSES = _invariant("causes_come_first", "What causes an event is on the log before it, and is no younger.")
+NUMBERS = _invariant(
+    "facts_are_numbered", "A decider numbers what it says under a key: from 1, no gap and nothing twice."
+)
+BARRIER = _invariant("deadlines_wait", "A deadline passes only after all that was there when it fell due was handled.")
+REST = _invariant("all_comes_to_rest", "When faults stop, everything comes to rest: nothing goes on for ever.")
+PARKED = _invariant("nothing_stays_parked", "When faults stop, what was parked goes on after a retry.")
+FAILURES = _invariant("no_task_fails", "A task stops only with its process, or when another one has taken over.")
 
 
-def broken(law: Law, key: str, what: str) -> Breach:
-    """Return a breach of one of the laws above."""
-    return Breach(law, key, (Noted(what),))
+def broken(invariant: Invariant, key: str, what: str) -> Violation:
+    """Return a violation of one of the invariants above."""
+    return Violation(invariant, key, (Noted(what),))
 
 
-class LogLaws:
+class LogInvariants:
     """Checks facts and journals as they are appended. `clocks_are_right` as long as nobody's clock was set wrong.
 
     `given_up` are the ids of the inputs that somebody has discarded, as journals say.
@@ -63,7 +65,7 @@ class LogLaws:
         self._numbers = Counter[tuple[str, str]]()
         self._came: dict[TopicPartition, tuple[list[int], list[int]]] = {}
 
-    def event(self, record: Record) -> Iterator[Breach]:
+    def event(self, record: Record) -> Iterator[Violation]:
         """Take an event in, and return what it breaks."""
         times, offsets = self._came.setdefault(record[:2], ([], []))
         times.append(self._clock())
@@ -72,7 +74,7 @@ class LogLaws:
             yield from self._fact(record)
         self._recorded.setdefault(record.event_id, record.timestamp_ms)
 
-    def _fact(self, record: Record) -> Iterator[Breach]:
+    def _fact(self, record: Record) -> Iterator[Violation]:
         what = f"{record.type} by {record.source} about {record.subject}"
         if record.event_id in self._recorded:
             yield broken(IDS, record.event_id, f"{what} is on the log already")
@@ -84,7 +86,7 @@ class LogLaws:
         if record.sequence != self._numbers[speaker]:
             yield broken(NUMBERS, record.event_id, f"{what} has number {record.sequence}, not {self._numbers[speaker]}")
 
-    def journal(self, record: Record, appended: Sequence[Record]) -> Iterator[Breach]:
+    def journal(self, record: Record, appended: Sequence[Record]) -> Iterator[Violation]:
         """Take a transaction's journal record in, with all of the transaction, and return what it breaks."""
         if b"discard" in (record.value or b""):
             steps = self._codec.decode(JournalEntry, record.value or b"").steps
@@ -109,16 +111,18 @@ _OUTSIDE = "outside"
 _POSITION = POSITION_KEY.encode()
 
 
-class Judge:
-    """Checks laws as records are appended; `breaches` are what it found."""
+class InvariantMonitor:
+    """Checks invariants as records are appended; `violations` are what it found."""
 
     def __init__(self, stage: Stage, log: EventLog, clock: Callable[[], int]) -> None:
-        self.breaches = list[Breach]()
-        self.log_laws = LogLaws(stage.declared, log.codec, clock)
+        self.violations = list[Violation]()
+        self.log_laws = LogInvariants(stage.declared, log.codec, clock)
         self._log = log
-        self._watch = Watch(stage.declared.laws)
+        self._watch = InvariantChecker(stage.declared.invariants)
         self._hears = stage.hears
-        self._lawful = {s.name: s for law in stage.declared.laws for s in law.sources if isinstance(s, Decider)}
+        self._lawful = {
+            s.name: s for invariant in stage.declared.invariants for s in invariant.sources if isinstance(s, Decider)
+        }
 
     def hear(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
         """Take an append in."""
@@ -129,18 +133,18 @@ class Judge:
                 case "changelog":
                     self._hear_state(record)
                 case "journal":
-                    self.breaches += self.log_laws.journal(record, records)
+                    self.violations += self.log_laws.journal(record, records)
 
     def rest(self, told: Told) -> None:
         """Check what must hold now that nothing is in flight."""
-        self.breaches += self._watch.rest(told)
+        self.violations += self._watch.rest(told)
 
     def _hear_event(self, record: Record) -> None:
         event = self._log.decode(record)
         if event is not None:
             self._log.remember([record], [record.offset], [event])
-            self.breaches += self.log_laws.event(record)
-            self.breaches += self._watch.said(event, record.meta())
+            self.violations += self.log_laws.event(record)
+            self.violations += self._watch.said(event, record.meta())
 
     def _hear_state(self, record: Record) -> None:
         key = (record.key or b"").decode()
@@ -150,4 +154,4 @@ class Judge:
         decider: Decider[Any] | None = self._lawful.get(name)
         if decider is not None:
             state = self._log.codec.decode(decider.state, record.value) if record.value else None
-            self.breaches += self._watch.changed(decider, of, state)
+            self.violations += self._watch.changed(decider, of, state)

@@ -8,7 +8,7 @@ from eventlib.model.effect import Effect
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.runtime.committer import Worker
-from eventlib.runtime.effects import Course
+from eventlib.runtime.effects import EffectAttempts
 from eventlib.simulation.log import Point, SimulatedReader
 
 
@@ -32,7 +32,7 @@ class Errand:
     `silent` is how many of its calls are not answered, `reply` what a call that takes long has come back with.
     """
 
-    def __init__(self, course: Course, silent: int) -> None:
+    def __init__(self, course: EffectAttempts, silent: int) -> None:
         self.course = course
         self.silent = silent
         self.under_way: Generator[Any, Any, Event] | None = None

@@ -117,5 +117,5 @@ class Scenario(ABC):
         return SmallCase()
 
     def facts(self, ports: Mapping[str, object]) -> Told:  # noqa: ARG002  not every world can be asked
-        """Return what the outside world says of each key, for the laws that are about it."""
+        """Return what the outside world says of each key, for the invariants that are about it."""
         return {}

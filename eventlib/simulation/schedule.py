@@ -1,8 +1,8 @@
-"""One schedule, from its first request to its rest: faults come and stop, and every law holds all the way."""
+"""One schedule, from its first request to its rest: faults come and stop, and every invariant holds all the way."""
 
 from collections.abc import Sequence
 
-from eventlib.invariants import Breach
+from eventlib.invariants import Violation
 from eventlib.log.base import Record
 from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name_of
@@ -10,25 +10,25 @@ from eventlib.model.service import Service
 from eventlib.runtime.inputs import DAMAGE
 from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested
 from eventlib.runtime.parking.parked import original_of, waiting_behind
-from eventlib.simulation.effects import Errands
+from eventlib.simulation.effects import SimulatedEffects
 from eventlib.simulation.faults import Faults
 from eventlib.simulation.invariant_monitor import PARKED, REST, broken
 from eventlib.simulation.log import driven
 from eventlib.simulation.operator import Parked
 from eventlib.simulation.plan import drawn_plan
 from eventlib.simulation.scenario import Choices, Scenario
-from eventlib.simulation.scheduler import Move
+from eventlib.simulation.scheduler import ScheduledMove
 from eventlib.simulation.stage import BrokenHandler, Stage
 from eventlib.simulation.story import Line, Story
 from eventlib.simulation.world import World
 
 
-class BrokenLaw(Exception):
-    """A schedule broke a law."""
+class InvariantViolated(Exception):
+    """A schedule broke an invariant."""
 
-    def __init__(self, breach: Breach, story: Sequence[Line]) -> None:
-        super().__init__(str(breach))
-        self.breach = breach
+    def __init__(self, violation: Violation, story: Sequence[Line]) -> None:
+        super().__init__(str(violation))
+        self.violation = violation
         self.story = story
 
 
@@ -44,7 +44,7 @@ class Schedule:
         self.world.requests = requests
         self.world.doers |= {"ask": self._ask, "retry": self._retry}
         self._given_up: dict[str, Event | None] = {}
-        self._errands = Errands(self.world)
+        self._errands = SimulatedEffects(self.world)
         self._faults = Faults(self.world)
         self._most_steps = _MOST_STEPS + _MOST_STEPS_A_REQUEST * len(requests)
 
@@ -54,7 +54,7 @@ class Schedule:
             self.world.publish(event, f"beginning {number}")
         for number in range(len(self.world.requests)):
             at = self.plan.asked.get(number, _WHEN_IDLE + number)
-            self.world.agenda.add(Move("ask", None, number), after=1 + at)
+            self.world.agenda.add(ScheduledMove("ask", None, number), after=1 + at)
         self._go_on()
         self._faults.stop()
         self._errands.faults = False
@@ -71,16 +71,16 @@ class Schedule:
             for departure in self.plan.faults.pop(world.agenda.step, ()):
                 self._faults.happen(departure)
             world.do(world.agenda.take(self.plan.switches.get(world.agenda.step, 0) % ready))
-            if world.judge.breaches:
-                raise BrokenLaw(world.judge.breaches[0], self.story.told())
+            if world.judge.violations:
+                raise InvariantViolated(world.judge.violations[0], self.story.told())
             if world.agenda.step > self._most_steps:
-                raise BrokenLaw(broken(REST, "all", f"{self._most_steps} steps, and no end"), self.story.told())
+                raise InvariantViolated(broken(REST, "all", f"{self._most_steps} steps, and no end"), self.story.told())
 
-    def _ask(self, move: Move) -> None:
+    def _ask(self, move: ScheduledMove) -> None:
         self.world.asked.append(move.what)
         self.world.publish(self.world.requests[move.what], f"request {move.what}")
 
-    def _retry(self, move: Move) -> None:
+    def _retry(self, move: ScheduledMove) -> None:
         world = self.world
         if move.what in world.desk.parked and world.desk.asked[move.what] < _RETRIES:
             service, codec = world.stage.played.service(move.what.service), world.log.codec
@@ -106,7 +106,7 @@ class Schedule:
         desk = self.world.desk
         parked = [each for each in desk.parked if desk.asked[each] < _RETRIES]
         for each in parked:
-            self._retry(Move("retry", None, each))
+            self._retry(ScheduledMove("retry", None, each))
         return bool(parked)
 
     def _let_time_pass(self) -> bool:
@@ -121,21 +121,22 @@ class Schedule:
     def _judge_rest(self) -> None:
         world = self.world
         for parked in world.desk.parked:
-            world.judge.breaches.append(broken(PARKED, parked.key, str(parked)))
+            world.judge.violations.append(broken(PARKED, parked.key, str(parked)))
         world.judge.rest(world.scenario.facts(world.outside))
-        breaches = [breach for breach in world.judge.breaches if not self._is_excused(breach)]
-        if breaches:
-            raise BrokenLaw(breaches[0], self.story.told())
+        violations = [violation for violation in world.judge.violations if not self._is_excused(violation)]
+        if violations:
+            raise InvariantViolated(violations[0], self.story.told())
 
-    def _is_excused(self, breach: Breach) -> bool:
-        """Tell whether somebody has given up what would have led to what a law wants, and the journal says so.
+    def _is_excused(self, violation: Violation) -> bool:
+        """Tell whether somebody has given up what would have led to what an invariant wants, and the journal says so.
 
-        A law about other things than the input names, such as an order's products, is excused as well.
+        An invariant about other things than the input names, such as an order's products, is excused as well.
         """
         given_up = [self._given_up.get(each) for each in self.world.judge.log_laws.given_up]
         about = [dict(event) for event in given_up if event is not None]
-        return breach.law.at_rest and any(
-            breach.law.key not in fields or str(fields[breach.law.key]) == breach.key for fields in about
+        return violation.invariant.at_rest and any(
+            violation.invariant.key not in fields or str(fields[violation.invariant.key]) == violation.key
+            for fields in about
         )
 
 

@@ -1,4 +1,4 @@
-"""Schedules in files: the choices of one that broke a law, to be played again."""
+"""Schedules in files: the choices of one that broke an invariant, to be played again."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ class Saved(BaseModel):
     application: str
     code: str
     orders: int
-    law: str
+    law: str  # the invariant's name: files of earlier releases have it so
     broken: str
     choices: tuple[Choice, ...]
 
@@ -33,8 +33,8 @@ def save_failure(path: Path, application: str, code: str, failure: Failure) -> N
         application=application,
         code=code,
         orders=failure.orders,
-        law=failure.breach.law.name,
-        broken=str(failure.breach),
+        law=failure.violation.invariant.name,
+        broken=str(failure.violation),
         choices=failure.choices,
     )
     head = json.dumps(saved.model_dump(exclude={"choices"}), indent=2, ensure_ascii=False).removesuffix("\n}")

@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 
-class Move(NamedTuple):
+class ScheduledMove(NamedTuple):
     """Something that can happen next: `kind` says what, to `whom`, about `what`."""
 
     kind: str
@@ -13,7 +13,7 @@ class Move(NamedTuple):
     what: Any = None
 
 
-class Agenda:
+class Scheduler:
     """Holds each move once; what is ready goes first come, first served.
 
     Time is counted in steps. What is put off comes when its step has come, or earlier when nothing else is left.
@@ -21,15 +21,15 @@ class Agenda:
 
     def __init__(self) -> None:
         self.step = 0
-        self._ready = deque[Move]()
-        self._later: list[tuple[int, int, Move]] = []
-        self._held = set[Move]()
+        self._ready = deque[ScheduledMove]()
+        self._later: list[tuple[int, int, ScheduledMove]] = []
+        self._held = set[ScheduledMove]()
         self._count = 0
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def add(self, move: Move, after: int = 0) -> bool:
+    def add(self, move: ScheduledMove, after: int = 0) -> bool:
         """Take a move in, ready after so many steps; False when it is there already."""
         if move in self._held:
             return False
@@ -48,14 +48,14 @@ class Agenda:
             self._ready.append(heappop(self._later)[2])
         return len(self._ready)
 
-    def take(self, which: int = 0) -> Move:
+    def take(self, which: int = 0) -> ScheduledMove:
         """Take a ready move off, by its place in the row."""
         move = self._ready[which]
         del self._ready[which]
         self._held.remove(move)
         return move
 
-    def waiting(self, kind: str) -> list[Move]:
+    def waiting(self, kind: str) -> list[ScheduledMove]:
         """Return the moves of a kind in the order in which they would come."""
         later = [move for _, _, move in sorted(self._later)]
         return [move for move in (*self._ready, *later) if move.kind == kind]

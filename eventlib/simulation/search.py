@@ -1,4 +1,4 @@
-"""The search for a schedule that breaks a law. Hypothesis draws the schedules, and shrinks one that does.
+"""The search for a schedule that breaks an invariant. Hypothesis draws the schedules, and shrinks one that does.
 
 Only this module imports Hypothesis.
 """
@@ -12,11 +12,11 @@ from random import Random
 from time import perf_counter
 from typing import NamedTuple
 
-from eventlib.errors import Terminal, WiringError
+from eventlib.errors import TerminalError, WiringError
 from eventlib.fork_pool import in_processes
-from eventlib.invariants import Breach
+from eventlib.invariants import Violation
 from eventlib.simulation.scenario import Choice, Choices, Recorded, Scenario, drawn_from
-from eventlib.simulation.schedule import BrokenLaw, Schedule
+from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.shared import Played, Progress, Shared
 from eventlib.simulation.stage import Stage
 from eventlib.simulation.story import Line
@@ -45,9 +45,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Failure:
-    """A schedule that breaks a law, as short as it could be made."""
+    """A schedule that breaks an invariant, as short as it could be made."""
 
-    breach: Breach
+    violation: Violation
     orders: int
     choices: tuple[Choice, ...]
     story: tuple[Line, ...]
@@ -75,11 +75,11 @@ class Searched:
 
 
 def search(case: Case, extent: Extent, progress: Progress) -> Searched:
-    """Play schedules until a law breaks, or all of them were played.
+    """Play schedules until an invariant breaks, or all of them were played.
 
     They have from one to so many orders by turns: what one order can break is found, and told, with one. Of several
     failures the first by number counts, whichever was found first. Call it while this process has no other thread.
-    Raises: Terminal when a failure does not come again, or a process has died.
+    Raises: TerminalError when a failure does not come again, or a process has died.
     """
     began = perf_counter()
     runs = _runs(extent)
@@ -99,12 +99,12 @@ def search(case: Case, extent: Extent, progress: Progress) -> Searched:
 
 
 def play_again(case: Case, orders: int, choices: Recorded) -> Failure | None:
-    """Play a schedule whose choices were recorded; None when no law breaks."""
+    """Play a schedule whose choices were recorded; None when no invariant breaks."""
     schedule = case.schedule(orders, choices, keep_story=True)
     try:
         schedule.play()
-    except BrokenLaw as broken:
-        return Failure(broken.breach, orders, tuple(choices.made), tuple(broken.story))
+    except InvariantViolated as broken:
+        return Failure(broken.violation, orders, tuple(choices.made), tuple(broken.story))
     return None
 
 
@@ -147,14 +147,14 @@ def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
             played.is_broken = broken is not None
             tell()
         if broken is not None:
-            raise _as_its_law(broken) from broken
+            raise _as_its_invariant(broken) from broken
 
     _draw(run, each, Phase.generate)
     return played
 
 
 def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ...]:
-    """Play a run again, shrink its first failure, and return the choices of the shortest schedule that breaks the law."""
+    """Play a run again, shrink its first failure, and return the choices of the shortest schedule that breaks the invariant."""
     choices: tuple[Choice, ...] | None = None
 
     def each(random: Random) -> None:
@@ -164,26 +164,26 @@ def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ..
         tell()
         if broken is not None:
             choices = tuple(choose.made)
-            raise _as_its_law(broken) from broken
+            raise _as_its_invariant(broken) from broken
 
     _draw(run, each, Phase.generate, Phase.shrink)
     if choices is None:
-        raise Terminal(
-            "a schedule broke a law, and not when it was played again: what the services do depends on chance"
+        raise TerminalError(
+            "a schedule broke an invariant, and not when it was played again: what the services do depends on chance"
         )
     return choices
 
 
-def _broken_by(schedule: Schedule) -> BrokenLaw | None:
+def _broken_by(schedule: Schedule) -> InvariantViolated | None:
     try:
         schedule.play()
-    except BrokenLaw as broken:
+    except InvariantViolated as broken:
         return broken
     return None
 
 
 def _draw(run: _Run, play: Callable[[Random], None], *phases: Phase) -> None:
-    """Let Hypothesis draw a run's schedules, up to one that breaks a law."""
+    """Let Hypothesis draw a run's schedules, up to one that breaks an invariant."""
 
     @seeded(run.seed)
     @settings(
@@ -198,20 +198,20 @@ def _draw(run: _Run, play: Callable[[Random], None], *phases: Phase) -> None:
     def each(random: Random) -> None:
         play(random)
 
-    with suppress(_LawIsBroken):
+    with suppress(_InvariantIsViolated):
         each()
 
 
-class _LawIsBroken(Exception):
-    """Some law is broken; each law has a class of its own, so that a failure keeps its law while it shrinks."""
+class _InvariantIsViolated(Exception):
+    """Some invariant is broken; each invariant has a class of its own, so that a failure keeps its invariant while it shrinks."""
 
 
-def _as_its_law(broken: BrokenLaw) -> _LawIsBroken:
-    name = broken.breach.law.name
-    return _LAWS.setdefault(name, type(name, (_LawIsBroken,), {}))(str(broken))
+def _as_its_invariant(broken: InvariantViolated) -> _InvariantIsViolated:
+    name = broken.violation.invariant.name
+    return _LAWS.setdefault(name, type(name, (_InvariantIsViolated,), {}))(str(broken))
 
 
-_LAWS: dict[str, type[_LawIsBroken]] = {}
+_LAWS: dict[str, type[_InvariantIsViolated]] = {}
 _AT_ONCE = 250
 """How many schedules one run of Hypothesis draws: what it remembers of them is bounded by that."""
 _FAR_APART = 1_000_003

@@ -13,7 +13,7 @@ Progress = Callable[[int, bool], None]
 
 @dataclass
 class Played:
-    """How much was played, and how often what went wrong by the way; `is_broken` when the last schedule broke a law."""
+    """How much was played, and how often what went wrong by the way; `is_broken` when the last schedule broke an invariant."""
 
     schedules: int = 0
     orders: int = 0
@@ -57,7 +57,7 @@ class Shared:
         return number if number < self._end.value else None
 
     def end(self, number: int) -> None:
-        """Let no run be taken after this one: it breaks a law."""
+        """Let no run be taken after this one: it breaks an invariant."""
         with self._end.get_lock():
             self._end.value = min(self._end.value, number)
 

@@ -126,7 +126,7 @@ def participants(drawn: Sequence[Arrow]) -> list[str]:
 
 
 def mermaid(drawn: Sequence[Arrow], broken: str) -> str:
-    """Return a Mermaid sequence diagram, with the broken law under it."""
+    """Return a Mermaid sequence diagram, with the broken invariant under it."""
     names = participants(drawn)
     lines = ["sequenceDiagram", *(f"  participant {name}" for name in names)]
     for arrow in drawn:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from eventlib.errors import DamagedRecord, OwnershipLost, Retryable
+from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog, Publication
 from eventlib.log.base import Claim, Record, TopicPartition
 from eventlib.model.event import Event
@@ -18,14 +18,14 @@ from eventlib.model.service import Service
 from eventlib.runtime.committer import Worker
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
-from eventlib.simulation.fake_stores import NOTHING, Disks, Snapshot
-from eventlib.simulation.invariant_monitor import FAILURES, Judge, broken
+from eventlib.simulation.fake_stores import NOTHING, FakeStores, Snapshot
+from eventlib.simulation.invariant_monitor import FAILURES, InvariantMonitor, broken
 from eventlib.simulation.log import Point, SimulatedLog, SimulatedReader, driven
 from eventlib.simulation.operator import Desk
 from eventlib.simulation.owner import Owner
 from eventlib.simulation.plan import Plan
 from eventlib.simulation.scenario import Choices, Scenario
-from eventlib.simulation.scheduler import Agenda, Move
+from eventlib.simulation.scheduler import ScheduledMove, Scheduler
 from eventlib.simulation.stage import BEGIN_MS, CONFIG, Stage
 from eventlib.simulation.story import Story
 
@@ -48,18 +48,18 @@ class World:
         self.log: EventLog = stage.set(lambda: self.now_ms)
         self.port = _simulated(self.log)
         self.port.appended = self._appended
-        self.agenda = Agenda()
-        self.judge = Judge(stage, self.log, lambda: self.now_ms)
+        self.agenda = Scheduler()
+        self.judge = InvariantMonitor(stage, self.log, lambda: self.now_ms)
         self.desk = Desk()
-        self.disks = Disks()
+        self.disks = FakeStores()
         self.scenario = scenario
         self.outside = dict(scenario.ports(choose))
         self.faults = Counter[str]()
         self.requests: list[Event] = []
         self.asked: list[int] = []
         self.owners: dict[tuple[str, int], Owner] = {}
-        self.halted: dict[str, list[Move]] = {}
-        self.doers: dict[str, Callable[[Move], None]] = {
+        self.halted: dict[str, list[ScheduledMove]] = {}
+        self.doers: dict[str, Callable[[ScheduledMove], None]] = {
             "read": self._read,
             "turn": self._take_turn,
             "resume": self._resume,
@@ -71,12 +71,12 @@ class World:
 
     # --- moves
 
-    def add(self, move: Move, after: int = 0) -> None:
+    def add(self, move: ScheduledMove, after: int = 0) -> None:
         """Let something be done next, or after so many steps; the plan may put it off."""
         if self.agenda.add(move, after + self.plan.delays.get(self._added, 0)):
             self._added += 1
 
-    def do(self, move: Move) -> None:
+    def do(self, move: ScheduledMove) -> None:
         """Do a move; one of an owner that is gone comes to nothing."""
         self.now_ms += 1
         self.story.now = (self.agenda.step, self.now_ms)
@@ -150,10 +150,10 @@ class World:
             return
         behind = [place for place in owner.places if owner.reader.is_behind(place)]
         for place in behind:
-            self.add(Move("read", owner, place))
+            self.add(ScheduledMove("read", owner, place))
         worker = owner.worker
         if worker.inbox or worker.answers or worker.damaged or (not behind and self._is_due(owner)):
-            self.add(Move("turn", owner))
+            self.add(ScheduledMove("turn", owner))
 
     def look_all(self) -> None:
         """Add what every owner can do next, as after some time."""
@@ -172,7 +172,7 @@ class World:
 
     # --- turns
 
-    def _read(self, move: Move) -> None:
+    def _read(self, move: ScheduledMove) -> None:
         owner: Owner = move.whom
         if owner.turn is None and owner.worker.damaged is None and owner.reader.is_behind(move.what):
             try:
@@ -185,7 +185,7 @@ class World:
     def _how_many(self) -> int:
         return self.choose.one_of("how many inputs it takes", _BATCHES) if self.plan.batches else 1
 
-    def _take_turn(self, move: Move) -> None:
+    def _take_turn(self, move: ScheduledMove) -> None:
         if move.whom.turn is None:
             self._turn(move.whom)
 
@@ -193,7 +193,7 @@ class World:
         self.story.turn(str(owner), owner.worker)
         self._drive(owner, owner.worker.turn(self.now_ms + owner.skew_ms))
 
-    def _resume(self, move: Move) -> None:
+    def _resume(self, move: ScheduledMove) -> None:
         owner: Owner = move.whom
         if owner.turn is not None:
             self.story.turn(str(owner), owner.worker, "goes on")
@@ -212,14 +212,14 @@ class World:
             self.story.note("learns that it is not the owner any more", str(owner))
             owner.turn = None
             self.end(owner)
-        except Retryable as error:
+        except RetryableError as error:
             owner.turn = None
             self.story.note(f"cannot commit: {error}", str(owner))
-            self.add(Move("turn", owner), after=_TRIES_AGAIN_AFTER)
+            self.add(ScheduledMove("turn", owner), after=_TRIES_AGAIN_AFTER)
             return
         except Exception as error:  # noqa: BLE001  whatever it is, it is what the simulator looks for
             owner.turn = None
-            self.judge.breaches.append(broken(FAILURES, str(owner), f"{type(error).__name__}: {error}"))
+            self.judge.violations.append(broken(FAILURES, str(owner), f"{type(error).__name__}: {error}"))
             self.end(owner)
         self.look(owner)
 
@@ -242,13 +242,13 @@ class World:
                     self.start(service, place[1])
             for owner in self._listening.get(place, ()):
                 if owner.turn is None:
-                    self.add(Move("read", owner, place))
+                    self.add(ScheduledMove("read", owner, place))
         for record in records:
             service_name = changelogs.get(record.topic)
             if service_name is not None:
                 parked = self.desk.hear(service_name, record)
                 if parked is not None:
-                    self.add(Move("retry", None, parked), after=_RETRIED_AFTER)
+                    self.add(ScheduledMove("retry", None, parked), after=_RETRIED_AFTER)
 
 
 _BATCHES = (1, 2, 5, 100)

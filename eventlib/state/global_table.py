@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from eventlib.codec.base import UnknownSchema
-from eventlib.errors import ContractError, DamagedRecord, EventlibError, Retryable, WiringError
+from eventlib.errors import ContractError, DamagedRecord, EventlibError, RetryableError, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Reader, Record, TopicPartition, keep_newest
 from eventlib.log.rules import witnessed_loss
@@ -202,7 +202,7 @@ class GlobalTable(Mapping[str, E]):
                 except DamagedRecord as error:
                     self._lose(error)
                     reader.seek((error.topic, error.partition), error.resume_at)
-                except Retryable as error:
+                except RetryableError as error:
                     _log.warning("the table of %s cannot follow, tries again: %s", self._topic.name, error)
                     await asyncio.sleep(_PAUSE_S)
                 self._moved.set()

@@ -20,7 +20,7 @@ _PAUSE_S = 0.1
 
 
 @dataclass(frozen=True)
-class Look:
+class StoreSnapshot:
     """One task's store as of one moment: whose it is, of which log, and the changelog offset up to which it is complete.
 
     `position` is what it holds about the task's place in its inputs; `values` are all keys, in key order, to be read
@@ -36,7 +36,7 @@ class Look:
     values: Iterator[tuple[str, bytes]]
 
 
-def looks(log_url: str, state_dir: str, position_key: str) -> Iterator[Look]:
+def looks(log_url: str, state_dir: str, position_key: str) -> Iterator[StoreSnapshot]:
     """Yield what the stores of a log's tasks on this machine hold. Raises: LogUnavailable, LogCorrupt."""
     directory = store_directory(log_url, state_dir)
     if directory is None or not directory.is_dir():
@@ -50,7 +50,7 @@ def looks(log_url: str, state_dir: str, position_key: str) -> Iterator[Look]:
                 yield from _in_database(path, position_key)
 
 
-def _in_file(path: Path, position_key: str) -> Iterator[Look]:
+def _in_file(path: Path, position_key: str) -> Iterator[StoreSnapshot]:
     """Yield the stores in a service's file, all as of one moment."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
@@ -63,23 +63,25 @@ def _in_file(path: Path, position_key: str) -> Iterator[Look]:
                     "SELECT key, value FROM state WHERE partition = ? ORDER BY key", (partition,)
                 )
                 position = None if row is None else bytes(row[0])
-                yield Look(path, path.stem, partition, log_id, checkpoint, position, values)
+                yield StoreSnapshot(path, path.stem, partition, log_id, checkpoint, position, values)
     except sqlite3.Error as error:
         raise explained(error, path, "state store") from error
 
 
-def _in_database(path: Path, position_key: str) -> Iterator[Look]:
+def _in_database(path: Path, position_key: str) -> Iterator[StoreSnapshot]:
     """Yield what a database of RocksDB's holds, if it is a task's, as of the moment when it is opened."""
-    from eventlib.state.rocksdb import KEY_PREFIX, NOTE_KEY, Note
+    from eventlib.state.rocksdb import KEY_PREFIX, NOTE_KEY, StoreMetadata
 
     db: Any = _open_to_read(path)  # its types are those of the mode that is not raw
     try:
         note = db.get(NOTE_KEY)
         if note is not None:
-            task, found = (path.parent.name, int(path.name.partition(".")[0])), Note.unpacked(note)
+            task, found = (path.parent.name, int(path.name.partition(".")[0])), StoreMetadata.unpacked(note)
             items = db.items(from_key=KEY_PREFIX)
             values = ((key[1:].decode(), value) for key, value in items if key.startswith(KEY_PREFIX))
-            yield Look(path, *task, found.log_id, found.checkpoint, db.get(KEY_PREFIX + position_key.encode()), values)
+            yield StoreSnapshot(
+                path, *task, found.log_id, found.checkpoint, db.get(KEY_PREFIX + position_key.encode()), values
+            )
     finally:
         db.close()
 
@@ -104,14 +106,14 @@ _KEYS = "SELECT key, value, checksum FROM state WHERE partition = ? AND key >= ?
 _TASK = "SELECT epoch, log_id, checkpoint, flushed_at, checksum FROM tasks WHERE partition = ?"
 
 
-class Kept(NamedTuple):
+class StoredState(NamedTuple):
     """What a store has of some keys, complete up to an offset of the task's changelog."""
 
     checkpoint: int
     values: dict[str, bytes]
 
 
-def kept_in(path: Path, partition: int, log_id: str, since_ms: int, prefixes: Sequence[str]) -> Kept | None:
+def kept_in(path: Path, partition: int, log_id: str, since_ms: int, prefixes: Sequence[str]) -> StoredState | None:
     """Return what a service's store file has under some prefixes for a task.
 
     None when the file is not there, cannot be read now, has nothing of this log, or was last written before `since_ms`.
@@ -130,7 +132,7 @@ def kept_in(path: Path, partition: int, log_id: str, since_ms: int, prefixes: Se
                     if checksum != value_checksum(partition, key, value):
                         return None
                     values[key] = value
-            return Kept(int(row[2]), values)
+            return StoredState(int(row[2]), values)
     except (sqlite3.Error, UnicodeDecodeError, TypeError):  # it is a cache, and the changelog has all of it
         return None
 

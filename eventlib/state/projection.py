@@ -10,7 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, Retryable
+from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TOMBSTONES_KEPT, Reader, Record, TopicPartition
 from eventlib.log.rules import witnessed_loss
@@ -212,7 +212,7 @@ class Projection:
         if self._reader is None:
             return
         asked_at = monotonic()
-        with suppress(Retryable, TimeoutError):
+        with suppress(RetryableError, TimeoutError):
             async with asyncio.timeout(_ASK_S):
                 self._mark = asked_at, await self._reader.ends()
         self._look_at_mark()
@@ -229,7 +229,7 @@ class Projection:
         while True:
             try:
                 await self._read_on()
-            except Retryable as error:
+            except RetryableError as error:
                 _log.warning("projection %s cannot go on, tries again: %s", self.view.name, error)
                 await asyncio.sleep(_RETRY_S)
             except Exception as error:

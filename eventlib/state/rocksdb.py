@@ -66,7 +66,7 @@ class RocksStores(Stores):
 
 
 @dataclass
-class Note:
+class StoreMetadata:
     """What a database says of itself: its owner, its log, how far it is complete, and until when (ms)."""
 
     epoch: int
@@ -75,7 +75,7 @@ class Note:
     flushed_at: int
 
     @classmethod
-    def unpacked(cls, found: bytes) -> "Note":
+    def unpacked(cls, found: bytes) -> "StoreMetadata":
         """Read it as it is written."""
         return cls(*json.loads(found))
 
@@ -106,7 +106,7 @@ class _Database:
             f"the state store {directory / str(partition)} and {_COPIES} copies beside it are all in use"
         )
 
-    def write(self, batch: Any, note: Note) -> None:
+    def write(self, batch: Any, note: StoreMetadata) -> None:
         """Write a batch, and the note with it."""
         batch[NOTE_KEY] = note.packed()
         try:
@@ -146,9 +146,9 @@ class _Database:
         if not self.users:
             self.close()
 
-    def _read_note(self) -> Note | None:
+    def _read_note(self) -> StoreMetadata | None:
         found = self._db.get(NOTE_KEY)
-        return None if found is None else Note.unpacked(found)
+        return None if found is None else StoreMetadata.unpacked(found)
 
     def _explained(self, error: Exception) -> EventlibError:
         if isinstance(error, DbClosedError):
@@ -229,7 +229,7 @@ class _RocksStore(Store):
         self._write(batch, 0)
 
     def _write(self, batch: WriteBatch, checkpoint: int) -> None:
-        self._database.write(batch, Note(self._epoch, self._log_id, checkpoint, now_ms()))
+        self._database.write(batch, StoreMetadata(self._epoch, self._log_id, checkpoint, now_ms()))
         self._checkpoint = checkpoint
 
     def _refuse_zombie(self) -> None:

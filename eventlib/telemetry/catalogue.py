@@ -142,7 +142,7 @@ METRICS: dict[str, Metric] = {
             "eventlib.laws.broken",
             "gauge",
             "{finding}",
-            "Findings of the last audit, by the law or rule.",
+            "Findings of the last audit, by the invariant or rule.",
             ("law",),
             told_by="audit",
         ),

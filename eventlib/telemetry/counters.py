@@ -24,7 +24,7 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
-from eventlib.runtime.transaction import Hop, Transaction
+from eventlib.runtime.transaction import ProcessingSpan, Transaction
 from eventlib.telemetry.catalogue import METRICS, Metric
 
 Labels = tuple[str, ...]
@@ -32,7 +32,7 @@ Labels = tuple[str, ...]
 
 
 @dataclass
-class Look:
+class Snapshot:
     """What was seen, by metric."""
 
     values: dict[str, dict[Labels, float]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ def size_of(path: Path) -> int:
     return sum(each.stat().st_size for each in files if each.is_file() and each.parent.name != f"{path.name}.state")
 
 
-class Distribution:
+class DurationBuckets:
     """A histogram of one metric."""
 
     def __init__(self, metric: Metric) -> None:
@@ -88,15 +88,15 @@ class _Point:
         self.sum = 0.0
 
 
-def distributions() -> dict[str, Distribution]:
+def distributions() -> dict[str, DurationBuckets]:
     """Return a new histogram for each metric that is one."""
-    return {metric.name: Distribution(metric) for metric in METRICS.values() if metric.kind == "histogram"}
+    return {metric.name: DurationBuckets(metric) for metric in METRICS.values() if metric.kind == "histogram"}
 
 
 class Reader(PrometheusMetricReader):
     """OpenTelemetry's reader for Prometheus, which reads these histograms beside its instruments."""
 
-    def __init__(self, registry: CollectorRegistry, histograms: Mapping[str, Distribution]) -> None:
+    def __init__(self, registry: CollectorRegistry, histograms: Mapping[str, DurationBuckets]) -> None:
         super().__init__(scope_info_enabled=False, registry=registry)
         self._histograms = histograms
 
@@ -107,7 +107,7 @@ class Reader(PrometheusMetricReader):
         super()._receive_metrics(MetricsData([replace(of_process, scope_metrics=scopes)]), *arguments, **options)
 
 
-def _with_points(histograms: Iterable[Distribution]) -> list[Told]:
+def _with_points(histograms: Iterable[DurationBuckets]) -> list[Told]:
     return [told for each in histograms if (told := each.told()).data.data_points]
 
 
@@ -116,7 +116,7 @@ _MOST_REASONS = 50
 OTHER = "other"
 
 
-class Figures:
+class Counters:
     """Counts since the process began; `durations` are histograms by the names of their metrics."""
 
     def __init__(self, services: Sequence[Service]) -> None:
@@ -188,7 +188,7 @@ class Figures:
         self._reasons.add(reason)
         return reason
 
-    def handled(self, service: str, hops: Sequence[Hop]) -> None:
+    def handled(self, service: str, hops: Sequence[ProcessingSpan]) -> None:
         """Count what was told of single inputs: deadlines, and what was parked."""
         for hop in hops:
             if hop.deadline:
@@ -197,7 +197,7 @@ class Figures:
             elif hop.failure:
                 self.failures[service, hop.decider] += 1
 
-    def timed(self, service: str, hop: Hop) -> None:
+    def timed(self, service: str, hop: ProcessingSpan) -> None:
         """Take in how long a handler took."""
         if hop.record is not None and not hop.failure:
             seconds = (hop.ended_ns - hop.began_ns) / 1e9

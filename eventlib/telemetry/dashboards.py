@@ -105,7 +105,7 @@ SAGAS = (
     ),
     Panel("Deadlines passed a second", [(rate("eventlib.deadlines.passed", ["deadline"]), "{{deadline}}")], "ops"),
     Panel(
-        "Laws broken",
+        "Invariants broken",
         [(worst("eventlib.laws.broken", ["law"]), "{{law}}")],
         says="By the last `python -m analytics audit`.",
     ),

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from eventlib.eventlog import CALLER
 from eventlib.model.identity import is_sampled, root_traceparent, sampling_bound
 from eventlib.telemetry.recorder import Recorder
-from eventlib.telemetry.spans import Attributes, Said, Times, context_of, made, within
+from eventlib.telemetry.spans import Attributes, EmittedSpan, Times, context_of, made, within
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -68,7 +68,7 @@ class Traced:
         finally:
             CALLER.reset(token)
 
-    def _span(self, own: str, caller: str | None, told: Said, times: Times) -> list[ReadableSpan]:
+    def _span(self, own: str, caller: str | None, told: EmittedSpan, times: Times) -> list[ReadableSpan]:
         parent = None if caller is None else context_of(caller)
         named = context_of(own)
         maker = self._recorder.maker
@@ -124,7 +124,7 @@ def _caller(scope: Message) -> str | None:
     return None
 
 
-def _told(scope: Message, status: int) -> Said:
+def _told(scope: Message, status: int) -> EmittedSpan:
     method = str(scope["method"])
     route = getattr(scope.get("route"), "path", "")
     attributes: Attributes = {
@@ -135,4 +135,4 @@ def _told(scope: Message, status: int) -> Said:
     if route:
         attributes["http.route"] = route
     error = str(status) if status >= _SERVER_ERROR or not status else ""
-    return Said(f"{method} {route}".strip(), SpanKind.SERVER, attributes, error)
+    return EmittedSpan(f"{method} {route}".strip(), SpanKind.SERVER, attributes, error)

@@ -10,14 +10,14 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import Resource
 
-from eventlib.errors import Retryable
+from eventlib.errors import RetryableError
 from eventlib.log.base import TopicPartition
 from eventlib.model.decider import FORGET
 from eventlib.runtime import Runtime
 from eventlib.runtime.breaker import BreakerState
 from eventlib.runtime.runner import TaskLoop
 from eventlib.telemetry.catalogue import METRICS, Metric, Teller
-from eventlib.telemetry.counters import Figures, Labels, Look, ends_sagas, size_of
+from eventlib.telemetry.counters import Counters, Labels, Snapshot, ends_sagas, size_of
 from eventlib.telemetry.tracer import Tracer
 
 Values = Mapping[Labels, float]
@@ -29,12 +29,12 @@ class Instruments:
     """The metrics of one process, of those that its kind tells. `look` is called before somebody reads them."""
 
     def __init__(
-        self, reader: MetricReader, resource: Resource, told_by: Teller, see: Callable[[], Awaitable[Look]]
+        self, reader: MetricReader, resource: Resource, told_by: Teller, see: Callable[[], Awaitable[Snapshot]]
     ) -> None:
         self._provider = MeterProvider([reader], resource)
         self._meter = self._provider.get_meter("eventlib")
         self._see = see
-        self._seen = Look()
+        self._seen = Snapshot()
         for metric in METRICS.values():
             if metric.told_by == told_by and metric.kind != "histogram":
                 self._make(metric)
@@ -60,7 +60,7 @@ class Instruments:
 class Sight:
     """What a process that runs services is at; it looks in the loop that runs them."""
 
-    def __init__(self, figures: Figures, tracer: Tracer | None) -> None:
+    def __init__(self, figures: Counters, tracer: Tracer | None) -> None:
         self._figures, self._tracer = figures, tracer
         self._runtime: Runtime | None = None
         self._places: Mapping[str, Path] = {}
@@ -69,9 +69,9 @@ class Sight:
         """Tell of this runtime, and of the sizes of what is at these places."""
         self._runtime, self._places = runtime, places
 
-    async def see(self) -> Look:
+    async def see(self) -> Snapshot:
         """See what the runtime is at."""
-        seen = Look()
+        seen = Snapshot()
         _count(seen, self._figures)
         seen.add("eventlib.spans.exported", (), 0 if self._tracer is None else self._tracer.exported)
         seen.add("eventlib.spans.dropped", (), 0 if self._tracer is None else self._tracer.dropped)
@@ -82,7 +82,7 @@ class Sight:
         return seen
 
 
-def _count(seen: Look, figures: Figures) -> None:
+def _count(seen: Snapshot, figures: Counters) -> None:
     counters = {
         "eventlib.events.said": figures.said,
         "eventlib.inputs.handled": figures.inputs,
@@ -98,7 +98,7 @@ def _count(seen: Look, figures: Figures) -> None:
         seen.add("eventlib.sagas.overdue", labels, len(keys))
 
 
-async def _look_at(seen: Look, runtime: Runtime) -> None:
+async def _look_at(seen: Snapshot, runtime: Runtime) -> None:
     for port, state in runtime.breakers.items():
         seen.add("eventlib.breaker.state", (port,), _STATES[state])
     for (service, _), restoring in [*runtime.restoring.items()]:
@@ -120,7 +120,7 @@ async def _look_at(seen: Look, runtime: Runtime) -> None:
 async def _lags(loop: TaskLoop) -> Mapping[TopicPartition, int]:
     try:
         return await loop.lags()
-    except Retryable:
+    except RetryableError:
         return {}  # the log is away: what is not known is not told
 
 

@@ -26,7 +26,7 @@ def job_span(name: str, attributes: dict[str, str | int]) -> Iterator[dict[str, 
     from opentelemetry.trace import SpanContext, SpanKind
 
     from eventlib.telemetry.process import exporter_of
-    from eventlib.telemetry.spans import SAMPLED, Said, SpanMaker, Times, made
+    from eventlib.telemetry.spans import SAMPLED, EmittedSpan, SpanMaker, Times, made
 
     began, error = time_ns(), ""
     try:
@@ -39,7 +39,7 @@ def job_span(name: str, attributes: dict[str, str | int]) -> Iterator[dict[str, 
         resource = SpanMaker("", "analytics").resource("analytics")
         exporter = exporter_of(options.traces_exporter)
         times = Times(began, time_ns())
-        exporter.export([made(context, None, resource, Said(name, SpanKind.INTERNAL, told, error), times)])
+        exporter.export([made(context, None, resource, EmittedSpan(name, SpanKind.INTERNAL, told, error), times)])
         exporter.shutdown()
 
 

@@ -15,7 +15,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.runtime import Runtime, RuntimeConfig
 from eventlib.sampling import traced_share
 from eventlib.state.open import stores_beside
-from eventlib.telemetry.counters import Figures, Look, Reader
+from eventlib.telemetry.counters import Counters, Reader, Snapshot
 from eventlib.telemetry.http import App, Measured, Traced
 from eventlib.telemetry.instruments import Instruments, Sight
 from eventlib.telemetry.options import Exporter, TelemetryOptions
@@ -43,7 +43,7 @@ class Telemetry:
         self._runtime: Runtime | None = None
         figures = None
         if metrics:
-            figures = Figures(choreography.services)
+            figures = Counters(choreography.services)
             reader = Reader(self._registry, figures.durations)
             self._sight = Sight(figures, self._tracer)
             self._instruments = Instruments(reader, _resource(choreography), "runtime", self._sight.see)
@@ -106,7 +106,7 @@ class Telemetry:
 
 @contextmanager
 def measured_views(
-    choreography: Choreography, see: Callable[[], Awaitable[Look]], lacks: Callable[[], str]
+    choreography: Choreography, see: Callable[[], Awaitable[Snapshot]], lacks: Callable[[], str]
 ) -> Iterator[App]:
     """Give a process with live views an ASGI app that has their metrics at /metrics, until the context is left."""
     registry = CollectorRegistry()

@@ -7,17 +7,17 @@ from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
 
-from eventlib.errors import Terminal
+from eventlib.errors import TerminalError
 from eventlib.log.base import Record
 from eventlib.model.effect import Asking
 from eventlib.model.identity import is_sampled
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
-from eventlib.runtime.transaction import Answer, Hop, Transaction
-from eventlib.telemetry.counters import Figures
+from eventlib.runtime.transaction import Answer, ProcessingSpan, Transaction
+from eventlib.telemetry.counters import Counters
 from eventlib.telemetry.spans import (
+    EmittedSpan,
     Joins,
-    Said,
     SpanMaker,
     Times,
     context_of,
@@ -38,7 +38,7 @@ class Recorder:
 
     clock = staticmethod(time_ns)
 
-    def __init__(self, maker: SpanMaker, tracer: Tracer | None, figures: Figures | None) -> None:
+    def __init__(self, maker: SpanMaker, tracer: Tracer | None, figures: Counters | None) -> None:
         self.maker = maker
         self.tracer = tracer
         self._figures = figures
@@ -64,12 +64,12 @@ class Recorder:
             append_s = (now - append_began_ns) / 1e9 if append_began_ns else None
             self._figures.committed(service, transaction, append_s)
 
-    def passed_by(self, service: Service, partition: int, hops: Sequence[Hop]) -> None:
+    def passed_by(self, service: Service, partition: int, hops: Sequence[ProcessingSpan]) -> None:
         """See `Observer`."""
         del partition
         self._note(service.name, hops, time_ns())
 
-    def _note(self, service: str, hops: Sequence[Hop], now: int) -> None:
+    def _note(self, service: str, hops: Sequence[ProcessingSpan], now: int) -> None:
         traced = [hop for hop in hops if is_sampled(hop.context)]
         if self._figures is not None:
             self._figures.handled(service, hops)
@@ -78,11 +78,11 @@ class Recorder:
         if self.tracer is not None and traced:
             self.tracer.note(partial(self._spans, service, traced, now))
 
-    def _time(self, service: str, hops: Sequence[Hop]) -> None:
+    def _time(self, service: str, hops: Sequence[ProcessingSpan]) -> None:
         for hop in hops if self._figures is not None else ():
             self._figures.timed(service, hop)  # type: ignore[union-attr]  # looked at in the line above
 
-    def _spans(self, service: str, hops: Sequence[Hop], committed_ns: int) -> list[ReadableSpan]:
+    def _spans(self, service: str, hops: Sequence[ProcessingSpan], committed_ns: int) -> list[ReadableSpan]:
         self._time(service, hops)
         return [span for hop in hops for span in self.maker.of_hop(service, hop, committed_ns, self._joins.links(hop))]
 
@@ -95,7 +95,7 @@ class Recorder:
         try:
             return await call
         except Exception as raised:
-            error, outcome = type(raised).__name__, "refused" if isinstance(raised, Terminal) else "failed"
+            error, outcome = type(raised).__name__, "refused" if isinstance(raised, TerminalError) else "failed"
             raise
         except BaseException as raised:
             error, outcome = type(raised).__name__, "cancelled"
@@ -120,12 +120,12 @@ class Recorder:
             told = told_of_effect(request, name_of(effect.ask.call), effect.ask.port, error=error)
             self.tracer.note(partial(self._effect_span, service.name, request, told, Times(began_ns, time_ns())))
 
-    def _effect_span(self, service: str, request: Record, told: Said, times: Times) -> list[ReadableSpan]:
+    def _effect_span(self, service: str, request: Record, told: EmittedSpan, times: Times) -> list[ReadableSpan]:
         parent = context_of(request.traceparent or "")
         context = within(parent, effect_span_id(request.event_id))
         return [made(context, parent, self.maker.resource(service), told, times)]
 
-    def _attempt_span(self, service: str, request: Record, told: Said, times: Times) -> list[ReadableSpan]:
+    def _attempt_span(self, service: str, request: Record, told: EmittedSpan, times: Times) -> list[ReadableSpan]:
         parent = within(context_of(request.traceparent or ""), effect_span_id(request.event_id))
         context = within(parent, span_id_of("attempt", request.event_id, str(times.began_ns)))
         return [made(context, parent, self.maker.resource(service), told, times)]

@@ -12,7 +12,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from eventlib.log.base import Record
 from eventlib.model.identity import is_sampled
-from eventlib.runtime.transaction import Hop
+from eventlib.runtime.transaction import ProcessingSpan
 
 SCOPE = InstrumentationScope("eventlib")
 SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -28,7 +28,7 @@ class Times(NamedTuple):
     ended_ns: int
 
 
-class Said(NamedTuple):
+class EmittedSpan(NamedTuple):
     """What a span is about, beside its place in the trace."""
 
     name: str
@@ -54,7 +54,7 @@ def within(parent: SpanContext, span_id: int) -> SpanContext:
 
 
 def made(
-    context: SpanContext, parent: SpanContext | None, resource: Resource, told: Said, times: Times
+    context: SpanContext, parent: SpanContext | None, resource: Resource, told: EmittedSpan, times: Times
 ) -> ReadableSpan:
     """Return a span that has ended."""
     return ReadableSpan(
@@ -94,7 +94,7 @@ class SpanMaker:
             found = self._resources[service] = Resource.create(named)
         return found
 
-    def of_hop(self, service: str, hop: Hop, committed_ns: int, links: Sequence[Link]) -> list[ReadableSpan]:
+    def of_hop(self, service: str, hop: ProcessingSpan, committed_ns: int, links: Sequence[Link]) -> list[ReadableSpan]:
         """Return the span of a handling, and those of the events that it said; its links are what it had waited for."""
         context = hop.context or ""
         if hop.record is None and not hop.deadline:
@@ -121,20 +121,20 @@ class SpanMaker:
             if record.type and not record.topic.endswith(_COPIES)
         ]
 
-    def _handled(self, hop: Hop, links: Sequence[Link]) -> Said:
+    def _handled(self, hop: ProcessingSpan, links: Sequence[Link]) -> EmittedSpan:
         record, error = hop.record, hop.failure.partition(":")[0]
         if record is None:
             attributes: Attributes = {"eventlib.decider": hop.decider, "eventlib.key": hop.key}
-            return Said(f"deadline {hop.deadline}", SpanKind.INTERNAL, attributes, error, links)
+            return EmittedSpan(f"deadline {hop.deadline}", SpanKind.INTERNAL, attributes, error, links)
         attributes = self._attributes(record, "process")
         attributes["eventlib.decider"] = hop.decider
         attributes["messaging.kafka.offset"] = record.offset
         if record.traceparent and hop.context and record.traceparent[3:35] != hop.context[3:35]:
             links = [*links, Link(context_of(record.traceparent))]
-        return Said(f"process {record.topic}", SpanKind.CONSUMER, attributes, error, links)
+        return EmittedSpan(f"process {record.topic}", SpanKind.CONSUMER, attributes, error, links)
 
-    def _sent(self, record: Record) -> Said:
-        return Said(f"send {record.topic}", SpanKind.PRODUCER, self._attributes(record, "send"))
+    def _sent(self, record: Record) -> EmittedSpan:
+        return EmittedSpan(f"send {record.topic}", SpanKind.PRODUCER, self._attributes(record, "send"))
 
     def _attributes(self, record: Record, operation: str) -> Attributes:
         return {
@@ -162,7 +162,7 @@ def _own(record: Record) -> SpanContext:
     return SpanContext(int(traceparent[3:35], 16), int(traceparent[36:52], 16), is_remote=False, trace_flags=SAMPLED)
 
 
-def told_of_effect(request: Record, name: str, port: str | None, attempt: int = 0, error: str = "") -> Said:
+def told_of_effect(request: Record, name: str, port: str | None, attempt: int = 0, error: str = "") -> EmittedSpan:
     """Return what the span of an effect says, or that of one attempt of it, counted from 1."""
     attributes: Attributes = {"eventlib.effect": name, "messaging.message.id": request.event_id}
     attributes["cloudevents.event_type"] = request.type or ""
@@ -170,8 +170,8 @@ def told_of_effect(request: Record, name: str, port: str | None, attempt: int = 
         attributes["eventlib.port"] = port
     if attempt:
         attributes["eventlib.attempt"] = attempt
-        return Said(f"{name} attempt", SpanKind.CLIENT, attributes, error)
-    return Said(name, SpanKind.INTERNAL, attributes, error)
+        return EmittedSpan(f"{name} attempt", SpanKind.CLIENT, attributes, error)
+    return EmittedSpan(name, SpanKind.INTERNAL, attributes, error)
 
 
 def short(attributes: Mapping[str, Any] | None) -> str:
@@ -194,7 +194,7 @@ class Joins:
     def __init__(self) -> None:
         self._heard: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
 
-    def links(self, hop: Hop) -> list[Link]:
+    def links(self, hop: ProcessingSpan) -> list[Link]:
         """Take a hop in, and return what led to it beside the event that it handled."""
         if hop.context is None or hop.failure:
             return []

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from eventlib.histogram import Latencies
+from eventlib.histogram import Histogram
 
 STEPS = ("OrderSubmitted", "OrderPlaced", "StockReserved", "PaymentTaken", "OrderDispatched", "OrderCompleted")
 """The events of a completed order whose times are measured, in the order in which they follow from each other."""
@@ -27,9 +27,9 @@ class Latency:
     """How long each step of the completed orders took, the whole way, and the way to a cancellation."""
 
     def __init__(self) -> None:
-        self.steps = [Latencies() for _ in STEPS[1:]]
-        self.to_completion = Latencies()
-        self.to_cancellation = Latencies()
+        self.steps = [Histogram() for _ in STEPS[1:]]
+        self.to_completion = Histogram()
+        self.to_cancellation = Histogram()
 
     def completed(self, times_ms: list[int]) -> None:
         """Count one completed order by the times of its steps."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from eventlib.histogram import Latencies
+from eventlib.histogram import Histogram
 from services.importing.catalogue import Catalogue
 from services.importing.outcomes import COMPENSATIONS, STEPS, Outcomes
 from services.importing.placing import Placing
@@ -43,7 +43,7 @@ class Report:
         """How many events were recorded each second of this run."""
         return self.events / self.seconds if self.seconds else 0.0
 
-    def latencies(self) -> list[tuple[str, Latencies]]:
+    def latencies(self) -> list[tuple[str, Histogram]]:
         """Return what was timed, with its name, as far as there is anything."""
         latency = self.outcomes.latency
         names = [f"{before} → {after}" for before, after in pairwise(STEPS)]
@@ -82,7 +82,7 @@ class Report:
         }
 
 
-def percentiles(latencies: Latencies) -> dict[str, int | None]:
+def percentiles(latencies: Histogram) -> dict[str, int | None]:
     """Return p50, p95 and p99 in ms."""
     return {f"p{share * 100:.0f}": latencies.percentile(share) for share in _SHARES}
 

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from eventlib import Terminal
+from eventlib import TerminalError
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """A longer line is no order that the log could take; it is passed over without being held."""
@@ -16,7 +16,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 
 
-class UnreadableFile(Terminal):
+class UnreadableFile(TerminalError):
     """The file cannot be imported as a whole; nothing of it was placed."""
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from eventlib import Terminal
+from eventlib import TerminalError
 from eventlib.log.sqlite.errors import explained
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ BUSY_S = 10.0
 """How long opening a ledger waits for another process that holds it."""
 
 
-class LedgerConflict(Terminal):
+class LedgerConflict(TerminalError):
     """A key was used again for something else, or more money would be returned than was taken."""
 
 

@@ -7,7 +7,7 @@ from eventlib import Event
 from eventlib.invariants import Told
 from eventlib.simulation import Choices, Scenario, SmallCase
 from services.dispatch.ports import Booked, Recalled, Undeliverable
-from services.laws.outside import Account, Parcels, accounts, parcels
+from services.invariants.outside import Account, Parcels, accounts, parcels
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted
 from services.payment.ports import Charged, Declined, Refunded, Voided
 from services.stock.events import DeliveryLine, DeliverySubmitted

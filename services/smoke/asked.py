@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from eventlib import Terminal
+from eventlib import TerminalError
 
 PATIENCE_S = 120.0
 UNITS_AN_ORDER = 5
 """The most units of a product that an order wants, but for the one that wants too many."""
 
 
-class SmokeFailed(Terminal):
+class SmokeFailed(TerminalError):
     """The shop does not do what it should; the sentence says what was seen."""
 
 

@@ -1,4 +1,4 @@
-"""Whether what the shop did is right: each order by what the API says of it, and all of them by the laws."""
+"""Whether what the shop did is right: each order by what the API says of it, and all of them by the invariants."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 
 from eventlib import Decider, Event, EventLog
 from eventlib.errors import UndecodableRecord, UnknownKey
-from eventlib.invariants import Breach, Watch, judged_by_events
+from eventlib.invariants import InvariantChecker, Violation, judged_by_events
 from eventlib.queries import event_topics, in_order, state_of, tail
 from services import shop
 from services.smoke.asked import SmokeConfig, Smoked
@@ -28,22 +28,22 @@ def judge_ends(ended: Iterable[Mapping[str, Any]], config: SmokeConfig, found: S
 
 
 async def judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]], found: Smoked) -> None:
-    """Hold all events about these keys, and what is known of them, against the laws."""
-    laws = judged_by_events(shop.laws)
-    watch, breaches = Watch(laws), list[Breach]()
+    """Hold all events about these keys, and what is known of them, against the invariants."""
+    invariants = judged_by_events(shop.invariants)
+    watch, violations = InvariantChecker(invariants), list[Violation]()
     records = [each async for chunk in tail(log.port, [t.name for t in event_topics(log)], since) for each in chunk]
     for record, event in await log.decode_many(in_order(records)):
         if isinstance(event, UndecodableRecord):
             found.wrong.append(str(event))
         elif event is not None and _is_about(event, keys):
             found.events += 1
-            breaches += watch.said(event, record.meta())
-    for decider in {source for law in laws for source in law.sources if isinstance(source, Decider)}:
+            violations += watch.said(event, record.meta())
+    for decider in {source for invariant in invariants for source in invariant.sources if isinstance(source, Decider)}:
         for key in keys.get(decider.key or "", ()):
             with suppress(UnknownKey):
-                breaches += watch.changed(decider, key, (await state_of(log, decider.name, key)).state)
-    breaches += watch.rest()
-    found.wrong += {(each.law.name, each.key): str(each) for each in breaches}.values()
+                violations += watch.changed(decider, key, (await state_of(log, decider.name, key)).state)
+    violations += watch.rest()
+    found.wrong += {(each.invariant.name, each.key): str(each) for each in violations}.values()
 
 
 def _is_about(event: Event, keys: Mapping[str, set[str]]) -> bool:

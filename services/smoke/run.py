@@ -1,4 +1,4 @@
-"""Places orders over HTTP, sees all of them end, and holds what was said of them against the laws."""
+"""Places orders over HTTP, sees all of them end, and holds what was said of them against the invariants."""
 
 import asyncio
 from collections import Counter
@@ -32,7 +32,7 @@ _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 async def smoke(config: SmokeConfig) -> Smoked:
-    """Place orders for products of its own, see all of them end, and hold what the log says of them against the laws.
+    """Place orders for products of its own, see all of them end, and hold what the log says of them against the invariants.
 
     One in four is posted twice under one key, one in five is cancelled at once, and one wants more than there is.
     Raises: SmokeFailed when the shop does not answer, or takes too long; what opening the log raises.

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from pydantic import AnyHttpUrl
 
-from eventlib.errors import OutcomeUnknown, Terminal
+from eventlib.errors import OutcomeUnknown, TerminalError
 from services.dispatch.http_carrier import HttpCarrier
 from services.dispatch.ports import Booked
 from services.http_calls import Calls, open_calls
@@ -59,7 +59,7 @@ async def test_not_now_is_an_unknown_outcome(status: int) -> None:
 
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 405, 410, 415, 422])
 async def test_never_is_terminal(status: int) -> None:
-    with pytest.raises(Terminal, match=f"status {status}: go away"):
+    with pytest.raises(TerminalError, match=f"status {status}: go away"):
         await charged(httpx.Response(status, text="go away"))
 
 

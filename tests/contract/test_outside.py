@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eventlib.errors import OutcomeUnknown, Terminal
+from eventlib.errors import OutcomeUnknown, TerminalError
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.payment.ports import Charged, Declined, Refunded, Voided
 from tests.connections import opened_from_here
@@ -41,7 +41,7 @@ async def unknown(call: Awaitable[object]) -> None:
 
 
 async def terminal(call: Awaitable[object]) -> None:
-    with pytest.raises(Terminal):
+    with pytest.raises(TerminalError):
         await call
 
 

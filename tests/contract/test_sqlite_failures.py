@@ -9,7 +9,15 @@ from random import Random
 
 import pytest
 
-from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogVersionMismatch, Retryable, Terminal
+from eventlib.errors import (
+    EventlibError,
+    LogCorrupt,
+    LogFull,
+    LogReadOnly,
+    LogVersionMismatch,
+    RetryableError,
+    TerminalError,
+)
 from eventlib.log.base import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
@@ -222,9 +230,9 @@ async def test_damaged_pages_are_noticed_or_harmless(tmp_path: Path, seed: int) 
             file.seek(random.randrange(100, size - 300))
             file.write(random.randbytes(300))
     said = [outcome async for outcome in whatever_happens(place)]
-    assert not [outcome for outcome in said if isinstance(outcome, Retryable)]
+    assert not [outcome for outcome in said if isinstance(outcome, RetryableError)]
     for outcome in said:
-        assert isinstance(outcome, Terminal)
+        assert isinstance(outcome, TerminalError)
 
 
 async def whatever_happens(place: Path) -> AsyncIterator[EventlibError]:

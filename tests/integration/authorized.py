@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.manifests.acls import Kind, User
-from eventlib.manifests.topics import Wanted
+from eventlib.manifests.topics import TopicSpec
 
 _ADMIN = "admin"
 _ANY: Any = None
@@ -33,7 +33,7 @@ _KINDS = {
 
 
 @contextmanager
-def authorized_broker(users: Iterable[User], topics: Iterable[Wanted]) -> Iterator[Cluster]:
+def authorized_broker(users: Iterable[User], topics: Iterable[TopicSpec]) -> Iterator[Cluster]:
     """Run a node with an authorizer, on which topics and rights were made by another client than ours."""
     users = [*users]
     passwords = {_ADMIN: "admin-secret", **{user.name: f"{user.name}-secret" for user in users}}

@@ -14,7 +14,7 @@ from typing import Never
 from eventlib import Choreography, Decider, Event, EventLog, Meta, OutcomeUnknown, Publication, Retry, Runtime, Service
 from eventlib.log.base import Record
 from eventlib.operations.reprocessing.comparison import Difference, difference
-from eventlib.operations.reprocessing.metadata import Wanted
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.base import Stores
 from eventlib.state.memory import MemoryStores
@@ -244,11 +244,11 @@ async def said(log: EventLog, topic: str) -> list[Event]:
 async def run_it_again(log: EventLog, service: str, name: str = "again", *, until_ms: int = 0) -> Difference:
     """Run a service's past again, to its end, and return what differs."""
     old = log.choreography.service(service)
-    async with rerunning(log, MemoryStores(), old, name, Wanted(WHY, until_ms=until_ms)) as again:
+    async with rerunning(log, MemoryStores(), old, name, RerunSpec(WHY, until_ms=until_ms)) as again:
         return await difference(again, 10)
 
 
 async def run_again(log: EventLog, stores: Stores, name: str = "again", *, follow: bool = False) -> None:
     """Run the store's past again, with local stores that outlive it."""
-    async with rerunning(log, stores, log.choreography.service("store"), name, Wanted(WHY, follow=follow)):
+    async with rerunning(log, stores, log.choreography.service("store"), name, RerunSpec(WHY, follow=follow)):
         pass

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from eventlib import EventLog, Publication, Runtime, Terminal, open_log
+from eventlib import EventLog, Publication, Runtime, TerminalError, open_log
 from eventlib.log.base import Record
 from eventlib.values import now_ms
 from services import shop
@@ -29,7 +29,7 @@ class Gateway:
     async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
         del key, amount_cents, currency
         if order_id == "broken" and not self._mended:
-            raise Terminal("the gateway does not know us")
+            raise TerminalError("the gateway does not know us")
         return Declined("declined") if order_id == "declined" else Charged()
 
 

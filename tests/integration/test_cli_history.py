@@ -54,7 +54,7 @@ def test_what_was_parked_is_a_step_with_its_reason(objects: Objects, shown: Prin
     assert "PaymentTaken g is parked: " in shown("history", "payment", "garbled")
     stalled = objects("history", "payment", "broken")[-1]
     assert (stalled["kind"], stalled["input"]["type"]) == ("stalled", "ChargeRequested")
-    assert "is parked: Terminal: the gateway does not know us" in shown("history", "payment", "broken")
+    assert "is parked: TerminalError: the gateway does not know us" in shown("history", "payment", "broken")
 
 
 def test_many_events_of_one_kind_are_one_line_unless_all_are_wanted(shown: Print) -> None:

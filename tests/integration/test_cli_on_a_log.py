@@ -191,8 +191,8 @@ def test_a_saga_as_it_stood_at_a_time(shown: Print, objects: Objects) -> None:
 def test_a_saga_as_it_stood_says_what_waited_for_a_person(shown: Print, objects: Objects) -> None:
     (then,) = objects("saga", "broken", "--at", "2999-01-01")
     waits = {each["decider"]: each["waits"] for each in then["states"]}
-    assert waits == {"order": None, "reservation": None, "payment": "Terminal: the gateway does not know us"}
-    assert "waits: Terminal: the gateway does not know us" in shown("saga", "broken", "--at", "2999-01-01")
+    assert waits == {"order": None, "reservation": None, "payment": "TerminalError: the gateway does not know us"}
+    assert "waits: TerminalError: the gateway does not know us" in shown("saga", "broken", "--at", "2999-01-01")
     (then,) = objects("saga", "garbled", "--at", "2999-01-01")
     assert {each["state"] for each in then["states"]} == {None}
     assert all("magic byte" in each["waits"] for each in then["states"])
@@ -251,7 +251,7 @@ def test_parked_keys_and_effects_are_listed(objects: Objects, shown: Print) -> N
         ("dispatch", "shipment", "garbled", None),
         ("payment", "payment", "broken", "ChargeRequested"),
     }
-    assert "ChargeRequested: Terminal: the gateway does not know us" in " ".join(shown("parked", "list").split())
+    assert "ChargeRequested: TerminalError: the gateway does not know us" in " ".join(shown("parked", "list").split())
 
 
 def test_what_waits_is_shown_with_its_place_and_its_bytes(objects: Objects, shown: Print) -> None:

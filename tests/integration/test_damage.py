@@ -11,7 +11,7 @@ import pytest
 from eventlib import EventLog, Runtime, open_log
 from eventlib.errors import DamagedRecord
 from eventlib.log.base import Record
-from eventlib.log.reading import PastDamage
+from eventlib.log.reading import SkippingReader
 from eventlib.model.topic import Topic
 from eventlib.operations.parked_commands import request_discard, request_retry
 from eventlib.operations.status import StatusReader
@@ -49,7 +49,7 @@ async def run(log: EventLog, stores: MemoryStores | None = None, outside: Outsid
 
 
 async def everything(log: EventLog, topic: str) -> list[Record]:
-    port = PastDamage(log.port)
+    port = SkippingReader(log.port)
     partitions = (await port.topics())[topic].partitions
     found = list[Record]()
     for partition in range(partitions):

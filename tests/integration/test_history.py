@@ -15,7 +15,7 @@ from eventlib.operations.seek import move, passages
 from eventlib.queries.parked import parkings
 from eventlib.replay import history
 from eventlib.replay.comparison import Change
-from eventlib.replay.key_history import past_of_key
+from eventlib.replay.key_history import key_history
 from eventlib.replay.point_in_time import state_at
 from eventlib.replay.steps import HistoryStep, Kind
 from eventlib.values import from_ms
@@ -84,7 +84,7 @@ async def test_an_effect_that_was_parked_and_let_run_again(log: EventLog) -> Non
     await settle(log)
     steps = [step for step in await steps_of(log, "2") if step.kind in {"stalled", "retried", "answered"}]
     assert [(step.kind, step.reason) for step in steps] == [
-        ("stalled", "Terminal: this card was never one"),
+        ("stalled", "TerminalError: this card was never one"),
         ("retried", ""),
         ("answered", ""),
     ]
@@ -100,8 +100,8 @@ async def test_another_evolve_is_found_out(log: EventLog) -> None:
     changed = make_shop(set())
     orders: Decider[Order] = changed.decider("order")
     orders._apply = lambda order, _event, _meta: Order(count=order.count + 2)  # noqa: SLF001  another evolve
-    assert (await past_of_key(log, log.choreography.decider("order"), "1")).doubt == ""
-    past = await past_of_key(seen_by(log, changed), orders, "1")
+    assert (await key_history(log, log.choreography.decider("order"), "1")).doubt == ""
+    past = await key_history(seen_by(log, changed), orders, "1")
     assert "today's code does not come to the state of order that was recorded last" in past.doubt
 
 
@@ -113,7 +113,7 @@ async def test_an_evolve_that_raises_on_what_was_handled_is_named(log: EventLog)
     orders: Decider[Order] = changed.decider("order")
     orders._apply = broken  # noqa: SLF001  another evolve
     with pytest.raises(ContractError, match=r"today's evolve of order raises on Ordered .*: RuntimeError: a bug"):
-        await past_of_key(seen_by(log, changed), orders, "1")
+        await key_history(seen_by(log, changed), orders, "1")
 
 
 async def test_a_state_after_an_event_that_was_handled_said_or_both(log: EventLog) -> None:
@@ -146,7 +146,7 @@ async def test_what_is_no_moment_of_a_key_is_explained(log: EventLog) -> None:
 async def test_a_decider_of_another_choreography_is_refused(log: EventLog) -> None:
     other = make_shop(set()).decider("order")
     with pytest.raises(WiringError, match="decider order is not one of small: open the log with its own"):
-        await past_of_key(log, other, "1")
+        await key_history(log, other, "1")
 
 
 async def test_nothing_was_handled_of_a_key_that_was_parked_at_once() -> None:
@@ -198,6 +198,6 @@ async def test_a_fact_that_came_twice_said_the_same_twice() -> None:
         twice = Publication(Charged(order_id="1", by="somebody"), idempotency_key="1")
         await log.publish_many([Publication(Ordered(order_id="1", cents=5)), twice, twice])
         await settle(log)
-        past = await past_of_key(log, log.choreography.decider("order"), "1")
+        past = await key_history(log, log.choreography.decider("order"), "1")
         assert past.doubt == ""
         assert past.steps[-1].after == Order(count=1, charged=3)

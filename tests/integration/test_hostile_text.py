@@ -11,7 +11,7 @@ from eventlib import Runtime, RuntimeConfig, open_log
 from eventlib import cli as eventlib_cli
 from eventlib.cli import output
 from eventlib.cli.streams import safe_streams
-from eventlib.errors import Terminal
+from eventlib.errors import TerminalError
 from eventlib.values import escaped, unsafe_in
 from services import shop
 from services.order.events import OrderLine, OrderSubmitted
@@ -26,7 +26,7 @@ class Refusing(World):
     """A gateway whose refusals are hostile, too: the charge is parked with its words."""
 
     async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
-        raise Terminal(f"{HOSTILE} {key} {order_id} {amount_cents} {currency}")
+        raise TerminalError(f"{HOSTILE} {key} {order_id} {amount_cents} {currency}")
 
 
 @pytest.fixture(scope="module")

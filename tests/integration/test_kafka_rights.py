@@ -15,7 +15,7 @@ from eventlib.cli.live import declared_views
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Kind, Operation, User, user_name, users_of
-from eventlib.manifests.topics import wanted_topics
+from eventlib.manifests.topics import topic_specs
 from eventlib.runtime.runtime import prepare_own
 from services import shop
 from tests.integration.authorized import authorized_broker, client_config
@@ -24,7 +24,7 @@ from tests.integration.live_log import Story, is_read, told
 from tests.integration.live_worker import LiveWorker, reset
 from tests.saga.fleet import Fleet, free_port, importing, outside_at, summary_of
 from tests.saga.following import Endings
-from tests.saga.laws import History, check_laws, read_file
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
 
 OPTIONS = KafkaOptions(prefix="p.", application="shop", replication_factor=1)
@@ -37,7 +37,7 @@ PATIENCE_S = 120
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with authorized_broker(USERS.values(), wanted_topics(shop, OPTIONS, VIEWS)) as made:
+    with authorized_broker(USERS.values(), topic_specs(shop, OPTIONS, VIEWS)) as made:
         yield made
 
 
@@ -114,7 +114,7 @@ def come_as(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, user: User) -> No
 @pytest.mark.parametrize("name", [*(each.name for each in shop.services), *(each.name for each in VIEWS)])
 def test_who_runs_is_refused_what_it_may_not_touch(cluster: Cluster, name: str) -> None:
     user = user_of(name)
-    every = {topic.name for topic in wanted_topics(shop, OPTIONS, VIEWS)}
+    every = {topic.name for topic in topic_specs(shop, OPTIONS, VIEWS)}
     for topic in every - allowed(user, Operation.WRITE):
         assert refused_writing(cluster, user, topic), topic
     for topic in every - allowed(user, Operation.READ):

@@ -17,7 +17,7 @@ from eventlib.operations.parked_commands import (
     request_retries,
     request_retry,
 )
-from eventlib.queries.parked import Parking, Wanted, parkings, waiting_inputs
+from eventlib.queries.parked import ParkedQuery, Parking, parkings, waiting_inputs
 from eventlib.queries.sagas import find_saga
 from eventlib.replay import history
 from eventlib.replay.amendments import amendments_of
@@ -288,12 +288,12 @@ async def test_those_that_are_meant_and_those_that_are_asked_for_already(opened:
         for order_id in ("a1", "a2", "b1"):
             await log.publish(Ordered(order_id=order_id, cents=1))
         await settle(log)
-        bug = Wanted.of(log, ["orders"], ["order"], "bug")
+        bug = ParkedQuery.of(log, ["orders"], ["order"], "bug")
         found = await parkings(log, wanted=bug)
         assert {each.key for each in found} == {"a1", "a2", "b1"}
-        assert await parkings(log, wanted=Wanted.of(log, [], [], "^KeyError")) == []
+        assert await parkings(log, wanted=ParkedQuery.of(log, [], [], "^KeyError")) == []
         with pytest.raises(ContractError, match="is no regular expression"):
-            Wanted.of(log, [], [], "(")
+            ParkedQuery.of(log, [], [], "(")
         await request_retries(log, found[:2], "ada")
         assert set(await asked_already(log, found)) == {each.name for each in found[:2]}
         await settle(log)

@@ -123,7 +123,7 @@ async def test_deadlines_and_effects_that_wait_for_a_person(url: str) -> None:
         request = charge.id or ""
         effect = [act for act in found if isinstance(act, Stalled | EffectReleased | Answered)]
         assert effect == [
-            Stalled("order", "1", request, "Terminal: this card was never one"),
+            Stalled("order", "1", request, "TerminalError: this card was never one"),
             EffectReleased("order", "1", request),
             Answered("order", "1", request),
         ]

@@ -1,4 +1,4 @@
-"""A rolling upgrade of all services while orders come in: tasks are handed over, and the laws hold.
+"""A rolling upgrade of all services while orders come in: tasks are handed over, and the invariants hold.
 
 What it costs an order is printed, beside what orders of the same import took that it did not concern; how long that is
 depends on the machine, so no bound stands here. That tasks were let go by those who had them is checked, for half of them:
@@ -48,7 +48,7 @@ def test_each_process_of_two_is_replaced_as_a_stateful_set_does_it(tmp_path: Pat
 
 
 def check(shop: Upgraded, *, handed_over: int) -> None:
-    """Check the laws, and that tasks were handed over; print what that has cost."""
+    """Check the invariants, and that tasks were handed over; print what that has cost."""
     waits = Waits.of(map(json.loads, shop.check()))
     changes = [change for change in handovers(shop.log.url) if change.task[0] in NAMES]
     for what, part in (("before", slice(PART)), ("during", slice(PART, None))):

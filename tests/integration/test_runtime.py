@@ -25,7 +25,7 @@ from eventlib import (
     Runtime,
     RuntimeConfig,
     Service,
-    Terminal,
+    TerminalError,
     open_log,
 )
 from eventlib.log.base import Record
@@ -89,7 +89,7 @@ class Outside:
         if self.gate is not None:
             await self.gate.wait()
         if order_id in self.refuses:
-            raise Terminal("this card was never one")
+            raise TerminalError("this card was never one")
         if self.fails.get(order_id, 0) > 0:
             self.fails[order_id] -= 1
             raise OutcomeUnknown("no answer")

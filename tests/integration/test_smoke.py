@@ -1,4 +1,4 @@
-"""The smoke test finds what is wrong: a shop that does not answer, and a log that breaks a law."""
+"""The smoke test finds what is wrong: a shop that does not answer, and a log that breaks an invariant."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -113,7 +113,7 @@ def test_the_screen_the_exit_code_and_json(shown: Print, filled: str) -> None:
     assert "not healthy" in printed
     assert "payment: nobody runs 8 of 8 tasks" in printed
     assert "in flight" in printed
-    assert "Terminal: the gateway does not know us" in " ".join(printed.split())
+    assert "TerminalError: the gateway does not know us" in " ".join(printed.split())
     assert "  healthy" in shown("status", "--allow-stopped", "--max-parked", "9", "--max-behind", "1e9")
     assert run(["status", "--watch", "--json", "--log", filled]) == 2
 

@@ -1,4 +1,4 @@
-"""A rerun's states become its service's: the service goes on, nothing is handled twice, and the laws hold."""
+"""A rerun's states become its service's: the service goes on, nothing is handled twice, and the invariants hold."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.reprocessing import metadata
 from eventlib.operations.reprocessing.comparison import difference
 from eventlib.operations.reprocessing.cutover import Switched, switch
-from eventlib.operations.reprocessing.metadata import Wanted
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.queries.parked import parkings, waiting_inputs
 from eventlib.queries.state import state_of
@@ -57,7 +57,7 @@ async def switched(
     """Run the store's past again with other code, and switch."""
     async with opened(market(code)) as log:
         service = log.choreography.service("store")
-        async with rerunning(log, MemoryStores(), service, name, Wanted(WHY, since_ms)) as again:
+        async with rerunning(log, MemoryStores(), service, name, RerunSpec(WHY, since_ms)) as again:
             return await switch(again, WHY, runs_effects=runs_effects)
 
 
@@ -350,7 +350,7 @@ async def test_wherever_it_is_interrupted_doing_it_again_takes_the_rest(opened: 
 
         log.port.append = append  # type: ignore[method-assign]  # the process ends there
         with pytest.raises(Interrupted):
-            async with rerunning(log, MemoryStores(), service, "again", Wanted(WHY)) as again:
+            async with rerunning(log, MemoryStores(), service, "again", RerunSpec(WHY)) as again:
                 await switch(again, WHY)
     async with opened(market()) as log:
         (known_one,) = await metadata.reruns(log)
@@ -395,7 +395,7 @@ async def test_a_rerun_up_to_a_time_is_not_taken_over(opened: Opened) -> None:
     async with opened(market()) as log:
         await some_short_baskets(log)
         service = log.choreography.service("store")
-        async with rerunning(log, MemoryStores(), service, "again", Wanted(WHY, until_ms=now_ms())) as again:
+        async with rerunning(log, MemoryStores(), service, "again", RerunSpec(WHY, until_ms=now_ms())) as again:
             with pytest.raises(ContractError, match="too old to take over"):
                 await switch(again, WHY)
 
@@ -428,7 +428,7 @@ async def test_up_to_a_time_the_past_is_what_it_was_whatever_the_code_says(opene
         assert len(await parkings(log)) == 1
     async with opened(market(Code(price_cents=90, spare=1))) as log:
         service = log.choreography.service("store")
-        async with rerunning(log, MemoryStores(), service, "again", Wanted(WHY, now_ms())) as again:
+        async with rerunning(log, MemoryStores(), service, "again", RerunSpec(WHY, now_ms())) as again:
             found = await difference(again, 10)
     assert [(each.missing, each.extra, each.other) for each in found.deciders] == [(0, 0, 0)] * 2
     assert sum(each.alike for each in found.deciders) > 100

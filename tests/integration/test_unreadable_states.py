@@ -10,7 +10,7 @@ from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, o
 from eventlib.errors import ContractError
 from eventlib.model.states import replace
 from eventlib.operations.reprocessing.cutover import switch
-from eventlib.operations.reprocessing.metadata import Wanted
+from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.queries.state import state_of
 from eventlib.state.memory import MemoryStores
@@ -71,7 +71,7 @@ async def test_a_start_fails_and_a_rerun_builds_the_states_anew(tmp_path: Path) 
         assert {topic: await log.port.end(topic, 7) for topic in before} == before, "nothing was written, or parked"
 
         service = log.choreography.service("post")
-        async with rerunning(log, MemoryStores(), service, "anew", Wanted("the state is another", 0)) as anew:
+        async with rerunning(log, MemoryStores(), service, "anew", RerunSpec("the state is another", 0)) as anew:
             await switch(anew, "the state is another", runs_effects=False)
         await run(log, ParcelHandedIn(parcel_id="3", to="Alan, Manchester", weight=7, speed=Speed.SLOW))
         assert [(await state_of(log, "parcel", key)).state.weight.in_words for key in "123"] == [

@@ -10,7 +10,7 @@ from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, outside_at, wait_for
 from tests.saga.following import Endings
-from tests.saga.laws import History, check_laws, read_file
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.paced import PacedImport
 from tests.saga.shop_runs import EVENTLIB, ShopLog, order_file
 
@@ -85,7 +85,7 @@ class Upgraded:
             time.sleep(0.02)
 
     def check(self) -> list[str]:
-        """Check the laws, and return the lines of the log."""
+        """Check the invariants, and return the lines of the log."""
         lines = [*self.log.tail()]
         check_laws(self._wanted, History(lines), self._ledger, STOCK_UNITS)
         assert self.log.parked() == []

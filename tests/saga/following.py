@@ -6,7 +6,7 @@ import time
 from typing import Self
 
 from eventlib import open_log
-from eventlib.errors import Retryable
+from eventlib.errors import RetryableError
 from services import shop
 
 _ENDINGS = {"OrderCompleted", "OrderCancelled"}
@@ -51,7 +51,7 @@ class Endings:
             while not self._over:
                 try:
                     records = await reader.poll(5_000, _LOOK_S)
-                except Retryable:
+                except RetryableError:
                     continue  # the brokers are away
                 self.count += sum(record.type in _ENDINGS for record in records)
                 self.arrivals += sum(record.type == _ARRIVAL for record in records)

@@ -1,4 +1,4 @@
-"""A bug that is planted: how, and which law it has to break."""
+"""A bug that is planted: how, and which invariant it has to break."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,8 +9,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 class Mutant(NamedTuple):
-    """One planted bug, the law that it breaks, and the first schedule that shows it."""
+    """One planted bug, the invariant that it breaks, and the first schedule that shows it."""
 
     plant: Plant
-    law: str
+    invariant: str
     seed: int

@@ -12,12 +12,12 @@ from eventlib.log.base import Claim, Log, Record, TopicPartition, key_text
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import Worker
-from eventlib.runtime.effects import Course
-from eventlib.runtime.emit import Speaker, Turn
-from eventlib.runtime.keyed_state import Memory
+from eventlib.runtime.effects import EffectAttempts
+from eventlib.runtime.emit import Emission, RecordBuilder
+from eventlib.runtime.keyed_state import KeyMetadata
 from eventlib.runtime.parking.parked import ParkedKeys
 from eventlib.runtime.parking.releasing import WaitingInputs
-from eventlib.runtime.processor import Handling
+from eventlib.runtime.processor import InputProcessor
 from eventlib.runtime.records import EFFECT, POSITION_KEY, ParkedKey
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
@@ -28,10 +28,10 @@ from tests.saga.mutant import Mutant
 
 
 def requests_are_not_remembered(patch: pytest.MonkeyPatch) -> None:
-    def forget(memory: Memory, _id: str, _hash: str) -> Memory:
+    def forget(memory: KeyMetadata, _id: str, _hash: str) -> KeyMetadata:
         return memory
 
-    patch.setattr(Memory, "with_answered", forget)
+    patch.setattr(KeyMetadata, "with_answered", forget)
 
 
 def deadlines_do_not_wait(patch: pytest.MonkeyPatch) -> None:
@@ -71,13 +71,13 @@ def positions_stay_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_wrong_key_is_hashed(patch: pytest.MonkeyPatch) -> None:
-    right = Speaker.record
+    right = RecordBuilder.record
 
-    def record(speaker: Speaker, turn: Turn, ordinal: int, event: Event) -> Record:
+    def record(speaker: RecordBuilder, turn: Emission, ordinal: int, event: Event) -> Record:
         said = right(speaker, turn, ordinal, event)
         return said._replace(partition=(said.partition + 1) % 8) if said.type == "LineReleased" else said
 
-    patch.setattr(Speaker, "record", record)
+    patch.setattr(RecordBuilder, "record", record)
 
 
 def answered_effects_stay_pending(patch: pytest.MonkeyPatch) -> None:
@@ -143,20 +143,20 @@ def a_refused_append_leaves_its_changes(patch: pytest.MonkeyPatch) -> None:
 
 
 def each_attempt_has_a_key_of_its_own(patch: pytest.MonkeyPatch) -> None:
-    right, numbers = Course.arguments, count()
+    right, numbers = EffectAttempts.arguments, count()
 
-    def arguments(course: Course, ports: Mapping[str, object]) -> list[Any]:
+    def arguments(course: EffectAttempts, ports: Mapping[str, object]) -> list[Any]:
         return [
             each._replace(id=f"{next(numbers):032x}") if isinstance(each, Meta) else each
             for each in right(course, ports)
         ]
 
-    patch.setattr(Course, "arguments", arguments)
+    patch.setattr(EffectAttempts, "arguments", arguments)
 
 
 def one_id_for_all_that_a_turn_says(patch: pytest.MonkeyPatch) -> None:
-    right = Turn.id
-    patch.setattr(Turn, "id", lambda turn, _ordinal: right(turn, 0))
+    right = Emission.id
+    patch.setattr(Emission, "id", lambda turn, _ordinal: right(turn, 0))
 
 
 def the_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
@@ -175,11 +175,11 @@ def the_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def damaged_inputs_are_passed_over(patch: pytest.MonkeyPatch) -> None:
-    def go_past(handling: Handling, damaged: DamagedRecord) -> None:
+    def go_past(handling: InputProcessor, damaged: DamagedRecord) -> None:
         handling.draft.steps.went_past(damaged.topic, damaged.offset, damaged.resume_at - 1)
         handling.draft.is_met = True
 
-    patch.setattr(Handling, "take_damaged", go_past)
+    patch.setattr(InputProcessor, "take_damaged", go_past)
 
 
 def damaged_inputs_are_believed(patch: pytest.MonkeyPatch) -> None:

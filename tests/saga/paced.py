@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from eventlib import EventLog, open_log
-from eventlib.errors import Retryable
+from eventlib.errors import RetryableError
 from eventlib.eventlog import Publication
 from services import shop
 from services.importing.catalogue import prepare
@@ -78,7 +78,7 @@ class PacedImport:
         while True:
             try:
                 await work()
-            except Retryable as error:
+            except RetryableError as error:
                 self.repeated += 1
                 print(f"placing again: {error}", flush=True)
             else:

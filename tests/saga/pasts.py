@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from eventlib import EventLog, open_log
 from eventlib.errors import UnknownKey
-from eventlib.replay.key_history import past_of_key
+from eventlib.replay.key_history import key_history
 from services import shop
 
 
@@ -21,7 +21,7 @@ async def _check(url: str, keys: Iterable[str]) -> int:
 
 async def _steps(log: EventLog, decider: str, key: str) -> int:
     try:
-        past = await past_of_key(log, shop.decider(decider), key)
+        past = await key_history(log, shop.decider(decider), key)
     except UnknownKey:
         return 0
     assert past.doubt == "", (decider, key, past.doubt)

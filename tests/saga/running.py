@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eventlib import Event, EventLog, OutcomeUnknown, Runtime, RuntimeConfig, Terminal, open_log
+from eventlib import Event, EventLog, OutcomeUnknown, Runtime, RuntimeConfig, TerminalError, open_log
 from eventlib.log.base import Record
 from eventlib.replay import replay
 from services import shop
@@ -47,7 +47,7 @@ class Script:
         if self.is_down:
             raise OutcomeUnknown("nobody there")
         if self.is_broken:
-            raise Terminal("they do not know us")
+            raise TerminalError("they do not know us")
 
     async def after(self, call: str) -> None:
         """Let an answer through, or not."""

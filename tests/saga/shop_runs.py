@@ -101,7 +101,7 @@ class ShopLog:
 
 
 def _is_in_shape(line: str) -> bool:
-    """Leave out what is malformed: the laws read a file as orders."""
+    """Leave out what is malformed: the invariants read a file as orders."""
     try:
         order = json.loads(line)
         return all(type(each["quantity"]) is int for each in order["lines"]) and bool(

@@ -1,7 +1,7 @@
 """Everything at once: services, API and simulators in processes of their own, over HTTP, cancelled and killed.
 
 The simulators refuse, hang, lose answers and repeat; a process of its own cancels orders over HTTP; whoever does
-something is killed at random moments and started again. Then the laws hold, the gateway's own ledger included.
+something is killed at random moments and started again. Then the invariants hold, the gateway's own ledger included.
 """
 
 import sys
@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of, wait_for
-from tests.saga.laws import History, check_answers, check_laws, read_file
+from tests.saga.invariants import History, check_answers, check_laws, read_file
 from tests.saga.pasts import check_pasts
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 

@@ -1,4 +1,4 @@
-"""Every order of things in a small case of the shop keeps its laws, and a bug that few orders show is found."""
+"""Every order of things in a small case of the shop keeps its invariants, and a bug that few orders show is found."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ class NotCancelled(ShopScenario):
 
 def test_an_order_that_is_cancelled_while_it_is_out_of_stock() -> None:
     explored = explore(Stage(shop), OutOfStock())
-    assert explored.breach is None
+    assert explored.violation is None
     assert (explored.moments, explored.steps, explored.ends) == (475, 1_204, 7)
 
 
@@ -50,7 +50,7 @@ def test_the_seed_of_hashes_changes_nothing(seed: int) -> None:
 @pytest.mark.heavy
 def test_an_order_whose_charge_and_booking_go_every_way() -> None:
     explored = explore(Stage(shop), NotCancelled())
-    assert explored.breach is None
+    assert explored.violation is None
     assert explored.ends == 8
     assert explored.moments > 50_000
 
@@ -58,7 +58,7 @@ def test_an_order_whose_charge_and_booking_go_every_way() -> None:
 @pytest.mark.slow
 def test_an_order_that_is_cancelled_at_every_moment() -> None:
     explored = explore(Stage(shop), ShopScenario())
-    assert explored.breach is None
+    assert explored.violation is None
     assert explored.ends == 66
     assert explored.moments > 600_000
 
@@ -70,8 +70,8 @@ def test_a_forgotten_void_is_found_with_the_steps_that_lead_to_it(monkeypatch: p
     handlers: dict[type[Event], Handler] = {**payments.handlers, ChargeUncertain: forgetful}
     monkeypatch.setattr(payments, "handlers", handlers)
     explored = explore(Stage(shop), NotCancelled())
-    assert explored.breach is not None
-    assert explored.breach.law.name in {"orders_come_to_an_end", "the_gateway_agrees"}
+    assert explored.violation is not None
+    assert explored.violation.invariant.name in {"orders_come_to_an_end", "the_gateway_agrees"}
     assert "ChargeRequested is given up" in explored.story
 
 

@@ -1,4 +1,4 @@
-"""The real command on real orders: imported, imported again, and killed at random moments, the laws hold."""
+"""The real command on real orders: imported, imported again, and killed at random moments, the invariants hold."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.saga.laws import History, check_laws, read_file, refusals
+from tests.saga.invariants import History, check_laws, read_file, refusals
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 pytestmark = pytest.mark.heavy

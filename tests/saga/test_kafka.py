@@ -1,4 +1,4 @@
-"""The shop on Kafka, unchanged: tasks shared between processes, killed, paused and handed over; then the laws hold."""
+"""The shop on Kafka, unchanged: tasks shared between processes, killed, paused and handed over; then the invariants hold."""
 
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, importing, outside_at, summary_of
 from tests.saga.following import Endings
-from tests.saga.laws import History, check_laws, read_file
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import REAL_ORDERS, ShopLog, order_file
 
 pytestmark = pytest.mark.heavy

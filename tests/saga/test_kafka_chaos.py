@@ -1,6 +1,6 @@
-"""Chaos on three nodes of Kafka: workers, nodes and the network fail during an import; then the laws hold.
+"""Chaos on three nodes of Kafka: workers, nodes and the network fail during an import; then the invariants hold.
 
-Each law is computed from the order file, what a read_committed read of the log shows, and the gateway's own ledger;
+Each invariant is computed from the order file, what a read_committed read of the log shows, and the gateway's own ledger;
 what Kafka's plain consumer reads is the same, and a replay of the journals says all of it again.
 """
 
@@ -17,8 +17,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from tests.saga.fleet import Fleet, free_port, outside_at
 from tests.saga.following import Endings
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.kafka_chaos import FAR, NEAR, Attack, Chaos
-from tests.saga.laws import History, check_laws, read_file
 from tests.saga.network import Network
 from tests.saga.paced import PacedImport
 from tests.saga.pasts import check_pasts

@@ -1,4 +1,4 @@
-"""A shop moves to Kafka in the middle of its sagas: it is killed, copied, and goes on there; then the laws hold."""
+"""A shop moves to Kafka in the middle of its sagas: it is killed, copied, and goes on there; then the invariants hold."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ import pytest
 from eventlib.devtools.kafka import Cluster
 from tests.commands import said
 from tests.saga.fleet import SERVICES, Fleet, free_port, set_faults, summary_of
-from tests.saga.laws import History, check_laws, read_file
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
 
 pytestmark = pytest.mark.heavy

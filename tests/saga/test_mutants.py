@@ -1,11 +1,11 @@
-"""The simulator is worth something: each bug that is planted into the shop or the runtime breaks the law it has to."""
+"""The simulator is worth something: each bug that is planted into the shop or the runtime breaks the invariant it has to."""
 
 from random import Random
 
 import pytest
 
 from eventlib.simulation.scenario import drawn_from
-from eventlib.simulation.schedule import BrokenLaw, Schedule
+from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.stage import Stage
 from services import shop
 from services.simulation.scenario import ShopScenario
@@ -20,8 +20,8 @@ SCHEDULES = 2_500
 def broken_by(stage: Stage, seed: int) -> str | None:
     try:
         Schedule(stage, ShopScenario(), 1 + seed % 3, drawn_from(Random(seed)), keep_story=False).play()
-    except BrokenLaw as broken:
-        return broken.breach.law.name
+    except InvariantViolated as broken:
+        return broken.violation.invariant.name
     return None
 
 
@@ -40,7 +40,7 @@ def test_a_planted_bug_breaks_its_law(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         mutant.plant(patch)
         broken = broken_by(Stage(shop), mutant.seed)
-    assert broken == mutant.law, "what is drawn has changed? The long tests say which schedule shows it now"
+    assert broken == mutant.invariant, "what is drawn has changed? The long tests say which schedule shows it now"
     assert orders_of_things() == before, "what comes back in another order is another shop for the tests after"
 
 
@@ -51,7 +51,7 @@ def test_no_schedule_before_shows_a_planted_bug(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         mutant.plant(patch)
         stage = Stage(shop)
-        assert next(seed for seed in range(SCHEDULES) if broken_by(stage, seed) == mutant.law) == mutant.seed
+        assert next(seed for seed in range(SCHEDULES) if broken_by(stage, seed) == mutant.invariant) == mutant.seed
 
 
 def test_the_shop_breaks_no_law_with_the_same_seeds() -> None:
@@ -67,4 +67,4 @@ def test_the_shop_breaks_no_law_with_all_the_same_seeds() -> None:
 
 def test_there_are_laws_of_every_kind_among_those_that_break() -> None:
     assert len(MUTANTS) > 30
-    assert len({mutant.law for mutant in MUTANTS.values()}) >= 10
+    assert len({mutant.invariant for mutant in MUTANTS.values()}) >= 10

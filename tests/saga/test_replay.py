@@ -10,8 +10,8 @@ import pytest
 from eventlib.log.base import Record
 from eventlib.model.decider import Decider, Handler
 from eventlib.model.event import Event, Meta
-from eventlib.replay import Part, Report, replay, scanner, spilling_cache
-from eventlib.replay.fast_path import Alike
+from eventlib.replay import Report, Shard, replay, scanner, spilling_cache
+from eventlib.replay.fast_path import FastPathComparer
 from eventlib.replay.report import merged
 from eventlib.values import from_ms
 from services.dispatch.decider import shipments
@@ -93,22 +93,22 @@ async def test_the_short_way_finds_what_the_long_way_finds(shop: RunningShop, mo
     def reserve_some(shelf: Shelf, line: LineRequested) -> Sequence[Event]:
         return shelves_reserve(shelf, line) if line.order_id in CANCELLED else []
 
-    def taken(self: Alike, record: Record, event: Any, said: Any) -> bool:
+    def taken(self: FastPathComparer, record: Record, event: Any, said: Any) -> bool:
         ways.append(short(self, record, event, said))
         return ways[-1]
 
-    ways, short, shelves_reserve = list[bool](), Alike.decides, shelves.handlers[LineRequested].call
-    monkeypatch.setattr(Alike, "decides", taken)
+    ways, short, shelves_reserve = list[bool](), FastPathComparer.decides, shelves.handlers[LineRequested].call
+    monkeypatch.setattr(FastPathComparer, "decides", taken)
     right = await replay(shop.log)
     assert right.same
     assert 2 * sum(ways) > right.decisions  # most go the short way
     plant(monkeypatch, shelves, LineRequested, reserve_some)
     wrong = await replay(shop.log)
     assert not wrong.same
-    monkeypatch.setattr(Alike, "decides", lambda *_: False)
+    monkeypatch.setattr(FastPathComparer, "decides", lambda *_: False)
     assert await replay(shop.log) == wrong
     monkeypatch.undo()
-    monkeypatch.setattr(Alike, "decides", lambda *_: False)
+    monkeypatch.setattr(FastPathComparer, "decides", lambda *_: False)
     assert await replay(shop.log) == right
 
 
@@ -265,7 +265,7 @@ async def test_parts_make_the_whole_in_the_same_order(
         assert len(whole.first) == min(limit, len(whole.sagas))
         assert whole.notes
         assert len(whole.unknown) == len(records)
-        parts = [await replay(shop.log, limit=limit, part=Part(index, count)) for index in range(count)]
+        parts = [await replay(shop.log, limit=limit, part=Shard(index, count)) for index in range(count)]
         assert sum(bool(part.first) for part in parts) > 1
         assert merged(parts, limit) == whole
 

@@ -14,7 +14,7 @@ import pytest
 from eventlib import Runtime
 from eventlib.model.decider import Handler
 from eventlib.model.event import Event
-from eventlib.replay import Gate, gate
+from eventlib.replay import PreflightReport, gate
 from services.order.decider import orders
 from services.payment.decider import payments
 from services.payment.events import ChargeRequested
@@ -57,7 +57,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[RunningShop]:
         yield running
 
 
-def stranded(found: Gate) -> dict[str, str]:
+def stranded(found: PreflightReport) -> dict[str, str]:
     return {each.saga: each.why for each in found.standing.stranded}
 
 

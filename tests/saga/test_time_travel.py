@@ -12,7 +12,7 @@ import pytest
 from eventlib import EventLog, open_log
 from eventlib.errors import ContractError
 from eventlib.queries.state import KnownState, known_state
-from eventlib.replay.key_history import past_of_key
+from eventlib.replay.key_history import key_history
 from eventlib.replay.point_in_time import state_at
 from eventlib.runtime.keyed_state import entry_of
 from eventlib.runtime.records import STATE, state_name
@@ -104,7 +104,7 @@ async def test_it_was_a_log_on_which_everything_has_happened(eventful: str) -> N
     kinds = Counter[str]()
     async with open_log(eventful, shop, read_only=True) as log:
         for name in sorted(await recorded_live(log)):
-            past = await past_of_key(log, shop.decider(name[0]), name[1])
+            past = await key_history(log, shop.decider(name[0]), name[1])
             assert past.doubt == ""
             kinds.update(step.kind for step in past.steps)
             kinds.update("tried again" for step in past.steps if step.was_parked)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlib.histogram import Latencies
+from eventlib.histogram import Histogram
 from services.demo import order_lines
 from services.importing.known import Known, KnownOrders
 from services.importing.source import Source, UnreadableFile
@@ -74,7 +74,7 @@ def test_many_orders_are_told_apart_in_few_bytes() -> None:
 
 
 def test_percentiles_are_exact_to_a_second_and_near_beyond() -> None:
-    latencies = Latencies()
+    latencies = Histogram()
     assert latencies.percentile(0.5) is None
     for duration in range(1, 101):
         latencies.add(duration)

@@ -4,15 +4,15 @@ from random import Random
 
 import pytest
 
-from eventlib.log.kafka.assignment import Member, assign, stand_by
+from eventlib.log.kafka.assignment import SubscribedMember, assign, stand_by
 
 
-def _members(runs: dict[str, list[int]], generation: int = 1) -> list[Member]:
-    return [Member(name, theirs, generation) for name, theirs in runs.items()]
+def _members(runs: dict[str, list[int]], generation: int = 1) -> list[SubscribedMember]:
+    return [SubscribedMember(name, theirs, generation) for name, theirs in runs.items()]
 
 
 def test_the_first_member_runs_all() -> None:
-    assert assign(4, [Member("a", (), -1)]) == {"a": [0, 1, 2, 3]}
+    assert assign(4, [SubscribedMember("a", (), -1)]) == {"a": [0, 1, 2, 3]}
 
 
 def test_a_second_one_takes_half_and_the_first_keeps_its_own() -> None:
@@ -28,7 +28,7 @@ def test_more_members_than_tasks_leave_some_without() -> None:
 
 
 def test_of_two_who_say_that_they_run_a_task_the_newer_generation_does() -> None:
-    zombie, rightful = Member("zombie", (0, 1, 2, 3), 3), Member("rightful", (0, 1), 7)
+    zombie, rightful = SubscribedMember("zombie", (0, 1, 2, 3), 3), SubscribedMember("rightful", (0, 1), 7)
     assert assign(4, [zombie, rightful]) == {"rightful": [0, 1], "zombie": [2, 3]}
 
 
@@ -67,25 +67,25 @@ def _assert_no_needless_move(before: dict[str, list[int]], after: dict[str, list
 
 
 def test_a_task_that_moves_goes_to_who_has_a_copy() -> None:
-    left = [Member("a", (0, 1), 1, copies=(5,)), Member("b", (2, 3), 1, copies=(4,))]
+    left = [SubscribedMember("a", (0, 1), 1, copies=(5,)), SubscribedMember("b", (2, 3), 1, copies=(4,))]
     assert assign(6, left) == {"a": [0, 1, 5], "b": [2, 3, 4]}
 
 
 def test_evenness_goes_before_copies() -> None:
-    left = [Member("a", (0, 1), 1), Member("b", (2, 3), 1, copies=(4, 5))]
+    left = [SubscribedMember("a", (0, 1), 1), SubscribedMember("b", (2, 3), 1, copies=(4, 5))]
     assert assign(6, left) == {"a": [0, 1, 5], "b": [2, 3, 4]}
 
 
 def test_a_copy_is_with_somebody_else_and_who_was_the_owner_keeps_one() -> None:
-    members = [Member("a", (0, 1, 2, 3), 1), Member("b", (), -1)]
+    members = [SubscribedMember("a", (0, 1, 2, 3), 1), SubscribedMember("b", (), -1)]
     runs = assign(4, members)
     assert stand_by(runs, members, 1) == {"a": [2, 3], "b": [0, 1]}
 
 
 def test_there_are_as_many_copies_as_others() -> None:
-    members = [Member("a", (), -1)]
+    members = [SubscribedMember("a", (), -1)]
     assert stand_by(assign(2, members), members, 1) == {"a": []}
-    members = [Member(name, (), -1) for name in "abc"]
+    members = [SubscribedMember(name, (), -1) for name in "abc"]
     assert stand_by(assign(3, members), members, 5) == {"a": [1, 2], "b": [0, 2], "c": [0, 1]}
     assert stand_by(assign(3, members), members, 0) == {"a": [], "b": [], "c": []}
 
@@ -96,7 +96,7 @@ def test_copies_are_spread_and_taken_over(seed: int) -> None:
     random = Random(seed)
     names = [str(number) for number in range(random.randint(2, 6))]
     tasks, wanted = len(names) * (len(names) - 1) * random.randint(1, 3), random.randint(1, 2)
-    members = [Member(name, (), -1) for name in names]
+    members = [SubscribedMember(name, (), -1) for name in names]
     for generation in range(1, 10):
         runs = assign(tasks, members)
         copies = stand_by(runs, members, wanted)
@@ -106,7 +106,7 @@ def test_copies_are_spread_and_taken_over(seed: int) -> None:
         assert sorted(held) == sorted([*range(tasks)] * min(wanted, len(names) - 1))
         sizes = [len(theirs) for theirs in copies.values()]
         assert max(sizes) - min(sizes) <= max(1, wanted)
-        members = [Member(name, runs[name], generation, copies[name]) for name in names]
+        members = [SubscribedMember(name, runs[name], generation, copies[name]) for name in names]
     dead = random.choice(names)
     left = [member for member in members if member.name != dead]
     taken = [task for name, theirs in assign(tasks, left).items() for task in set(theirs) - set(runs[name])]

@@ -21,7 +21,7 @@ from eventlib.cli.live import declared_views
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import users_of
-from eventlib.manifests.topics import wanted_topics
+from eventlib.manifests.topics import topic_specs
 from services import shop
 from tests.unit.kustomized import Resource, built, documents, loaded
 
@@ -81,7 +81,7 @@ def test_an_overlay_comes_together(overlay: str) -> None:
     names = [(resource["kind"], resource["metadata"]["name"]) for resource in resources]
     assert len({*names}) == len(names)
     wanted = {
-        ("KafkaTopic", len(wanted_topics(shop, OPTIONS, VIEWS))),
+        ("KafkaTopic", len(topic_specs(shop, OPTIONS, VIEWS))),
         ("KafkaUser", len(users_of(shop, OPTIONS, VIEWS))),
     }
     assert {(kind, [each for each, _ in names].count(kind)) for kind, _ in wanted} == wanted

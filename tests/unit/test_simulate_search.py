@@ -10,9 +10,9 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.cli import run
-from eventlib.errors import ContractError, Terminal
+from eventlib.errors import ContractError, TerminalError
 from eventlib.fork_pool import in_processes
-from eventlib.invariants import Fold, law
+from eventlib.invariants import Fold, invariant
 from eventlib.simulation.scenario import Choices, Scenario
 from eventlib.simulation.search import Case, Extent, search
 from eventlib.simulation.shared import Played
@@ -48,20 +48,20 @@ def count(box: Box, event: Event) -> Box:
     return replace(box, arrived=box.arrived + isinstance(event, PostArrived))
 
 
-@law(arrivals)
+@invariant(arrivals)
 def boxes_hold_one(box: Box) -> bool:
     """No box gets more than one post, which it does when somebody asks again under another id."""
     return box.arrived <= 1
 
 
-@law(arrivals)
+@invariant(arrivals)
 def boxes_hold_much(box: Box) -> bool:
     """No box gets more than a hundred."""
     return box.arrived <= 100
 
 
 narrow, wide = (
-    Choreography("post", [Service("post", deciders=[boxes])], facts=[PostSubmitted], laws=[each])
+    Choreography("post", [Service("post", deciders=[boxes])], facts=[PostSubmitted], invariants=[each])
     for each in (boxes_hold_one, boxes_hold_much)
 )
 
@@ -111,7 +111,7 @@ def test_a_failure_is_saved_and_breaks_its_law_again(tmp_path: Path, capsys: pyt
 
 
 def test_a_process_that_dies_is_told() -> None:
-    with pytest.raises(Terminal, match="has died"):
+    with pytest.raises(TerminalError, match="has died"):
         in_processes(lambda index: os._exit(1) if index else None, 2)
 
 

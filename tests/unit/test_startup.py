@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from eventlib.cli.late import LateApp
 from eventlib.cli.stopping import Stopped, unless_stopped
-from eventlib.errors import LogDenied, LogUnavailable, Retryable, TopicMismatch
+from eventlib.errors import LogDenied, LogUnavailable, RetryableError, TopicMismatch
 from eventlib.log.url import is_host
 from eventlib.operations.startup_waits import WaitingNote, waiting_here
 from eventlib.startup import Backoff, Startup
@@ -96,7 +96,7 @@ async def test_many_steps_with_one_reason_say_it_once() -> None:
 
 def test_pauses_grow_up_to_a_bound_and_differ() -> None:
     startup = startup_of([], Backoff(first_s=0.2, longest_s=5))
-    pauses = [startup.failed("the log", Retryable("away")) for _ in range(2_000)]
+    pauses = [startup.failed("the log", RetryableError("away")) for _ in range(2_000)]
     assert 0.1 <= pauses[0] <= 0.2
     assert all(2.5 <= pause <= 5 for pause in pauses[6:])
     assert len({round(pause, 3) for pause in pauses[6:]}) > 100

@@ -21,7 +21,7 @@ from eventlib.sampling import traced_share
 from eventlib.telemetry.jobs import job_span, write_textfile
 from eventlib.telemetry.logs import JsonFormatter, TextFormatter
 from eventlib.telemetry.options import telemetry_options
-from eventlib.telemetry.spans import Said, Times, context_of, made
+from eventlib.telemetry.spans import EmittedSpan, Times, context_of, made
 from eventlib.telemetry.tracer import Tracer
 from tests.integration.otlp import receiving, spans_of
 
@@ -132,7 +132,7 @@ class Exporter(SpanExporter):
 
 def span(number: int) -> ReadableSpan:
     context = context_of(root_traceparent(f"{number + 1:032x}", sampling_bound(1)))
-    return made(context, None, Resource({}), Said("x", SpanKind.INTERNAL, {}), Times(2, 1))
+    return made(context, None, Resource({}), EmittedSpan("x", SpanKind.INTERNAL, {}), Times(2, 1))
 
 
 def test_what_cannot_be_exported_is_counted_and_the_rest_goes_on() -> None:

@@ -18,10 +18,10 @@ from eventlib.errors import WiringError
 from eventlib.log.base import Record
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.operations.reprocessing import pending_inputs
-from eventlib.operations.reprocessing.metadata import Note, SwitchNote
+from eventlib.operations.reprocessing.metadata import CutoverMetadata, RerunMetadata
 from eventlib.registry.records import SCHEMAS as SCHEMAS_TOPIC
 from eventlib.runtime.bootstrap import MARK, mark_of
-from eventlib.runtime.keyed_state import Memory
+from eventlib.runtime.keyed_state import KeyMetadata
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.processor import stalled
@@ -33,7 +33,15 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "shops" / "internal-schemas.j
 SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
 """The schemas of what the runtime writes for itself, as commit b0c4a11 wrote them: of each record type, without prose."""
 
-INTERNAL: tuple[type[Any], ...] = (Positions, ParkedKey, JournalEntry, SkippedInput, *REQUESTS, Note, SwitchNote)
+INTERNAL: tuple[type[Any], ...] = (
+    Positions,
+    ParkedKey,
+    JournalEntry,
+    SkippedInput,
+    *REQUESTS,
+    RerunMetadata,
+    CutoverMetadata,
+)
 
 
 def without_prose(schema: Any) -> Any:
@@ -96,9 +104,9 @@ def test_headers_are_called_what_they_were() -> None:
     record = Record("t", 1, 2, 3, b"k", b"v", id="i", type="T")
     assert dict(stalled(record, "away", "c0de").headers) == {"parked_reason": b"away", "parked_code": b"c0de"}
     assert mark_of("stock") == ((MARK, b"stock"),) == (("past_of", b"stock"),)
-    memory = Memory({"overdue": 5}, {"id": "hash"})
+    memory = KeyMetadata({"overdue": 5}, {"id": "hash"})
     assert memory.headers == (("task", b'{"passed": {"overdue": 5}, "answered": {"id": "hash"}}'),)
-    note = pending_inputs.Note(1, "other", 7)
+    note = pending_inputs.PendingInput(1, "other", 7)
     assert pending_inputs.marked(record, note).headers == (("rerun", b"1/7/other"),)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from eventlib.analysis.event_graph import Flow, Reaction
+from eventlib.analysis.event_graph import EventGraph, Transition
 from eventlib.model import signatures
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
@@ -106,7 +106,7 @@ class Picture:
 
 def picture(choreography: Choreography) -> Picture:
     """Return the picture of a choreography, without traffic."""
-    flow = Flow(choreography)
+    flow = EventGraph(choreography)
     arrows = tuple({(arrow.source, arrow.target): arrow for arrow in _arrows(flow)}.values())
     shown = {name for arrow in arrows for name in (arrow.source, arrow.target)}
     nodes = tuple(node for node in _nodes(flow) if node.id in shown)
@@ -145,7 +145,7 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds / 86_400_000:,.0f} d"
 
 
-def _nodes(flow: Flow) -> Iterator[Node]:
+def _nodes(flow: EventGraph) -> Iterator[Node]:
     known = dict.fromkeys([*flow.choreography.events, *(r.cause for r in flow.reactions if r.cause is not None)])
     deciders = {decider: service.name for service in flow.choreography.services for decider in service.deciders}
     for event in (event for event in known if event in flow.entries or not flow.saying(event)):
@@ -166,7 +166,7 @@ def _nodes(flow: Flow) -> Iterator[Node]:
             yield Node(listener_id(decider), decider.name, "listener", "step", Lane(home, decider.name))
 
 
-def _between(flow: Flow, reaction: Reaction, service: str) -> Node:
+def _between(flow: EventGraph, reaction: Transition, service: str) -> Node:
     home = Lane(service, reaction.decider.name)
     if reaction.effect is None or reaction.cause is None:
         name = deadline_id(reaction.decider, reaction.name)
@@ -183,7 +183,7 @@ def _between(flow: Flow, reaction: Reaction, service: str) -> Node:
     return Node(node_id, reaction.name, "effect", role, lane, False, tuple(notes))
 
 
-def _arrows(flow: Flow) -> Iterator[Arrow]:
+def _arrows(flow: EventGraph) -> Iterator[Arrow]:
     for reaction in flow.reactions:
         source = "" if reaction.cause is None else reaction.cause.__name__
         if reaction.kind == "effect" and reaction.cause is not None:
@@ -199,7 +199,7 @@ def _arrows(flow: Flow) -> Iterator[Arrow]:
             yield Arrow(source, listener_id(reaction.decider), "step", reaction.where)
 
 
-def _role(flow: Flow, event: EventType) -> Role:
+def _role(flow: EventGraph, event: EventType) -> Role:
     if event in flow.compensating:
         return "compensation"
     if event in flow.failures:
@@ -207,7 +207,7 @@ def _role(flow: Flow, event: EventType) -> Role:
     return "compensation" if event in flow.happening - flow.hoping else "step"
 
 
-def _home(flow: Flow, event: EventType) -> Decider[Any] | None:
+def _home(flow: EventGraph, event: EventType) -> Decider[Any] | None:
     """Return the decider whose event it is: of those that say it, the one that says most on its topic."""
     topic = contract_of(event).topic
 
@@ -218,7 +218,7 @@ def _home(flow: Flow, event: EventType) -> Decider[Any] | None:
     return max(saying, key=own, default=None)
 
 
-def _about(flow: Flow, event: EventType) -> tuple[str, ...]:
+def _about(flow: EventGraph, event: EventType) -> tuple[str, ...]:
     contract = contract_of(event)
     heard = dict.fromkeys(r.decider.name for r in flow.to(event) if r.kind == "handler")
     lines = [

@@ -15,7 +15,7 @@ from eventlib.log.base import Record
 _KEPT_BYTES = 256_000_000
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """A row group's place in its file, and where its partitions and offsets begin and end."""
 
     number: int
@@ -28,7 +28,7 @@ class Groups:
 
     def __init__(self, place: Path) -> None:
         self._place = place
-        self._groups = dict[str, list[Group]]()
+        self._groups = dict[str, list[RowGroup]]()
         self._tables = OrderedDict[tuple[str, int], pa.Table]()
         self._bytes = 0
 
@@ -59,7 +59,7 @@ class Groups:
                     return int(pc.min(pc.filter(table["offset"], wanted)).as_py())
         return None
 
-    def _of(self, file: DataFile) -> list[Group]:
+    def _of(self, file: DataFile) -> list[RowGroup]:
         if file.path not in self._groups:
             with self._open(file) as opened:
                 self._groups[file.path] = groups_of(opened)
@@ -97,14 +97,14 @@ def unreadable(path: Path, error: Exception) -> LogCorrupt:
     )
 
 
-def groups_of(opened: Any) -> list[Group]:
+def groups_of(opened: Any) -> list[RowGroup]:
     """Return the row groups of an open Parquet file, by its statistics."""
     names = {opened.schema_arrow.names[i]: i for i in range(len(opened.schema_arrow.names))}
-    found = list[Group]()
+    found = list[RowGroup]()
     for index in range(opened.metadata.num_row_groups):
         group = opened.metadata.row_group(index)
         partitions, offsets = (group.column(names[name]).statistics for name in ("partition", "offset"))
-        found.append(Group(index, (partitions.min, offsets.min), (partitions.max, offsets.max)))
+        found.append(RowGroup(index, (partitions.min, offsets.min), (partitions.max, offsets.max)))
     return found
 
 

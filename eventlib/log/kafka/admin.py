@@ -37,7 +37,7 @@ class Operation(IntEnum):
         return bool(bits >> self & 1)
 
 
-class Place(NamedTuple):
+class ReplicaLocation(NamedTuple):
     """One partition's replicas."""
 
     partition: int
@@ -51,7 +51,7 @@ class TopicState(NamedTuple):
 
     code: int
     operations: int
-    places: Sequence[Place]
+    places: Sequence[ReplicaLocation]
 
 
 class Clock(NamedTuple):
@@ -68,7 +68,7 @@ async def topic_states(cluster: Cluster, names: Iterable[str]) -> tuple[dict[str
     answer = await _ask(cluster, Exactly(MetadataRequest8(asked, False, True, True)))
     found = {
         cluster.logical(name): TopicState(
-            code, operations, [Place(each[1], each[2], each[4], each[5]) for each in partitions]
+            code, operations, [ReplicaLocation(each[1], each[2], each[4], each[5]) for each in partitions]
         )
         for code, name, _, partitions, operations in answer.topics
     }

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from secrets import token_hex
 from typing import NamedTuple
 
-from eventlib.errors import EventlibError, LogUnavailable, Terminal
+from eventlib.errors import EventlibError, LogUnavailable, TerminalError
 from eventlib.log.base import Record, TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced
@@ -28,7 +28,7 @@ class _Entry(NamedTuple):
     act: Callable[[], Awaitable[None]] | None = None
 
 
-class Group:
+class AppendBatch:
     """Collects appends, and writes them one group after the other.
 
     `write` writes records whole or not at all. A group that is refused for its content is tried again one by one, so
@@ -102,7 +102,7 @@ class Group:
     async def _together(self, group: list[_Entry]) -> None:
         try:
             offsets = await self._write([record for entry in group for record in entry.records])
-        except Terminal as error:
+        except TerminalError as error:
             if len(group) == 1:
                 _fail(group, error)
                 return
@@ -147,8 +147,8 @@ class Appends:
         self._plain: Producer | None = None
         self._transactional: Producer | None = None
         self._starting = asyncio.Lock()
-        self._groups = dict[TopicPartition, Group]()
-        self._several = Group(self._commit, "appends to several partitions")
+        self._groups = dict[TopicPartition, AppendBatch]()
+        self._several = AppendBatch(self._commit, "appends to several partitions")
 
     async def append(self, records: Sequence[Record]) -> list[int]:
         """Append records; those of one partition that fit into a batch need no transaction."""
@@ -158,7 +158,7 @@ class Appends:
             return await self._several.append(records)
         group = self._groups.get(place)
         if group is None:
-            group = self._groups[place] = Group(self._produce, f"appends to {place[0]}/{place[1]}", largest)
+            group = self._groups[place] = AppendBatch(self._produce, f"appends to {place[0]}/{place[1]}", largest)
         return await group.append(records)
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 
-class Member(NamedTuple):
+class SubscribedMember(NamedTuple):
     """A member, the tasks that it runs, the group's generation that gave them to it, and the copies that it keeps."""
 
     name: str
@@ -14,7 +14,7 @@ class Member(NamedTuple):
     copies: Collection[int] = ()
 
 
-def assign(tasks: int, members: Sequence[Member]) -> dict[str, list[int]]:
+def assign(tasks: int, members: Sequence[SubscribedMember]) -> dict[str, list[int]]:
     """Return each member's tasks.
 
     Guarantee: each task has one member; two members' numbers of tasks differ by one at most; no more tasks move than
@@ -39,7 +39,9 @@ def assign(tasks: int, members: Sequence[Member]) -> dict[str, list[int]]:
     return kept
 
 
-def stand_by(runs: Mapping[str, Collection[int]], members: Sequence[Member], copies: int) -> dict[str, list[int]]:
+def stand_by(
+    runs: Mapping[str, Collection[int]], members: Sequence[SubscribedMember], copies: int
+) -> dict[str, list[int]]:
     """Return the tasks of which each member keeps a copy: `copies` members for each task, as far as there are others.
 
     Guarantee: nobody keeps a copy of what it runs. Who has a copy keeps it, or who has just run the task, unless it has
@@ -81,8 +83,8 @@ def _give_to_copies(
             free.remove(task)
 
 
-def _undisputed(tasks: int, members: Sequence[Member]) -> dict[str, list[int]]:
-    newest = dict[int, Member]()
+def _undisputed(tasks: int, members: Sequence[SubscribedMember]) -> dict[str, list[int]]:
+    newest = dict[int, SubscribedMember]()
     for member in sorted(members, key=lambda each: (each.generation, each.name)):
         newest |= {task: member for task in member.runs if 0 <= task < tasks}
     runs: dict[str, list[int]] = {member.name: [] for member in members}

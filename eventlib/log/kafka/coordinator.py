@@ -18,7 +18,7 @@ from aiokafka.protocol.group import (
 
 from eventlib.errors import EventlibError, LogUnavailable, WiringError
 from eventlib.log.base import TopicPartition
-from eventlib.log.kafka.assignment import Member, assign, stand_by
+from eventlib.log.kafka.assignment import SubscribedMember, assign, stand_by
 from eventlib.log.kafka.client import GROUP, Cluster
 from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, failure, name_of
 
@@ -161,13 +161,15 @@ class GroupMember:
         return encoded
 
     def _shared_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> list[tuple[str, bytes]]:
-        found, living, standbys = list[Member](), list[str](), 0
+        found, living, standbys = list[SubscribedMember](), list[str](), 0
         for name, _, metadata in members:
             about = json.loads(ProtocolMetadata.decode(metadata).user_data or b"{}")
             living.append(about.get("process", ""))
             if about.get("retires", False):
                 continue  # its tasks are free, once it lets them go
-            found.append(Member(name, about.get("runs", ()), about.get("generation", -1), about.get("copies", ())))
+            found.append(
+                SubscribedMember(name, about.get("runs", ()), about.get("generation", -1), about.get("copies", ()))
+            )
             standbys = max(standbys, about.get("standbys", 0))
         runs = assign(self._tasks, found)
         copies = stand_by(runs, found, standbys)

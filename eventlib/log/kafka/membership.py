@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 
-from eventlib.errors import EventlibError, LogUnavailable, Retryable
+from eventlib.errors import EventlibError, LogUnavailable, RetryableError
 from eventlib.log.base import Claim, Membership, Reader
 from eventlib.log.kafka.coordinator import GroupMember
 from eventlib.log.kafka.failures import Transient
@@ -184,7 +184,7 @@ class KafkaMembership(Membership):
     async def _take_one(self, partition: int) -> None:
         try:
             owner = await self._owners.take((self._service, partition), self._group.living)
-        except Retryable as error:
+        except RetryableError as error:
             _log.info("%s/%s cannot be taken over yet: %s", self._service, partition, error)
             self._not_before[partition] = asyncio.get_running_loop().time() + _AGAIN_S
         else:
@@ -232,7 +232,7 @@ class Members:
 
     async def _listen(self) -> None:
         while True:
-            with suppress(Retryable):
+            with suppress(RetryableError):
                 await self._listen_until_away()
             await asyncio.sleep(_AGAIN_S)
 

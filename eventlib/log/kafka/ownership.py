@@ -20,8 +20,8 @@ from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced
 from eventlib.log.kafka.ownership_topic import (
-    Entry,
     Owner,
+    OwnershipEntry,
     Register,
     Task,
     claim_record,
@@ -128,11 +128,11 @@ class Owners:
         writers = {owner.writer for owner in owners} | ({self._writer} if self._writer else set())
         await asyncio.gather(*(writer.close() for writer in writers))
 
-    async def _take(self, task: Task, writer: Writer, wait: Callable[[Entry], Awaitable[bool]]) -> Owner:
+    async def _take(self, task: Task, writer: Writer, wait: Callable[[OwnershipEntry], Awaitable[bool]]) -> Owner:
         async with self._taking[task]:  # the task's lock is against other processes: here, one waits for the other
             return await self._take_alone(task, writer, wait)
 
-    async def _take_alone(self, task: Task, writer: Writer, wait: Callable[[Entry], Awaitable[bool]]) -> Owner:
+    async def _take_alone(self, task: Task, writer: Writer, wait: Callable[[OwnershipEntry], Awaitable[bool]]) -> Owner:
         try:
             lock = await self._lock(task)
             before = self._owners.get(task)
@@ -153,17 +153,17 @@ class Owners:
             owner.lose(to_somebody=False)
         return owner
 
-    def _is_own(self, former: Entry) -> bool:
+    def _is_own(self, former: OwnershipEntry) -> bool:
         """Tell whether this process has it with the writer that still writes: its own appends are finished."""
         return self._writer is not None and not self._writer.is_spent and former.writer == self._writer.name
 
-    async def _wait_for(self, former: Entry, task: Task, living: Collection[str]) -> bool:
+    async def _wait_for(self, former: OwnershipEntry, task: Task, living: Collection[str]) -> bool:
         """Wait until a living owner has let go; False when it has not, or is gone."""
         process = process_of(former.writer or "")
         patience_s = _LETS_GO_S if process in living and process != self.process else 0.0
         return await self._has_let_go(task, patience_s)
 
-    async def _ask(self, former: Entry, task: Task) -> bool:
+    async def _ask(self, former: OwnershipEntry, task: Task) -> bool:
         """Ask an owner to let go, if it can hear."""
         if former.writer is not None and not former.is_seized and process_of(former.writer) != self.process:
             await self._appends.append([wish_record(task, former.epoch)])

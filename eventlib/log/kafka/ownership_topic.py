@@ -24,7 +24,7 @@ _READ_AT_ONCE = 1_000
 _PAUSE_S = 0.003
 
 
-class Entry(NamedTuple):
+class OwnershipEntry(NamedTuple):
     """A task's newest owner: its epoch, its writer (None: it has let go), and where it can be reached.
 
     Who has seized it for a short act does not listen to those who ask for it.
@@ -42,12 +42,12 @@ class Register:
     def __init__(self, cluster: Cluster, looks: Looks) -> None:
         self._cluster = cluster
         self._looks = looks
-        self._entries = dict[Task, Entry]()
+        self._entries = dict[Task, OwnershipEntry]()
         self._position = 0
         self._reading: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
-    def owner(self, task: Task) -> Entry | None:
+    def owner(self, task: Task) -> OwnershipEntry | None:
         """Return a task's newest owner; None when it never had one."""
         return self._entries.get(task)
 
@@ -94,7 +94,7 @@ class Register:
         task = task_of(key)
         known = self._entries.get(task)
         if "released" not in content:
-            self._entries[task] = Entry(
+            self._entries[task] = OwnershipEntry(
                 record.offset + 1, content["writer"], content["address"], content.get("seized", False)
             )
         elif known is not None and known.epoch == content["released"]:

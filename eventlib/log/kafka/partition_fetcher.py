@@ -125,7 +125,7 @@ NO_SESSION = (0, -1)
 """The session of a fetch that stands for itself: its id, and how many fetches it had."""
 
 
-class Wanted(NamedTuple):
+class FetchSpec(NamedTuple):
     """From where a partition is to be fetched, and how many bytes at most; at least one batch comes."""
 
     place: TopicPartition
@@ -142,7 +142,7 @@ class Fetched(NamedTuple):
     chunk: Chunk | None
 
 
-async def fetch(cluster: Cluster, node: int, wanted: Sequence[Wanted], lane: str = "read") -> list[Fetched]:
+async def fetch(cluster: Cluster, node: int, wanted: Sequence[FetchSpec], lane: str = "read") -> list[Fetched]:
     """Fetch what is there now, from one broker. Raises: Transient."""
     answer = await cluster.send(node, fetch_request(cluster, wanted), lane)
     if answer.error_code:
@@ -153,7 +153,7 @@ async def fetch(cluster: Cluster, node: int, wanted: Sequence[Wanted], lane: str
 
 def fetch_request(
     cluster: Cluster,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[FetchSpec],
     session: tuple[int, int] = NO_SESSION,
     forgotten: Iterable[TopicPartition] = (),
     wait_ms: int = 0,

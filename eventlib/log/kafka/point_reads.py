@@ -8,7 +8,7 @@ from eventlib.log.base import Record, TopicPartition
 from eventlib.log.kafka.batches import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, failure
-from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, Wanted, fetch, offsets_at
+from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, fetch, offsets_at
 
 _MOST_BYTES = 1_000_000
 _BYTES_A_RECORD = 1_000
@@ -156,7 +156,7 @@ class Looks:
 
     async def _fetch(self, place: TopicPartition, position: int, limit: int) -> Fetched:
         most = min(max(limit * _BYTES_A_RECORD, _FEWEST_BYTES), _MOST_BYTES)
-        (answer,) = await fetch(self._cluster, self._cluster.leader(place), [Wanted(place, position, most)])
+        (answer,) = await fetch(self._cluster, self._cluster.leader(place), [FetchSpec(place, position, most)])
         if answer.code not in {Code.NONE, Code.OFFSET_OUT_OF_RANGE}:
             raise failure(answer.code, f"reading {place[0]}/{place[1]}")
         return answer

@@ -7,7 +7,7 @@ from typing import Any
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from eventlib.errors import EventlibError, Retryable
+from eventlib.errors import EventlibError, RetryableError
 from eventlib.log.base import Record, TopicPartition
 from eventlib.log.kafka.batches import Batch, Producing, batches, next_sequence
 from eventlib.log.kafka.client import TRANSACTION, Cluster
@@ -100,7 +100,7 @@ class Producer:
         if not self._is_open:
             return
         await self._end(committed=False)
-        if isinstance(error, Retryable) and not self._cluster.implicit_transactions:
+        if isinstance(error, RetryableError) and not self._cluster.implicit_transactions:
             # What was sent may still arrive, and would count for this producer's next transaction.
             raise Undecided(str(error)) from error
 

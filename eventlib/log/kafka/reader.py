@@ -8,7 +8,7 @@ from eventlib.errors import EventlibError, LogUnavailable
 from eventlib.log.base import Reader, Record, TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
-from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, Slot, Wanted, fetch, offsets_at
+from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, Slot, fetch, offsets_at
 from eventlib.log.kafka.point_reads import Looks, Written
 from eventlib.log.kafka.tail import Tail
 from eventlib.log.reader import MOST_DEFERRED
@@ -221,7 +221,7 @@ class KafkaReader(Reader):
         cluster, most = self._feed.cluster, self.room()
         slots = {slot.place: slot for slot in behind}
         asked = [
-            fetch(cluster, node, [Wanted(place, slots[place].fetched, most) for place in places])
+            fetch(cluster, node, [FetchSpec(place, slots[place].fetched, most) for place in places])
             for node, places in cluster.by_leader(slots).items()
         ]
         for answers in await asyncio.gather(*asked):
@@ -246,7 +246,7 @@ class KafkaReader(Reader):
     async def _over_gap(self, slot: Slot, end: int) -> None:
         """Go to the end when nothing is left before it: asked for alone, so that others' bytes do not count."""
         node = self._feed.cluster.leader(slot.place)
-        (alone,) = await fetch(self._feed.cluster, node, [Wanted(slot.place, slot.fetched, self.room())])
+        (alone,) = await fetch(self._feed.cluster, node, [FetchSpec(slot.place, slot.fetched, self.room())])
         if alone.code == Code.NONE and alone.chunk is None:
             slot.skip_to(end)
 

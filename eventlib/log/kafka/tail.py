@@ -7,7 +7,7 @@ from eventlib.errors import EventlibError
 from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
-from eventlib.log.kafka.partition_fetcher import Fetched, Slot, Wanted, fetch_request, fetched
+from eventlib.log.kafka.partition_fetcher import Fetched, FetchSpec, Slot, fetch_request, fetched
 
 _WAIT_MS = 200
 """How long a broker may wait for something new; a partition that is followed from now on waits as long at most."""
@@ -92,7 +92,7 @@ class Tail:
         asked = {place: followed.offset for place, followed in self._followed.items()}
         is_new = self._session[1] == 0
         changed = [
-            Wanted(place, offset, _MOST_BYTES)
+            FetchSpec(place, offset, _MOST_BYTES)
             for place, offset in asked.items()
             if is_new or self._known.get(place) != offset
         ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from eventlib.errors import LogUnavailable
 from eventlib.log.base import Batch, Claim, Record, Share
-from eventlib.log.kafka.append_batcher import Group
+from eventlib.log.kafka.append_batcher import AppendBatch
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced, Undecided
 from eventlib.log.kafka.point_reads import Written
@@ -122,7 +122,7 @@ class Writer:
         self.on_end: Callable[[bool], None] = lambda _: None
         self._written = written
         self._producers = [Producer(cluster, lane, largest, turn) for turn in producer_names(name)]
-        self._group = Group(self._commit, f"transactions of {name}")
+        self._group = AppendBatch(self._commit, f"transactions of {name}")
 
     async def start(self) -> None:
         """Make its transactional ids its own. Raises: Fenced, LogUnavailable, LogDenied."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from eventlib.errors import ContractError, EventlibError, LogUnavailable
 from eventlib.log.base import Batch, Claim, Record, Share, TopicPartition
-from eventlib.log.sqlite.batch import Group
+from eventlib.log.sqlite.batch import SqliteBatch
 from eventlib.log.sqlite.errors import damaged, explained, is_about_the_record, is_busy, unavailable
 from eventlib.log.sqlite.file import LogFile
 
@@ -119,7 +119,7 @@ class Appender:
 
     def _commit(self, pending: deque[Share]) -> None:
         """Commit a group of what is pending in the transaction that was begun."""
-        group, taken = Group(self._file), list[Share]()
+        group, taken = SqliteBatch(self._file), list[Share]()
         try:
             self._file.finish(lambda connection: self._write(group, pending, taken, connection))
         except (_TornError, sqlite3.Error, ValueError, TypeError, OverflowError, AttributeError) as error:
@@ -136,7 +136,9 @@ class Appender:
                 share.committed()
             self._appended(group.committed())
 
-    def _write(self, group: Group, pending: deque[Share], taken: list[Share], connection: sqlite3.Connection) -> None:
+    def _write(
+        self, group: SqliteBatch, pending: deque[Share], taken: list[Share], connection: sqlite3.Connection
+    ) -> None:
         while pending and len(group) < _GROUP_RECORDS:
             share, before = pending.popleft(), len(group)
             if isinstance(share, _Append) and share.future.done():

@@ -17,7 +17,7 @@ _MILESTONE_BITS = 10
 _ENOUGH = 1_000  # records: what leads to so many takes tens of milliseconds, and nobody else can write meanwhile
 
 
-class Group(Batch):
+class SqliteBatch(Batch):
     """The rows of one transaction that was begun, with the offsets that they are going to have."""
 
     def __init__(self, file: LogFile) -> None:

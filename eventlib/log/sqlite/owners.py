@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from eventlib.errors import EventlibError, Retryable
+from eventlib.errors import EventlibError, RetryableError
 from eventlib.log.base import Claim, Membership
 from eventlib.log.processes import give_up, is_dead, new_owner
 from eventlib.log.sqlite.errors import unavailable
@@ -151,7 +151,7 @@ class Owners:
                     await self._beat_once()
                 if self.stands_by:
                     await self._look_for_the_dead()
-            except Retryable:
+            except RetryableError:
                 pass  # an append says the same to somebody who can act; the next beat tries again
             except EventlibError as error:
                 for member in self._members:

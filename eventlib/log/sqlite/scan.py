@@ -31,7 +31,7 @@ _HOPELESS = 50
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class ScanPart:
     """A partition as its row says it, and what was found of it so far."""
 
     row: tuple[Any, ...]
@@ -87,23 +87,23 @@ class Scan:
         self._damages = list[Damage]()
         self.records = 0
         self._in_a_row = 0
-        self.parts = dict[int, Part]()
+        self.parts = dict[int, ScanPart]()
         for *values, checksum in connection.execute(PARTITIONS):
             self._learn(tuple(values), checksum)
 
     def _learn(self, row: tuple[Any, ...], checksum: object) -> None:
         """Take a partition's row, put right where that can be proved."""
         if checksum in {UNSEALED, computed(row, partition_checksum)}:
-            self.parts[row[0]] = Part(row)
+            self.parts[row[0]] = ScanPart(row)
             return
         before, number = corrected(row, checksum, partition_checksum), row[0]
         if before is not None:
-            part = self.parts[before[0]] = Part(before)
+            part = self.parts[before[0]] = ScanPart(before)
             what = f"one bit of the row of {before[1]}/{before[2]} in table partitions had flipped"
             repair = (("UPDATE partitions SET number = ? WHERE number = ?", (before[0], number)), written(part.row))
             self._damages.append(Damage("partitions", what, before[1], before[2], repair=repair))
         elif isinstance(number, int) and (place := self._place_of(number, row[1:3])) is not None:
-            self.parts[number] = Part((number, *place, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
+            self.parts[number] = ScanPart((number, *place, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
         else:
             self._damages.append(
                 Damage("partitions", f"the row {row!r:.200} of table partitions is not what was written")
@@ -124,7 +124,7 @@ class Scan:
 
     def run(self) -> list[Damage]:
         """Verify every record, and each partition's digest and end."""
-        part = nowhere = Part((-1, "", -1, 0, 0, 0, 0, 0, 0, 0, 0))
+        part = nowhere = ScanPart((-1, "", -1, 0, 0, 0, 0, 0, 0, 0, 0))
         number = -1
         for row in self._rows():
             position, checksum = row[0], row[-1]
@@ -197,7 +197,7 @@ class Scan:
             return False
         return row is not None and row[0] > last
 
-    def _mismatch(self, position: int, row: tuple[Any, ...], part: Part, before: Part) -> None:
+    def _mismatch(self, position: int, row: tuple[Any, ...], part: ScanPart, before: ScanPart) -> None:
         """Look into a record that is not what was written at its position."""
         self._in_a_row += 1
         home = self._home(position, row, part, before)
@@ -212,7 +212,7 @@ class Scan:
             return
         self._changed(position, part, row)
 
-    def _changed(self, position: int, part: Part, row: tuple[Any, ...]) -> None:
+    def _changed(self, position: int, part: ScanPart, row: tuple[Any, ...]) -> None:
         offset, place = position & OFFSETS, part.place(position & OFFSETS)
         if not part.row[1]:
             what = f"a record stands at position {position}, where no partition is"
@@ -240,7 +240,7 @@ class Scan:
         likely = between(self._connection, part.base, offset, offset + 1)
         self._damages.append(of_record(why_changed(row[-1]), place, row, likely))
 
-    def _home(self, position: int, row: Sequence[Any], part: Part, before: Part) -> tuple[Part, int] | None:
+    def _home(self, position: int, row: Sequence[Any], part: ScanPart, before: ScanPart) -> tuple[ScanPart, int] | None:
         """Return the one place, a bit away or next in order, where a record's checksum is right."""
         places = [(each, each.next) for each in {id(part): part, id(before): before}.values() if each.row[1]]
         for bit in range(63):
@@ -249,7 +249,7 @@ class Scan:
                 places.append((owner, other & OFFSETS))
         return next((place for place in places if _is_right(*place, row)), None)
 
-    def _finish(self, part: Part) -> None:
+    def _finish(self, part: ScanPart) -> None:
         """Compare what was found of a partition with its row."""
         _, topic, partition, end, *_, dense_from, _checked_from, digest = part.row
         if part.lost:
@@ -274,11 +274,11 @@ class Scan:
             self._damages.append(Damage("partitions", what, topic, partition))
 
 
-def _is_right(part: Part, offset: int, row: Sequence[Any]) -> bool:
+def _is_right(part: ScanPart, offset: int, row: Sequence[Any]) -> bool:
     return bool(part.row[1]) and is_as_written(part.seed, offset, row[:-1], row[-1])
 
 
-def derived(part: Part) -> tuple[Any, ...]:
+def derived(part: ScanPart) -> tuple[Any, ...]:
     """Return a partition's row as its records imply it; upkeep counts anew, and gaps before the last one are left as they are."""
     number, topic, partition, _, newest_at, *_ = part.row
     if not part.lost:

@@ -4,7 +4,7 @@ import sqlite3
 
 from eventlib.log.checksum import MASK, row_checksum, seal
 from eventlib.log.sqlite.damage import COLUMNS
-from eventlib.log.sqlite.scan import Part, written
+from eventlib.log.sqlite.scan import ScanPart, written
 from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, seal_partitions
 from eventlib.log.sqlite.state import OFFSET_BITS
 
@@ -98,7 +98,7 @@ def seal_records(connection: sqlite3.Connection) -> int:
     """Give each old record its checksum, in the transaction that was begun; return how many. Raises: sqlite3.Error."""
     sealed = 0
     for *row, _ in connection.execute(PARTITIONS).fetchall():
-        part = Part(tuple(row))
+        part = ScanPart(tuple(row))
         found, digest = _seal_partition(connection, part)
         sealed += found
         if found or part.row[9]:
@@ -106,7 +106,7 @@ def seal_records(connection: sqlite3.Connection) -> int:
     return sealed
 
 
-def _seal_partition(connection: sqlite3.Connection, part: Part) -> tuple[int, int]:
+def _seal_partition(connection: sqlite3.Connection, part: ScanPart) -> tuple[int, int]:
     """Seal what a partition has before its checked_from; return how many, and its digest then."""
     sealed, digest, top = 0, part.row[10], part.base + part.row[9]
     while rows := connection.execute(_UNSEALED, (part.base, top)).fetchall():

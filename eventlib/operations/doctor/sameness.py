@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from eventlib.log.base import Log, Record, TopicPartition, key_text
 from eventlib.log.open import open_port
-from eventlib.log.reading import PastDamage, chunks
+from eventlib.log.reading import SkippingReader, chunks
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.deep import Finding, Progress
 from eventlib.operations.doctor.finding import Diagnosis
@@ -104,7 +104,7 @@ async def _records(log: Log, place: TopicPartition, first: int, end: int) -> Asy
     """Yield a partition's records from an offset to before another; one that is damaged is left out, so that it differs."""
     if first >= end:
         return
-    async for records in chunks(PastDamage(log), place, first):
+    async for records in chunks(SkippingReader(log), place, first):
         for record in records:
             if record.offset >= end:
                 return

@@ -11,7 +11,7 @@ from eventlib.log.base import Claim, Record
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.follower import Follower
-from eventlib.operations.reprocessing.output_diff import Said, event_in
+from eventlib.operations.reprocessing.output_diff import OriginalOutput, event_in
 from eventlib.operations.reprocessing.running import Rerun
 from eventlib.replay.comparison import Change, changes
 from eventlib.runtime.keyed_state import entry_of
@@ -210,13 +210,13 @@ class _States:
             self.parked.append(Waiting(parked.decider, parked.key, reason=parked.reason))
 
 
-def _kind(pair: Said) -> Kind:
+def _kind(pair: OriginalOutput) -> Kind:
     if pair.old is None:
         return "extra"
     return "missing" if pair.new is None else "other"
 
 
-async def _told(log: EventLog, pair: Said) -> EventDifference:
+async def _told(log: EventLog, pair: OriginalOutput) -> EventDifference:
     record = pair.either
     before, after = [None if each is None else await event_in(log, each) for each in pair]
     told = changes(before, after) if type(before) is type(after) or None in {before, after} else ()

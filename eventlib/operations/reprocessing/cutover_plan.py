@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from eventlib.log.base import Record
 from eventlib.model.identity import derived_id
-from eventlib.operations.reprocessing.output_diff import Said
+from eventlib.operations.reprocessing.output_diff import OriginalOutput
 from eventlib.operations.reprocessing.pending_inputs import note_of
 from eventlib.operations.reprocessing.running import Rerun
 
 
 @dataclass(frozen=True)
-class Ruling:
+class CutoverPlan:
     """What is said then, what cannot be unsaid, and what has been heard already.
 
     `said` are the events that only the rerun has said, by its task, in order. `unsaid` are those that the service has
@@ -21,7 +21,7 @@ class Ruling:
     """
 
     said: Mapping[int, Sequence[Record]]
-    unsaid: Sequence[Said]
+    unsaid: Sequence[OriginalOutput]
     names: Mapping[str, str]
     heard: Mapping[int, Sequence[str]]
 
@@ -35,7 +35,7 @@ class Ruling:
         )
 
 
-async def ruling(rerun: Rerun) -> Ruling:
+async def ruling(rerun: Rerun) -> CutoverPlan:
     """Decide on all that was said up to now."""
     await rerun.sayings.catch_up()
     differ = rerun.sayings.differ(await rerun.times())
@@ -56,7 +56,7 @@ async def ruling(rerun: Rerun) -> Ruling:
             heard[old.partition].append(old.event_id)
     for records in said.values():
         records.sort(key=lambda record: (record.timestamp_ms, record.sequence or 0))
-    return Ruling(said, [pair for pair in differ if pair.old is not None], names, heard)
+    return CutoverPlan(said, [pair for pair in differ if pair.old is not None], names, heard)
 
 
 def _is_heard(rerun: Rerun, said: Record) -> bool:

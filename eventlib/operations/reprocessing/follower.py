@@ -14,12 +14,12 @@ from eventlib.errors import OwnershipLost
 from eventlib.log.base import Claim, Record, TopicPartition
 from eventlib.model.identity import derived_id
 from eventlib.operations.reprocessing.id_matching import Naming, Outline
-from eventlib.operations.reprocessing.original_outputs import Recollection, SaidThen
-from eventlib.operations.reprocessing.pending_inputs import Note, marked
+from eventlib.operations.reprocessing.original_outputs import Recollection, ReplayingDecider
+from eventlib.operations.reprocessing.pending_inputs import PendingInput, marked
 from eventlib.operations.reprocessing.plan import Planner, Rails
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Answered, DeadlinePassed, Done, Input, Released
-from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.records import EFFECT, JournalEntry
 from eventlib.runtime.task import Task
@@ -61,7 +61,7 @@ class Follower:
         if not task.positions.next:
             starts = [(topic, await port.start(topic, self.partition)) for topic in self._unread]
             begun = [(self._journal_topic, 0), *((said, 0) for said in self._rails.unheard.topics.values()), *starts]
-            beginnings = [Beginning(topic, first, first) for topic, first in begun]
+            beginnings = [InputStart(topic, first, first) for topic, first in begun]
             await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
         self._naming = Naming(self._rails.log.codec, await self._said_when_taken_over())
         for speaker in task.handling.speakers.values():
@@ -188,7 +188,7 @@ class Follower:
         self._naming.begin(then)
         for each in inputs:
             await self._commit(each)
-        self._naming.begin(SaidThen())
+        self._naming.begin(ReplayingDecider())
         self.entries += 1
         self._said_then, self._then_ms = before + done.said, done.at_ms
         self._ahead.popleft()
@@ -247,12 +247,12 @@ class Follower:
                 found.append(marked(record, self._note(record, (home, record.partition))))
         return found
 
-    def _note(self, said: Record, home: TopicPartition) -> Note:
+    def _note(self, said: Record, home: TopicPartition) -> PendingInput:
         instead = self._naming.instead_of(said.event_id)
         if instead is None:
-            return Note(self.partition, "", None)
+            return PendingInput(self.partition, "", None)
         is_to_come = instead[:2] == home and instead.offset >= self._rails.heard_to(*home)
-        return Note(self.partition, instead.event_id, instead.offset if is_to_come else None)
+        return PendingInput(self.partition, instead.event_id, instead.offset if is_to_come else None)
 
 
 def answer_id(request: Record) -> str:

@@ -7,9 +7,9 @@ from eventlib.codec.base import Codec
 from eventlib.log.base import Record
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.identity import derived_id
-from eventlib.operations.reprocessing.original_outputs import SaidThen
+from eventlib.operations.reprocessing.original_outputs import ReplayingDecider
 from eventlib.replay.journal import TaskJournal
-from eventlib.runtime.emit import Turn
+from eventlib.runtime.emit import Emission
 
 _What = tuple[str, bytes | None, bytes | None]
 _Cause = tuple[str, str, str]
@@ -30,11 +30,11 @@ class Naming:
         for record in later:
             cause = record.source or "", record.subject or "", record.causation_id or ""
             self._later.setdefault(cause, []).append(record)
-        self._then = SaidThen()
-        self._turn: tuple[Turn, list[Record]] | None = None
+        self._then = ReplayingDecider()
+        self._turn: tuple[Emission, list[Record]] | None = None
         self._instead: dict[str, list[Record]] = {}
 
-    def begin(self, then: SaidThen) -> None:
+    def begin(self, then: ReplayingDecider) -> None:
         """Begin a transaction in whose place the service said this."""
         self._then = then
         self._turn = None
@@ -45,7 +45,7 @@ class Naming:
         found = self._instead.get(event_id)
         return found.pop(0) if found else None
 
-    def __call__(self, turn: Turn, said: Sequence[Event]) -> list[str]:
+    def __call__(self, turn: Emission, said: Sequence[Event]) -> list[str]:
         """Return the ids of what is said in a turn.
 
         First those events get each other's ids that are alike, best in the same place; then those of one type and key.
@@ -72,7 +72,7 @@ class Naming:
             self._placed(named[ordinal], left[instead])
         return named
 
-    def _recorded(self, turn: Turn) -> list[Record]:
+    def _recorded(self, turn: Emission) -> list[Record]:
         if self._turn is None or self._turn[0] is not turn:
             self._turn = turn, _of_turn(turn, self._then)
         return self._turn[1]
@@ -82,7 +82,7 @@ class Naming:
         return event_id
 
 
-def _of_turn(turn: Turn, then: SaidThen) -> list[Record]:
+def _of_turn(turn: Emission, then: ReplayingDecider) -> list[Record]:
     """Take what the service said in a turn: its ids derive from the turn as well."""
     found = list[Record]()
     while (record := then.take(turn.derived_id(len(found)))) is not None:
@@ -103,7 +103,7 @@ def _matched(
                 yield ordinal, left.pop(found)
 
 
-def _unused(turn: Turn, ordinal: int, what: _What, used: Collection[str]) -> str:
+def _unused(turn: Emission, ordinal: int, what: _What, used: Collection[str]) -> str:
     """Return an id that the service has not used: the one that derives from the place, or one from what is said."""
     event_id = turn.derived_id(ordinal)
     place = f"{event_id}\x1f{what[0]}\x1f{what[1]!r}"

@@ -26,7 +26,7 @@ _CHUNK = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RerunSpec:
     """What somebody wants of a rerun, and why.
 
     Up to `since_ms` in the service's past it decides what was decided, and from then on by today's code; at `until_ms`
@@ -41,7 +41,7 @@ class Wanted:
 
 @wire_name("Note")
 @dataclass(frozen=True)
-class Note:
+class RerunMetadata:
     """What a rerun says of itself: the service that it runs again, by which code, and who wants that and why.
 
     `token` is its own for ever, `begun_ms` when it was begun. From `since_ms` on today's code decides, at `until_ms` it
@@ -59,14 +59,14 @@ class Note:
 
 @wire_name("SwitchNote")
 @dataclass(frozen=True)
-class SwitchNote:
+class CutoverMetadata:
     """A task of the service has taken over the rerun's states: when, who wanted that, and why."""
 
     at_ms: int = 0
     why: str = ""
 
 
-N = TypeVar("N", Note, SwitchNote)
+N = TypeVar("N", RerunMetadata, CutoverMetadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class KnownRerun:
     """
 
     name: str
-    note: Note
+    note: RerunMetadata
     handled: int
     of: int
     switched: int
@@ -112,14 +112,14 @@ def topics_of(run: Service) -> list[Topic]:
     return [*run.own_topics, *said, *(topic.latest_topic for topic in said if topic.latest)]
 
 
-async def note_of(log: EventLog, name: str) -> Note | None:
+async def note_of(log: EventLog, name: str) -> RerunMetadata | None:
     """Return what a rerun says of itself; None when there is none under this name."""
     control = f"{name}.control"
-    record = await _newest(log, control, 0, Note) if control in await log.port.topics() else None
-    return None if record is None else await _decoded(log, record, Note)
+    record = await _newest(log, control, 0, RerunMetadata) if control in await log.port.topics() else None
+    return None if record is None else await _decoded(log, record, RerunMetadata)
 
 
-async def described(log: EventLog, service: Service, name: str) -> Note:
+async def described(log: EventLog, service: Service, name: str) -> RerunMetadata:
     """Return what a rerun of a service says of itself. Raises: ContractError when it has none of that name."""
     note = await note_of(log, name)
     if note is None or note.service != service.name:
@@ -129,7 +129,7 @@ async def described(log: EventLog, service: Service, name: str) -> Note:
     return note
 
 
-async def noted(log: EventLog, service: Service, name: str, wanted: Wanted) -> Note:
+async def noted(log: EventLog, service: Service, name: str, wanted: RerunSpec) -> RerunMetadata:
     """Return what a rerun says of itself, after beginning it if it is new.
 
     Raises: WiringError for a name that is taken; ContractError when it was begun by other code, or up to another time.
@@ -158,7 +158,7 @@ async def prepare(log: EventLog, run: Service) -> None:
     await log.prepare()
     await log.port.create_topics(topics_of(run))
     await prepare_own(log, [run])
-    await log.codec.prepare([(run.control.name, Note), (run.control.name, SwitchNote)])
+    await log.codec.prepare([(run.control.name, RerunMetadata), (run.control.name, CutoverMetadata)])
 
 
 async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRerun]:
@@ -201,13 +201,13 @@ async def drop(log: EventLog, service: Service, name: str) -> None:
     await log.port.delete_topics([run.control.name])
 
 
-async def switched_tasks(log: EventLog, run: Service) -> dict[int, SwitchNote]:
+async def switched_tasks(log: EventLog, run: Service) -> dict[int, CutoverMetadata]:
     """Return which tasks of the service have taken over a rerun's states, and when."""
-    found = dict[int, SwitchNote]()
+    found = dict[int, CutoverMetadata]()
     for task in range(run.partitions):
-        record = await _newest(log, run.control.name, task, SwitchNote)
+        record = await _newest(log, run.control.name, task, CutoverMetadata)
         if record is not None:
-            found[task] = await _decoded(log, record, SwitchNote)
+            found[task] = await _decoded(log, record, CutoverMetadata)
     return found
 
 
@@ -220,11 +220,11 @@ async def _refuse_taken(log: EventLog, run: Service) -> None:
         raise WiringError(f"{run.name!r} cannot be a rerun's name, since {what}: give it another one")
 
 
-async def _begun(log: EventLog, service: Service, run: Service, wanted: Wanted) -> Note:
+async def _begun(log: EventLog, service: Service, run: Service, wanted: RerunSpec) -> RerunMetadata:
     await log.port.create_topics([run.control])
-    await log.codec.prepare([(run.control.name, Note)])
+    await log.codec.prepare([(run.control.name, RerunMetadata)])
     version, times = code_version(log.choreography), (now_ms(), wanted.since_ms, wanted.until_ms)
-    note = Note(service.name, token_hex(8), version, *times, wanted.why)
+    note = RerunMetadata(service.name, token_hex(8), version, *times, wanted.why)
     claim = await log.port.seize(run.name, 0)
     if (others := await note_of(log, run.name)) is not None:
         return others  # somebody else was quicker
@@ -232,12 +232,16 @@ async def _begun(log: EventLog, service: Service, run: Service, wanted: Wanted) 
     return note
 
 
-def note_record(log: EventLog, run: Service, partition: int, note: Note | SwitchNote, at_ms: int) -> Record:
+def note_record(
+    log: EventLog, run: Service, partition: int, note: RerunMetadata | CutoverMetadata, at_ms: int
+) -> Record:
     """Return a note as it is written."""
     return Record(run.control.name, partition, -1, at_ms, None, log.codec.encode(note), type=wire_name_of(type(note)))
 
 
-async def _newest(log: EventLog, control: str, partition: int, kind: type[Note | SwitchNote]) -> Record | None:
+async def _newest(
+    log: EventLog, control: str, partition: int, kind: type[RerunMetadata | CutoverMetadata]
+) -> Record | None:
     found: Record | None = None
     offset = 0
     while records := await log.port.read(control, partition, offset, _CHUNK):
@@ -246,7 +250,7 @@ async def _newest(log: EventLog, control: str, partition: int, kind: type[Note |
     return found
 
 
-async def _known(log: EventLog, name: str, note: Note) -> KnownRerun:
+async def _known(log: EventLog, name: str, note: RerunMetadata) -> KnownRerun:
     service = log.choreography.service(note.service)
     run, journal = service.under(name), service.journal.name
     handled = of = 0

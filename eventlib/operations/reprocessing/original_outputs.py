@@ -20,7 +20,7 @@ Moment = tuple[int, int]
 """A task, and the time of one of its transactions (ms)."""
 
 
-class SaidThen:
+class ReplayingDecider:
     """What was said at one time. An id stands there twice where its cause has come twice."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class SaidThen:
         return found.pop(0) if found else None
 
 
-class Recorded:
+class OriginalOutputs:
     """The events that a service has said, from a time on, until its tasks took over the rerun's states.
 
     `switched` tells when the tasks did that (ms): what they have said since is what the rerun would have said.
@@ -61,11 +61,11 @@ class Recorded:
         self._service = service
         self._next: dict[TopicPartition, int] = {}
         self._newest_ms: dict[TopicPartition, int] = {}
-        self._found: dict[Moment, SaidThen] = {}
+        self._found: dict[Moment, ReplayingDecider] = {}
 
-    def again(self) -> "Recorded":
+    def again(self) -> "OriginalOutputs":
         """Return another one, to look from an earlier time on."""
-        return Recorded(self._log, self._service, self._switched)
+        return OriginalOutputs(self._log, self._service, self._switched)
 
     def is_own(self, record: Record) -> bool:
         """Tell whether the service has said this, before its task took over the rerun's states."""
@@ -85,7 +85,7 @@ class Recorded:
                 self._next[place] = await self._log.port.offset_at(*place, since_ms)
                 self._newest_ms[place] = since_ms
 
-    async def said(self, task: int, at_ms: int, count: int) -> "SaidThen":
+    async def said(self, task: int, at_ms: int, count: int) -> "ReplayingDecider":
         """Return what a task has said at a time: at least `count` events, where so many are on the log."""
         while (found := self._at(task, at_ms)).count < count and await self._read_on():
             pass
@@ -103,8 +103,8 @@ class Recorded:
         if len(self._found) > _WORTH_TIDYING:
             self._found = {key: found for key, found in self._found.items() if key[1] >= at_ms - _KEPT_MS}
 
-    def _at(self, task: int, at_ms: int) -> "SaidThen":
-        return self._found.get((task, at_ms)) or SaidThen()
+    def _at(self, task: int, at_ms: int) -> "ReplayingDecider":
+        return self._found.get((task, at_ms)) or ReplayingDecider()
 
     async def _read_on(self) -> bool:
         """Read on where time is farthest back; False when nothing is left anywhere."""
@@ -116,7 +116,7 @@ class Recorded:
                 for record in filter(self.is_own, records):
                     task = self.task_of(record)
                     for each in range(self._service.partitions) if task is None else [task]:
-                        self._found.setdefault((each, record.timestamp_ms), SaidThen()).add(record)
+                        self._found.setdefault((each, record.timestamp_ms), ReplayingDecider()).add(record)
                 return True
             self._newest_ms[place] = max(
                 self._newest_ms.values()
@@ -135,7 +135,7 @@ class Recollection:
         self._said: Mapping[str, Event] | None = None
         self._refused: Mapping[tuple[str, str], str] = {}
 
-    async def recall(self, done: Done, then: SaidThen) -> None:
+    async def recall(self, done: Done, then: ReplayingDecider) -> None:
         """Decide as the service did in a transaction; `then` is what it said at that time.
 
         Events that today's code cannot read any more are left out.

@@ -9,13 +9,13 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, TopicPartition
 from eventlib.model.event import Event
 from eventlib.model.service import Service
-from eventlib.operations.reprocessing.original_outputs import Recorded
+from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
 from eventlib.operations.reprocessing.pending_inputs import note_of
 
 _CHUNK = 2_000
 
 
-class Said(NamedTuple):
+class OriginalOutput(NamedTuple):
     """One event that a service and its rerun have not said alike: what the service said, and what the rerun did."""
 
     old: Record | None
@@ -52,7 +52,7 @@ async def event_in(log: EventLog, record: Record) -> Event | str:
     return f"{record.type} is not an event of {log.choreography.name}" if event is None else event
 
 
-class Sayings:
+class OutputDiff:
     """Compares what a service has said with what its rerun has, as far as that has come.
 
     Two events are one when they have one id; and they are alike with the same type, key and content, whenever they were
@@ -60,13 +60,13 @@ class Sayings:
     differences, and what lies between the two in one partition.
     """
 
-    def __init__(self, log: EventLog, run: Service, recorded: Recorded) -> None:
+    def __init__(self, log: EventLog, run: Service, recorded: OriginalOutputs) -> None:
         self.alike = Counter[str]()
-        self.moved = list[Said]()
+        self.moved = list[OriginalOutput]()
         self._log = log
         self._run = run
         self._recorded = recorded
-        self._pairs = list[Said]()
+        self._pairs = list[OriginalOutput]()
         self._alone: tuple[_ById, _ById] = ({}, {})
         self._offsets: dict[TopicPartition, int] = {}
 
@@ -76,12 +76,12 @@ class Sayings:
             for partition in range(topic.partitions):
                 await self._compare((topic.name, partition), (self._run.said_on(topic).name, partition))
 
-    def differ(self, times: Sequence[int]) -> list[Said]:
+    def differ(self, times: Sequence[int]) -> list[OriginalOutput]:
         """Return what was not said alike up to a time of each task (ms), in the order of time."""
         old = {each.event_id: each for found in self._alone[0].values() for each in found if self._is_due(each, times)}
         new = [each for found in self._alone[1].values() for each in found]
-        pairs = [*self._pairs, *(Said(old.pop(note_of(each).instead, None), each) for each in new)]
-        pairs += [Said(each, None) for each in old.values()]
+        pairs = [*self._pairs, *(OriginalOutput(old.pop(note_of(each).instead, None), each) for each in new)]
+        pairs += [OriginalOutput(each, None) for each in old.values()]
         return sorted(pairs, key=lambda said: (said.either.timestamp_ms, said.either.event_id))
 
     def only_recorded(self, event_id: str) -> Record | None:
@@ -116,7 +116,7 @@ class Sayings:
         other = found.pop(0)
         if not found:
             del others[record.event_id]
-        pair = Said(other, record) if side else Said(record, other)
+        pair = OriginalOutput(other, record) if side else OriginalOutput(record, other)
         if await self._is_alike(pair):
             self.alike[pair.decider] += 1
             if pair.new is not None and note_of(pair.new).place is None:
@@ -124,7 +124,7 @@ class Sayings:
         else:
             self._pairs.append(pair)
 
-    async def _is_alike(self, pair: Said) -> bool:
+    async def _is_alike(self, pair: OriginalOutput) -> bool:
         if not pair.is_one_fact or pair.old is None or pair.new is None:
             return False
         # The same content may have other bytes, when its schema has changed.

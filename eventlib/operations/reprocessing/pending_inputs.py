@@ -18,7 +18,7 @@ from eventlib.runtime.records import Positions
 _HEADER = "rerun"
 
 
-class Note(NamedTuple):
+class PendingInput(NamedTuple):
     """What a rerun notes on each event that it says: by which task, and instead of which event of the service's.
 
     `place` is where the event is to be heard: at this offset of its own topic and partition, in the other's stead; None
@@ -30,17 +30,17 @@ class Note(NamedTuple):
     place: int | None
 
 
-def marked(said: Record, note: Note) -> Record:
+def marked(said: Record, note: PendingInput) -> Record:
     """Return an event that a rerun says with its note."""
     place = "" if note.place is None else str(note.place)
     return said._replace(headers=(*said.headers, (_HEADER, f"{note.task}/{place}/{note.instead}".encode())))
 
 
-def note_of(said: Record) -> Note:
+def note_of(said: Record) -> PendingInput:
     """Return the note on an event that a rerun has said."""
     text = next(value for name, value in said.headers if name == _HEADER).decode()
     task, place, instead = text.split("/", 2)
-    return Note(int(task), instead, int(place) if place else None)
+    return PendingInput(int(task), instead, int(place) if place else None)
 
 
 def unmarked(said: Record) -> Record:
@@ -48,7 +48,7 @@ def unmarked(said: Record) -> Record:
     return said._replace(headers=tuple(header for header in said.headers if header[0] != _HEADER))
 
 
-class Unheard:
+class PendingInputs:
     """The events of a rerun that wait for its own deciders, by the partition in which these read."""
 
     def __init__(self, log: EventLog, run: Service) -> None:

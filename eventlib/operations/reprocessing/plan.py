@@ -8,8 +8,8 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
 from eventlib.model.identity import derived_id
 from eventlib.model.service import Service
-from eventlib.operations.reprocessing.original_outputs import Recorded
-from eventlib.operations.reprocessing.pending_inputs import Unheard
+from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
+from eventlib.operations.reprocessing.pending_inputs import PendingInputs
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import (
     Answered,
@@ -25,12 +25,12 @@ from eventlib.replay.journal_steps import (
     Skipped,
     Stalled,
 )
-from eventlib.runtime.bootstrap import Beginning
+from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.inputs import repaired_among
 from eventlib.runtime.parking.parked import waiting_behind
 from eventlib.runtime.records import effect_key
 from eventlib.runtime.task import Task
-from eventlib.runtime.transaction import Answer, Discard, Inputs, Move, Release, Skip
+from eventlib.runtime.transaction import Answer, Discard, Inputs, Release, SeekOffset, SkipInput
 
 _NOT_SAID = "(not said)"
 Amended = Released | Discarded | EffectReleased | EffectDiscarded
@@ -46,8 +46,8 @@ class Rails:
 
     log: EventLog
     service: Service
-    recorded: Recorded
-    unheard: Unheard
+    recorded: OriginalOutputs
+    unheard: PendingInputs
     heard_to: Callable[[str, int], int]
     since_ms: int
 
@@ -58,8 +58,8 @@ class _Part:
 
     records: list[Record] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
-    beginnings: list[Beginning] = field(default_factory=list)
-    acts: list[Skip | Move] = field(default_factory=list)
+    beginnings: list[InputStart] = field(default_factory=list)
+    acts: list[SkipInput | SeekOffset] = field(default_factory=list)
     released: Amended | None = None
     due_ms: int | None = None
 
@@ -121,10 +121,10 @@ class Planner:
             case Begun(beginning) if beginning.topic not in position:
                 part.beginnings.append(beginning)
             case Skipped(event_id, why):
-                part.acts.append(Skip(event_id, why))
+                part.acts.append(SkipInput(event_id, why))
             case Moved(topic, _, to, why) if to > position.get(topic, to):
                 self._rails.unheard.skip(topic, self._task.partition, to)
-                part.acts.append(Move(topic, to, why))
+                part.acts.append(SeekOffset(topic, to, why))
             case _:
                 pass  # what was done to the service's states alone, such as taking those of an earlier rerun
 

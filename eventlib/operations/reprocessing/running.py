@@ -10,10 +10,10 @@ from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.follower import Follower, answer_id
 from eventlib.operations.reprocessing.id_matching import outline
-from eventlib.operations.reprocessing.metadata import RerunStores, Wanted, noted, switched_tasks
-from eventlib.operations.reprocessing.original_outputs import Recollection, Recorded, remembering
-from eventlib.operations.reprocessing.output_diff import Sayings
-from eventlib.operations.reprocessing.pending_inputs import Unheard
+from eventlib.operations.reprocessing.metadata import RerunSpec, RerunStores, noted, switched_tasks
+from eventlib.operations.reprocessing.original_outputs import OriginalOutputs, Recollection, remembering
+from eventlib.operations.reprocessing.output_diff import OutputDiff
+from eventlib.operations.reprocessing.pending_inputs import PendingInputs
 from eventlib.operations.reprocessing.plan import Rails
 from eventlib.operations.seek import positions_of
 from eventlib.replay.journal import TaskJournal
@@ -50,9 +50,9 @@ class Rerun:
         self.host = host
         self.entries = 0
         self.since_ms = self.until_ms = 0
-        self.recorded = Recorded(host.log, service, switched)
-        self.sayings = Sayings(host.log, run, self.recorded)
-        self.unheard = Unheard(host.log, run)
+        self.recorded = OriginalOutputs(host.log, service, switched)
+        self.sayings = OutputDiff(host.log, run, self.recorded)
+        self.unheard = PendingInputs(host.log, run)
         self.followers: dict[int, Follower] = {}
         self._switched = switched
         """When tasks of the service have taken over (ms)."""
@@ -191,7 +191,12 @@ class Rerun:
 
 @asynccontextmanager
 async def rerunning(
-    log: EventLog, stores: Stores, service: Service, name: str, wanted: Wanted, told: Progress = lambda _done, _of: None
+    log: EventLog,
+    stores: Stores,
+    service: Service,
+    name: str,
+    wanted: RerunSpec,
+    told: Progress = lambda _done, _of: None,
 ) -> AsyncIterator[Rerun]:
     """Run a service's past again under a name, or go on with that, up to the service's own end.
 

@@ -10,9 +10,9 @@ from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.comparison import side_by_side
-from eventlib.operations.reprocessing.cutover_plan import Ruling
+from eventlib.operations.reprocessing.cutover_plan import CutoverPlan
 from eventlib.operations.reprocessing.follower import Follower
-from eventlib.operations.reprocessing.metadata import SwitchNote, note_record
+from eventlib.operations.reprocessing.metadata import CutoverMetadata, note_record
 from eventlib.operations.reprocessing.pending_inputs import unmarked
 from eventlib.operations.reprocessing.running import Rerun
 from eventlib.runtime.parking.parked import SkippedInput, waiting_behind
@@ -44,7 +44,9 @@ class Takeover:
     only the service has.
     """
 
-    def __init__(self, rerun: Rerun, follower: Follower, old: TaskState, ruling: Ruling, *, runs_effects: bool) -> None:
+    def __init__(
+        self, rerun: Rerun, follower: Follower, old: TaskState, ruling: CutoverPlan, *, runs_effects: bool
+    ) -> None:
         self.at_ms = 0
         self.said = 0
         self.states = 0
@@ -81,7 +83,9 @@ class Takeover:
         own = [
             self._own(self._service.changelog.name, POSITION_KEY.encode(), positions),
             self._own(self._service.journal.name, None, entry),
-            note_record(self._rerun.host.log, self._rerun.run, self._task, SwitchNote(self.at_ms, why), self.at_ms),
+            note_record(
+                self._rerun.host.log, self._rerun.run, self._task, CutoverMetadata(self.at_ms, why), self.at_ms
+            ),
         ]
         return [*events, *changes, *parked, *own]
 

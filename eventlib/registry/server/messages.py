@@ -15,7 +15,7 @@ from eventlib.http.body_limit import JsonRefused, compression_of, decode_json
 from eventlib.registry.errors import Refused, invalid_schema, store_failed
 from eventlib.registry.parsing import SchemaType
 from eventlib.registry.records import Reference, Schema, Version, told_schema
-from eventlib.registry.registrar import Wanted
+from eventlib.registry.registrar import RegistrationRequest
 
 V1_JSON = "application/vnd.schemaregistry.v1+json"
 MEDIA_TYPES = (V1_JSON, "application/vnd.schemaregistry+json", "application/json")
@@ -104,7 +104,7 @@ class SchemaBody(_Sent):
     subject: str | None = None
     deleted: bool | None = None
 
-    def wanted(self, *, normalize: bool) -> Wanted:
+    def wanted(self, *, normalize: bool) -> RegistrationRequest:
         """Return what is wanted. Raises: Refused for a format that nobody knows, and for what is not kept here."""
         if self.metadata or self.ruleSet:
             raise Refused(422, 42210, "metadata and rules are not kept by this registry: leave them out")
@@ -113,7 +113,7 @@ class SchemaBody(_Sent):
         references = tuple(Reference(each.name, each.subject, each.version) for each in self.references or [])
         schema = Schema(SchemaType(self.schemaType or SchemaType.AVRO), self.schema_text, references)
         version = self.version if self.version is not None and self.version > 0 else None
-        return Wanted(schema, self.id, version, normalize)
+        return RegistrationRequest(schema, self.id, version, normalize)
 
 
 class ConfigBody(_Sent):

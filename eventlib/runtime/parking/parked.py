@@ -10,7 +10,7 @@ from eventlib.log.base import Log, Record, TopicPartition, key_text
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.runtime.records import PARKED, SKIP, ParkedKey, parked_key, skip_key
 from eventlib.runtime.state import TaskState
-from eventlib.runtime.transaction import Skip
+from eventlib.runtime.transaction import SkipInput
 
 _PREFIX = "parked_"
 WAITS_BEHIND = "waits behind an earlier input of its key"
@@ -153,7 +153,7 @@ class SkippedInputs:
         found = self._get(event_id)
         return None if found is None else found.why
 
-    def add(self, skip: Skip) -> None:
+    def add(self, skip: SkipInput) -> None:
         """Do not handle an input that comes later, or that waits."""
         self._known.add(skip.event_id)
         content = SkippedInput(*skip[:2], skip.once)

@@ -7,7 +7,7 @@ from eventlib.errors import UndecodableRecord
 from eventlib.log.base import Log, Record, TopicPartition, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
-from eventlib.runtime.emit import Speaker
+from eventlib.runtime.emit import RecordBuilder
 from eventlib.runtime.inputs import DAMAGE, InputReader
 from eventlib.runtime.parking.parked import (
     WAITS_BEHIND,
@@ -21,7 +21,7 @@ from eventlib.runtime.parking.parked import (
 from eventlib.runtime.records import ParkedKey, Step, effect_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Discard, Edit, Release
-from eventlib.runtime.transaction_builder import Draft
+from eventlib.runtime.transaction_builder import TransactionBuilder
 
 
 class Handler(Protocol):
@@ -33,8 +33,8 @@ class Handler(Protocol):
     control_topic: str
     skips: SkippedInputs
     inputs: InputReader
-    speakers: dict[str, Speaker]
-    draft: Draft
+    speakers: dict[str, RecordBuilder]
+    draft: TransactionBuilder
 
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
         """Pass over an input that somebody has decided not to have handled; False when nobody has."""

@@ -1,6 +1,6 @@
 """Explores every moment that a small case can come to, each one once.
 
-A moment is what tasks know, what waits on their inputs, what the outside world knows, and what the laws have seen. The
+A moment is what tasks know, what waits on their inputs, what the outside world knows, and what the invariants have seen. The
 tasks are real ones, and so are their transactions; a step begins with a task that was just restored from its changelog,
 so a crash before any input changes nothing that is not explored.
 
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import OutcomeUnknown, WiringError
 from eventlib.eventlog import EventLog, Publication
-from eventlib.invariants import Breach, Watch
+from eventlib.invariants import InvariantChecker, Violation
 from eventlib.log.base import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
-from eventlib.runtime.effects import Course
+from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
-from eventlib.simulation.exhaustive.external import OutsideWorlds
+from eventlib.simulation.exhaustive.external import ExternalWorlds
 from eventlib.simulation.exhaustive.tasks import Made, Numbered, State, TaskName, Tasks, canonical
 from eventlib.simulation.invariant_monitor import FAILURES, broken
 from eventlib.simulation.scenario import Scenario
@@ -47,26 +47,26 @@ class Moment(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What leads to a moment, and the laws that it breaks."""
+    """What leads to a moment, and the invariants that it breaks."""
 
     what: str
     moment: Moment
-    breaches: Sequence[Breach] = ()
+    violations: Sequence[Violation] = ()
 
 
 @dataclass(frozen=True)
 class Explored:
-    """How many moments there are, how many steps lead to them, how many are ends; the first breach, and its story."""
+    """How many moments there are, how many steps lead to them, how many are ends; the first violation, and its story."""
 
     moments: int
     steps: int
     ends: int
-    breach: Breach | None = None
+    violation: Violation | None = None
     story: tuple[str, ...] = ()
 
 
 def explore(stage: Stage, scenario: Scenario) -> Explored:
-    """Visit every moment of a scenario's small case, depth first, until a law is broken.
+    """Visit every moment of a scenario's small case, depth first, until an invariant is broken.
 
     Raises: WiringError for a scenario without a small case. Memory grows with the moments: some 1 KB for each.
     """
@@ -79,7 +79,7 @@ class _Exploration:
         self._scenario = scenario
         log = stage.set(lambda: BEGIN_MS)
         self._tasks = Tasks(stage, log)
-        self._outside = OutsideWorlds(scenario.ports)
+        self._outside = ExternalWorlds(scenario.ports)
         self._verdicts = _Verdicts(stage, self._tasks)
         case = scenario.small_case()
         if not case.requests:
@@ -105,14 +105,14 @@ class _Exploration:
                 path.pop()
                 continue
             steps += 1
-            if step.moment in visited and not step.breaches:
+            if step.moment in visited and not step.violations:
                 continue
             visited.add(step.moment)
-            breaches = step.breaches or self._at_rest(step.moment)
-            ends += breaches is not None and not step.breaches
+            violations = step.violations or self._at_rest(step.moment)
+            ends += violations is not None and not step.violations
             path.append((step.what, step.moment, self._after(step.moment)))
-            if breaches:
-                return Explored(len(visited), steps, ends, breaches[0], tuple(what for what, *_ in path[1:]))
+            if violations:
+                return Explored(len(visited), steps, ends, violations[0], tuple(what for what, *_ in path[1:]))
         return Explored(len(visited), steps, ends)
 
     def _settled(self, moment: Moment) -> Moment:
@@ -124,8 +124,8 @@ class _Exploration:
                 moment = step.moment
         return moment._replace(asked=0)
 
-    def _at_rest(self, moment: Moment) -> Sequence[Breach] | None:
-        """Return the laws that an end breaks; None for a moment that is no end."""
+    def _at_rest(self, moment: Moment) -> Sequence[Violation] | None:
+        """Return the invariants that an end breaks; None for a moment that is no end."""
         if next(self._after(moment), None) is not None:
             return None
         return self._verdicts.rest(moment.seen, self._scenario.facts(self._outside[moment.outside]))
@@ -154,8 +154,8 @@ class _Exploration:
     def _effect(self, moment: Moment, task: TaskName, known: int, request: Record) -> Iterator[Step]:
         effect = self._effects[task[0], request.type or ""]
 
-        def course() -> Course:
-            return Course(effect, request, self._tasks.event(request))
+        def course() -> EffectAttempts:
+            return EffectAttempts(effect, request, self._tasks.event(request))
 
         name = self._tasks.number(request)
         for world, answer in self._outside.attempts(moment.outside, name, course):
@@ -181,7 +181,7 @@ class _Exploration:
         return self._said(what, knowing, made.said, made.states)
 
     def _said(self, what: str, moment: Moment, said: Iterable[int], states: Iterable[State]) -> Step:
-        """Return the step after which what was said waits where it is handled, and the laws have seen it."""
+        """Return the step after which what was said waits where it is handled, and the invariants have seen it."""
         waiting = moment.waiting
         for number in said:
             record = self._tasks.record(number)
@@ -189,51 +189,53 @@ class _Exploration:
                 if (service.name, record.type) in self._stage.handles:
                     place = (service.name, record.partition, record.topic)
                     waiting = _with(waiting, place, (*dict(waiting).get(place, ()), number))
-        seen, breaches = self._verdicts.after(moment.seen, said, states)
-        return Step(what, moment._replace(waiting=waiting, seen=seen), breaches)
+        seen, violations = self._verdicts.after(moment.seen, said, states)
+        return Step(what, moment._replace(waiting=waiting, seen=seen), violations)
 
 
 class _Verdicts:
-    """What the laws have seen, by number."""
+    """What the invariants have seen, by number."""
 
     def __init__(self, stage: Stage, tasks: Tasks) -> None:
         self._tasks = tasks
-        self._lawful = {s.name: s for law in stage.declared.laws for s in law.sources if isinstance(s, Decider)}
-        self._watches = Numbered[Watch]()
-        self.first = self._watches.number(Watch(stage.declared.laws), ())
-        self._after: dict[tuple[int, Hashable], tuple[int, Sequence[Breach]]] = {}
+        self._lawful = {
+            s.name: s for invariant in stage.declared.invariants for s in invariant.sources if isinstance(s, Decider)
+        }
+        self._watches = Numbered[InvariantChecker]()
+        self.first = self._watches.number(InvariantChecker(stage.declared.invariants), ())
+        self._after: dict[tuple[int, Hashable], tuple[int, Sequence[Violation]]] = {}
 
-    def after(self, seen: int, said: Iterable[int], states: Iterable[State]) -> tuple[int, Sequence[Breach]]:
-        """Return what they have seen after a step, and the laws that it breaks."""
-        found = list[Breach]()
+    def after(self, seen: int, said: Iterable[int], states: Iterable[State]) -> tuple[int, Sequence[Violation]]:
+        """Return what they have seen after a step, and the invariants that it breaks."""
+        found = list[Violation]()
         told: list[int | State] = [*said, *(state for state in states if state.decider in self._lawful)]
         for each in told:
             key = (seen, each if isinstance(each, int) else each.same)
             if key not in self._after:
                 self._after[key] = self._told(self._watches[seen], each)
-            seen, breaches = self._after[key]
-            found += breaches
+            seen, violations = self._after[key]
+            found += violations
         return seen, found
 
-    def rest(self, seen: int, told: Any) -> Sequence[Breach]:
-        """Return the laws that do not hold now that all is at rest."""
+    def rest(self, seen: int, told: Any) -> Sequence[Violation]:
+        """Return the invariants that do not hold now that all is at rest."""
         return self._watches[seen].rest(told)
 
-    def _told(self, watch: Watch, what: int | State) -> tuple[int, Sequence[Breach]]:
+    def _told(self, watch: InvariantChecker, what: int | State) -> tuple[int, Sequence[Violation]]:
         after = watch.forked()
         if isinstance(what, int):
             record = self._tasks.record(what)
-            breaches = after.said(self._tasks.event(record), record.meta())
+            violations = after.said(self._tasks.event(record), record.meta())
         else:
-            breaches = after.changed(self._lawful[what.decider], what.key, what.state)
-        return self._watches.number(after, canonical(after.known())), breaches
+            violations = after.changed(self._lawful[what.decider], what.key, what.state)
+        return self._watches.number(after, canonical(after.known())), violations
 
 
 def _records(log: EventLog, events: Sequence[Event], key: str) -> list[Record]:
     return [log.records_of(Publication(e, f"{key} {n}"), BEGIN_MS)[0] for n, e in enumerate(events)]
 
 
-def _given_up(course: Course) -> Answer:
+def _given_up(course: EffectAttempts) -> Answer:
     while not isinstance(follows := course.failed(OutcomeUnknown("explored: no answer")), Answer):
         pass
     return follows

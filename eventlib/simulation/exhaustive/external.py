@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from eventlib.runtime.effects import Course
+from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.effects import Call, Port
 from eventlib.simulation.exhaustive.tasks import Numbered, canonical
@@ -13,7 +13,7 @@ from eventlib.simulation.scenario import Choices
 Ports = Mapping[str, object]
 
 
-class OutsideWorlds:
+class ExternalWorlds:
     """Outside worlds by number; `first` is the one that a scenario begins with."""
 
     def __init__(self, ports: Callable[[Choices], Ports]) -> None:
@@ -29,7 +29,9 @@ class OutsideWorlds:
         """Return a world's ports."""
         return self._worlds[world]
 
-    def attempts(self, world: int, request: int, course: Callable[[], Course]) -> Sequence[tuple[int, Answer | None]]:
+    def attempts(
+        self, world: int, request: int, course: Callable[[], EffectAttempts]
+    ) -> Sequence[tuple[int, Answer | None]]:
         """Attempt an effect in each way; return the worlds after it, and the answers (None: it is tried again)."""
         found = self._attempts.get((world, request))
         if found is None:
@@ -39,13 +41,13 @@ class OutsideWorlds:
                 found.append((self._number(ports), answer))
         return found
 
-    def call(self, world: int, request: int, course: Callable[[], Course]) -> int:
+    def call(self, world: int, request: int, course: Callable[[], EffectAttempts]) -> int:
         """Return the number of what an effect asks, without asking it."""
         if request not in self._asked:
             self._asked[request] = self._call(world, course())
         return self._asked[request]
 
-    def _call(self, world: int, course: Course) -> int:
+    def _call(self, world: int, course: EffectAttempts) -> int:
         attempt = course.asking.call(*course.arguments(_standing(self._worlds[world])))
         call = attempt.send(None)  # type: ignore[attr-defined]  # an async function's
         attempt.close()  # type: ignore[attr-defined]  # as above
@@ -118,7 +120,7 @@ def _standing(ports: Ports) -> dict[str, object]:
     return {name: Port(name, port) for name, port in ports.items()}
 
 
-def _attempt(course: Course, ports: Ports) -> Answer | None:
+def _attempt(course: EffectAttempts, ports: Ports) -> Answer | None:
     attempt: Any = course.asking.call(*course.arguments(_standing(ports)))
     value, error = None, None
     try:

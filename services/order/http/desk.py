@@ -7,7 +7,7 @@ from secrets import token_hex
 from time import monotonic
 from typing import NamedTuple
 
-from eventlib import ContractError, EventlibError, EventLog, Position, Retryable
+from eventlib import ContractError, EventlibError, EventLog, Position, RetryableError
 from eventlib.errors import LogFull
 from eventlib.spi import Record
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted, ProductListed
@@ -196,7 +196,7 @@ class Desk:
             raise Refusal(413, "too-large", "the order does not fit into one event: split it") from error
         except LogFull:
             raise  # nothing of it was written
-        except (Retryable, TimeoutError) as error:
+        except (RetryableError, TimeoutError) as error:
             raise try_later(
                 "outcome-unknown",
                 "the log did not say whether it has taken this: repeat it with the same Idempotency-Key; without one, "

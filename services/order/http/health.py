@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, Response
 
-from eventlib import Retryable
+from eventlib import RetryableError
 from services.order.http import models
 from services.order.http.config import ApiConfig
 from services.order.http.desk import Desk
@@ -71,7 +71,7 @@ class Health:
                 behind = sum(max(0, end - projection.positions.get(place, 0)) for place, end in ends.items())
                 backlog: float = await self._desk.backlog()
                 reachable = 1
-        except (Retryable, TimeoutError):
+        except (RetryableError, TimeoutError):
             behind, backlog, reachable = -1, -1, 0
         return self._metrics.text(
             {
@@ -92,7 +92,7 @@ class Health:
         while not self._is_current:
             try:
                 self._is_current = await self._index.projection.caught_up(_FOR_EVER_S)
-            except Retryable:
+            except RetryableError:
                 await asyncio.sleep(_RETRY_S)
 
 

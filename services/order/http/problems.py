@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.routing import compile_path
 
-from eventlib import EventlibError, Retryable
+from eventlib import EventlibError, RetryableError
 from eventlib.errors import LogCorrupt, LogDenied, LogReadOnly
 from eventlib.http import RefusedJson
 from eventlib.queries import ProjectionBehind
@@ -128,7 +128,7 @@ def refusal_of(error: Exception) -> Refusal:  # noqa: PLR0911  one return for ea
             return try_later(
                 "index-behind", "not all that is on the log was read here: what was not found may be there"
             )
-        case Retryable() | LogReadOnly() | LogCorrupt() | LogDenied() | TimeoutError():
+        case RetryableError() | LogReadOnly() | LogCorrupt() | LogDenied() | TimeoutError():
             return try_later("log-out-of-reach", "the log cannot be reached; nothing of this request was accepted")
         case _:
             return Refusal(500, "", "something unforeseen has happened; it was logged")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from eventlib import Retryable
+from eventlib import RetryableError
 from eventlib.queries import in_order
 from eventlib.spi import TopicPartition
 from services.order.http.config import ApiConfig
@@ -65,7 +65,7 @@ class Streaming:
     async def _has_settled(self) -> bool:
         try:
             return await self._index.projection.caught_up(_SETTLE_S)
-        except Retryable:
+        except RetryableError:
             await asyncio.sleep(_SETTLE_S)
             return False
 

@@ -10,7 +10,7 @@ import pytest
 from eventlib import Event
 from eventlib.log.base import Record
 from eventlib.model.effect import Effect
-from eventlib.runtime.effects import Course, Pause
+from eventlib.runtime.effects import EffectAttempts, Pause
 from services import shop
 from services.dispatch.events import DispatchRequested, DispatchUncertain, RecallRequested
 from services.dispatch.http_carrier import HttpCarrier
@@ -66,7 +66,7 @@ def effect_of(request: Event) -> Effect:
 async def outcome(request: Event, answer: Callable[[httpx.Request], httpx.Response]) -> Any:
     """Try an effect until something follows, or its third pause."""
     record = Record("t", 0, 0, 0, b"1", b"", id=KEY, type=type(request).__name__)
-    course = Course(effect_of(request), record, request)
+    course = EffectAttempts(effect_of(request), record, request)
     async with httpx.AsyncClient(base_url="http://outside", transport=httpx.MockTransport(answer)) as client:
         ports = {"gateway": HttpGateway(Calls(client)), "carrier": HttpCarrier(Calls(client))}
         for _ in range(8):

@@ -1,4 +1,4 @@
-"""Whatever comes first: the laws of the shop hold in every interleaving of its services and the outside world."""
+"""Whatever comes first: the invariants of the shop hold in every interleaving of its services and the outside world."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ import pytest
 
 from services.order.events import CancelSubmitted, OrderCancelled, OrderLine, OrderSubmitted
 from services.stock.events import DeliveryLine, DeliverySubmitted
-from tests.unit.services import laws
+from tests.unit.services import invariants
 from tests.unit.services.world import World
 
 SEEDS = 1_000
@@ -48,8 +48,8 @@ def submitted(made: World, order_id: str) -> OrderSubmitted:
 def obey(seed: int) -> World:
     now = world(seed)
     try:
-        now.run(laws.hold_now)
-        laws.hold_at_rest(now)
+        now.run(invariants.hold_now)
+        invariants.hold_at_rest(now)
     except AssertionError as error:
         story = "\n".join(f"  {event!r}" for event, _ in now.said)
         raise AssertionError(f"seed {seed}: {error}\n{story}") from error

@@ -1,4 +1,4 @@
-"""The laws are worth something: each bug that is planted into a decider breaks one in some interleaving."""
+"""The invariants are worth something: each bug that is planted into a decider breaks one in some interleaving."""
 
 import pytest
 

@@ -8,7 +8,7 @@ import pytest
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.analysis import compensation
 from eventlib.analysis.checks import check
-from eventlib.analysis.event_graph import Flow
+from eventlib.analysis.event_graph import EventGraph
 from services import shop
 from services.dispatch.events import DispatchCancelled, DispatchFailed
 from services.order.events import OrderCancelRequested
@@ -57,5 +57,5 @@ def test_a_forgotten_event_is_found(decider: str, event: type[Event], rule: str,
 
 
 def test_the_risks_of_the_shop_are_the_known_ones() -> None:
-    steps, failures = compensation.proved(Flow(shop))
+    steps, failures = compensation.proved(EventGraph(shop))
     assert (steps, failures) == (5, 22)  # StockReserved, PaymentTaken, OrderPlaced, LineReserved, OrderDispatched

@@ -1,4 +1,4 @@
-"""One order as the log tells it: what the shop's laws know of it."""
+"""One order as the log tells it: what the shop's invariants know of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""The laws of the shop: what holds whatever happens, for each order, each product, and against the outside world."""
+"""The invariants of the shop: what holds whatever happens, for each order, each product, and against the outside world."""
 
-from services.laws.ends import payments_are_forgotten, reservations_are_forgotten, shipments_are_forgotten
-from services.laws.orders import (
+from services.invariants.ends import payments_are_forgotten, reservations_are_forgotten, shipments_are_forgotten
+from services.invariants.orders import (
     cancelled_orders_leave_nothing,
     cancelled_parcels_stay,
     charges_follow_stock,
@@ -13,15 +13,15 @@ from services.laws.orders import (
     steps_happen_once,
     wishes_are_answered,
 )
-from services.laws.outside import the_carrier_agrees, the_gateway_agrees
-from services.laws.stock import (
+from services.invariants.outside import the_carrier_agrees, the_gateway_agrees
+from services.invariants.stock import (
     nothing_stays_set_aside,
     shelves_are_never_negative,
     shelves_hold_what_the_log_says,
     units_are_conserved,
 )
 
-LAWS = (
+INVARIANTS = (
     steps_happen_once,
     orders_end_once,
     money_is_conserved,

@@ -1,17 +1,17 @@
-"""The shop's laws: whole stories keep them all, and each of them is broken by a story that is wrong in one place."""
+"""The shop's invariants: whole stories keep them all, and each of them is broken by a story that is wrong in one place."""
 
 from typing import Any
 
 import pytest
 
 from eventlib import Decider, Event, Meta
-from eventlib.invariants import Watch
+from eventlib.invariants import InvariantChecker
 from services import shop
 from services.dispatch.decider import shipments
 from services.dispatch.events import CancelRefused
 from services.dispatch.state import Shipment
-from services.laws.outside import Account, Parcels, accounts, parcels
-from services.laws.stock import units
+from services.invariants.outside import Account, Parcels, accounts, parcels
+from services.invariants.stock import units
 from services.order.decider import orders
 from services.order.events import OrderCancelled
 from services.order.state import Money, Order, Stock
@@ -62,8 +62,8 @@ COMPLETED_ORDER = Order(opened_at=told.ORDERED_AT, ended_at=told.ORDERED_AT, sto
 
 
 def broken(story: list[Event], paid: int = 0, returned: int = 0, parcels_booked: int = 0) -> set[str]:
-    watch = Watch(shop.laws)
-    found = [breach for event in story for breach in watch.said(event, Meta("id"))]
+    watch = InvariantChecker(shop.invariants)
+    found = [violation for event in story for violation in watch.said(event, Meta("id"))]
     ended = story[-1]
     taken = sum(e.amount_cents for e in story if e == told.TAKEN)
     reason = ended.reason if isinstance(ended, OrderCancelled) else ""
@@ -74,7 +74,7 @@ def broken(story: list[Event], paid: int = 0, returned: int = 0, parcels_booked:
         if known is not None:
             found += watch.changed(shelves, sku, Shelf(known.on_hand, known.reserved, known.shipped))
     found += watch.rest({accounts: {"1": Account(1, paid, returned)}, parcels: {"1": Parcels(parcels_booked)}})
-    return {breach.law.name for breach in found}
+    return {violation.invariant.name for violation in found}
 
 
 def without(story: list[Event], *left_out: Event) -> list[Event]:
@@ -113,19 +113,21 @@ WRONG: list[tuple[str, list[Event]]] = [
 ]
 
 
-@pytest.mark.parametrize(("law", "story"), WRONG)
-def test_a_story_that_is_wrong_in_one_place_breaks_its_law(law: str, story: list[Event]) -> None:
-    assert law in broken(story)
+@pytest.mark.parametrize(("invariant", "story"), WRONG)
+def test_a_story_that_is_wrong_in_one_place_breaks_its_law(invariant: str, story: list[Event]) -> None:
+    assert invariant in broken(story)
 
 
 def test_shelves_that_differ_from_the_log_break_a_law() -> None:
-    watch = Watch(shop.laws)
+    watch = InvariantChecker(shop.invariants)
     for event in RECEIVED:
         watch.said(event, Meta("id"))
     assert watch.changed(shelves, "A", Shelf(on_hand=9)) == []
-    assert {(breach.law.name, breach.key) for breach in watch.rest()} == {("shelves_hold_what_the_log_says", "B")}
-    (breach,) = watch.changed(shelves, "A", Shelf(on_hand=-1))
-    assert breach.law.name == "shelves_are_never_negative"
+    assert {(violation.invariant.name, violation.key) for violation in watch.rest()} == {
+        ("shelves_hold_what_the_log_says", "B")
+    }
+    (violation,) = watch.changed(shelves, "A", Shelf(on_hand=-1))
+    assert violation.invariant.name == "shelves_are_never_negative"
 
 
 LEFT: list[tuple[str, Decider[Any], Any]] = [
@@ -135,11 +137,11 @@ LEFT: list[tuple[str, Decider[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("law", "decider", "state"), LEFT)
-def test_what_is_left_for_ever_breaks_a_law(law: str, decider: Decider[Any], state: Any) -> None:
-    watch = Watch(shop.laws)
+@pytest.mark.parametrize(("invariant", "decider", "state"), LEFT)
+def test_what_is_left_for_ever_breaks_a_law(invariant: str, decider: Decider[Any], state: Any) -> None:
+    watch = InvariantChecker(shop.invariants)
     watch.changed(decider, "1", state)
-    assert [(breach.law.name, breach.key) for breach in watch.rest()] == [(law, "1")]
+    assert [(violation.invariant.name, violation.key) for violation in watch.rest()] == [(invariant, "1")]
     watch.changed(decider, "1", None)
     assert watch.rest() == []
     assert watch.settled("order_id", "1") == [], "what was never known is not left"
@@ -147,4 +149,6 @@ def test_what_is_left_for_ever_breaks_a_law(law: str, decider: Decider[Any], sta
 
 def test_every_law_is_tried_here() -> None:
     about_shelves = {"shelves_hold_what_the_log_says", "shelves_are_never_negative"}
-    assert {law.name for law in shop.laws} == {name for name, _ in WRONG} | about_shelves | {name for name, *_ in LEFT}
+    assert {invariant.name for invariant in shop.invariants} == {name for name, _ in WRONG} | about_shelves | {
+        name for name, *_ in LEFT
+    }

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from eventlib.invariants import Outside, law
-from services.laws.story import Story, story
+from eventlib.invariants import ExternalState, invariant
+from services.invariants.story import Story, story
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class Parcels:
     booked: int = 0
 
 
-accounts = Outside("gateway", state=Account, key="order_id")
-parcels = Outside("carrier", state=Parcels, key="order_id")
+accounts = ExternalState("gateway", state=Account, key="order_id")
+parcels = ExternalState("carrier", state=Parcels, key="order_id")
 
 
-@law(story, accounts, at_rest=True)
+@invariant(story, accounts, at_rest=True)
 def the_gateway_agrees(told: Story, account: Account) -> bool:
     """The gateway charged an order at most once, and took and returned what the log says."""
     agrees = (account.taken_cents, account.returned_cents) == (told.taken_cents, told.returned_cents)
     return account.charges <= 1 and agrees
 
 
-@law(story, parcels, at_rest=True)
+@invariant(story, parcels, at_rest=True)
 def the_carrier_agrees(told: Story, known: Parcels) -> bool:
     """The carrier has the parcel of a completed order, and of no other."""
     return known.booked == told.completed

@@ -1,4 +1,4 @@
-"""The laws of the shop, on what a world's log, shelves and outside say."""
+"""The invariants of the shop, on what a world's log, shelves and outside say."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Laws: declared once, refused where they make no sense, checked as events come, and forgotten with their key."""
+"""Invariants: declared once, refused where they make no sense, checked as events come, and forgotten with their key."""
 
 from dataclasses import dataclass, replace
 from typing import Never
@@ -6,7 +6,7 @@ from typing import Never
 import pytest
 
 from eventlib import Decider, Event, Meta, WiringError
-from eventlib.invariants import Fold, Law, Outside, Watch, law
+from eventlib.invariants import ExternalState, Fold, Invariant, InvariantChecker, invariant
 
 
 class Paid(Event, topic="law.money", key="order_id"):
@@ -36,7 +36,7 @@ class Booked:
 
 
 money = Fold("money", state=Money, key="order_id")
-books = Outside("books", state=Booked, key="order_id")
+books = ExternalState("books", state=Booked, key="order_id")
 tills = Decider("till", state=Booked, key="order_id")
 
 
@@ -56,7 +56,7 @@ def count(known: Money, event: Event, meta: Meta) -> Money:
             return known
 
 
-@law(money)
+@invariant(money)
 def no_gifts(known: Money) -> bool:
     """Never is more returned
     than was paid.
@@ -64,51 +64,51 @@ def no_gifts(known: Money) -> bool:
     return known.returned <= known.paid
 
 
-@law(money, at_rest=True)
+@invariant(money, at_rest=True)
 def all_goes_back(known: Money) -> bool:
     """In the end everything is returned."""
     return known.returned == known.paid
 
 
-@law(tills)
+@invariant(tills)
 def tills_are_not_empty(booked: Booked) -> bool:
     """A till never has less than nothing."""
     return booked.cents >= 0
 
 
-@law(money, books, tills, at_rest=True)
+@invariant(money, books, tills, at_rest=True)
 def books_agree(known: Money, booked: Booked, till: Booked) -> bool:
     """The books and the till have what the log has."""
     return booked.cents == till.cents == known.paid - known.returned
 
 
-LAWS = (no_gifts, all_goes_back, tills_are_not_empty, books_agree)
+INVARIANTS = (no_gifts, all_goes_back, tills_are_not_empty, books_agree)
 
 
-def watch(*said: Event) -> tuple[Watch, list[str]]:
-    made = Watch(LAWS)
-    found = [breach for n, event in enumerate(said) for breach in made.said(event, Meta(f"id-{n}"))]
-    return made, [breach.law.name for breach in found]
+def watch(*said: Event) -> tuple[InvariantChecker, list[str]]:
+    made = InvariantChecker(INVARIANTS)
+    found = [violation for n, event in enumerate(said) for violation in made.said(event, Meta(f"id-{n}"))]
+    return made, [violation.invariant.name for violation in found]
 
 
 def test_a_law_is_a_sentence_about_the_keys_of_its_sources() -> None:
-    assert no_gifts == Law("no_gifts", "Never is more returned than was paid.", (money,), False, no_gifts.holds)
+    assert no_gifts == Invariant("no_gifts", "Never is more returned than was paid.", (money,), False, no_gifts.holds)
     assert books_agree.key == "order_id"
 
 
 def test_a_law_for_every_moment_breaks_when_its_event_comes_and_for_its_key_only() -> None:
     made, broken = watch(Paid(order_id="1", cents=5), Returned(order_id="1", cents=5), Opened(account="x"))
     assert broken == []
-    (breach,) = made.said(Returned(order_id="2", cents=1), Meta("z"))
-    assert (breach.law, breach.key, breach.known) == (no_gifts, "2", (Money(returned=1, newest="z"),))
-    assert str(breach).startswith("no_gifts: Never is more returned than was paid. Not so for order_id 2: Money(")
+    (violation,) = made.said(Returned(order_id="2", cents=1), Meta("z"))
+    assert (violation.invariant, violation.key, violation.known) == (no_gifts, "2", (Money(returned=1, newest="z"),))
+    assert str(violation).startswith("no_gifts: Never is more returned than was paid. Not so for order_id 2: Money(")
 
 
 def test_a_law_about_a_state_is_checked_when_the_state_changes() -> None:
     made, _ = watch()
     assert made.changed(tills, "1", Booked(3)) == []
-    (breach,) = made.changed(tills, "1", Booked(-1))
-    assert (breach.law, breach.known) == (tills_are_not_empty, (Booked(-1),))
+    (violation,) = made.changed(tills, "1", Booked(-1))
+    assert (violation.invariant, violation.known) == (tills_are_not_empty, (Booked(-1),))
     other = Decider("other", state=Booked, key="order_id")
     assert made.changed(other, "1", Booked(-1)) == []
 
@@ -116,9 +116,9 @@ def test_a_law_about_a_state_is_checked_when_the_state_changes() -> None:
 def test_laws_of_rest_are_checked_at_rest_for_every_key_that_any_source_knows() -> None:
     made, _ = watch(Paid(order_id="1", cents=5), Paid(order_id="2", cents=2), Returned(order_id="2", cents=2))
     made.changed(tills, "1", Booked(5))
-    assert [(b.law.name, b.key) for b in made.rest()] == [("all_goes_back", "1")], "nobody asked the books"
+    assert [(b.invariant.name, b.key) for b in made.rest()] == [("all_goes_back", "1")], "nobody asked the books"
     told = {books: {"1": Booked(5), "3": Booked(7)}}
-    assert [(b.law.name, b.key) for b in made.rest(told)] == [("all_goes_back", "1"), ("books_agree", "3")]
+    assert [(b.invariant.name, b.key) for b in made.rest(told)] == [("all_goes_back", "1"), ("books_agree", "3")]
 
 
 def test_a_forgotten_state_is_one_that_never_was() -> None:
@@ -133,7 +133,7 @@ def test_a_key_that_has_settled_is_checked_once_more_and_forgotten() -> None:
     made, _ = watch(Paid(order_id="1", cents=5), Paid(order_id="2", cents=2))
     made.changed(tills, "1", Booked(5))
     assert len(made) == 3
-    assert [(b.law.name, b.key) for b in made.settled("order_id", "1")] == [("all_goes_back", "1")]
+    assert [(b.invariant.name, b.key) for b in made.settled("order_id", "1")] == [("all_goes_back", "1")]
     assert len(made) == 1
     assert made.settled("order_id", "1") == []
 
@@ -152,11 +152,11 @@ def test_laws_that_could_not_be_checked_are_refused_where_they_are_declared() ->
         return bool(known)
 
     with pytest.raises(WiringError, match="silent has no docstring"):
-        law(money)(silent)
+        invariant(money)(silent)
     with pytest.raises(WiringError, match=r"vague: what is known in several places agrees at rest only"):
-        law(money, books, at_rest=False)(vague)
+        invariant(money, books, at_rest=False)(vague)
     with pytest.raises(WiringError, match="at rest only"):
-        law(books)(vague)
+        invariant(books)(vague)
     accounts = Fold("accounts", state=Money, key="account")
     with pytest.raises(WiringError, match=r"vague is about \['account', 'order_id'\]"):
-        law(money, accounts, at_rest=True)(vague)
+        invariant(money, accounts, at_rest=True)(vague)

@@ -1,4 +1,4 @@
-"""The laws that hold whatever happened: computed from the order file, the log's records as JSON, and the ledger.
+"""The invariants that hold whatever happened: computed from the order file, the log's records as JSON, and the ledger.
 
 Nothing of the code under test is used here: the file is read anew, the log as `eventlib tail --json` prints it, and
 the ledger of the outside world with SQLite.
@@ -139,7 +139,7 @@ class History:
 
 
 def check_laws(file: OrderFile, history: History, ledger: Path, stock_units: int) -> None:
-    """Check every law. Raises: AssertionError that names what broke it."""
+    """Check every invariant. Raises: AssertionError that names what broke it."""
     assert set(history.stories) == set(file.orders), "exactly the accepted orders are on the log"
     assert history.listed == dict.fromkeys(file.skus, 1), "every product of the file is listed once"
     for kind, cause, at in history.causes:

@@ -1,4 +1,4 @@
-"""The laws that a choreography declares, checked on its log: events grouped by the key that a law is about."""
+"""The invariants that a choreography declares, checked on its log: events grouped by the key that an invariant is about."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from analytics.audit.standing import Flight, Standing
 from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.invariants import Breach, Fold, Watch, judged_by_events
+from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_events
 from eventlib.log.base import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
@@ -44,12 +44,12 @@ _NOT_READ, _MISKEYED = UNREADABLE.name, MISKEYED.name
 
 
 def law_rules(choreography: Choreography) -> list[Rule]:
-    """Return the laws as rules."""
-    return [Rule(each.name, "error", each.sentence) for each in judged_by_events(choreography.laws)]
+    """Return the invariants as rules."""
+    return [Rule(each.name, "error", each.sentence) for each in judged_by_events(choreography.invariants)]
 
 
 def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> DataFrame:
-    """Return which laws a log breaks; `newest` are its changelogs' newest records."""
+    """Return which invariants a log breaks; `newest` are its changelogs' newest records."""
     records = events.select(*record_columns(), f.col("correlation_id").alias("saga"))
     told = (
         records.repartition("saga")
@@ -79,7 +79,7 @@ class LawCheck:
 
 
 def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
-    """Yield each event once for each field that some law is about.
+    """Yield each event once for each field that some invariant is about.
 
     With what tells its place among those of its millisecond (how many causes it has there, and the nearest of them that is
     about the same key), and whether something is still to follow in its saga.
@@ -92,8 +92,8 @@ def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa
 
 
 def _folds(choreography: Choreography) -> dict[str, Fold[Any]]:
-    """Return the fields that laws are about, each with one of the folds that tell whom an event concerns there."""
-    sources = (source for each in judged_by_events(choreography.laws) for source in each.sources)
+    """Return the fields that invariants are about, each with one of the folds that tell whom an event concerns there."""
+    sources = (source for each in judged_by_events(choreography.invariants) for source in each.sources)
     return {source.key: source for source in sources if isinstance(source, Fold)}
 
 
@@ -201,8 +201,8 @@ _UNKNOWN_CAUSE = 1 << 20
 
 
 def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
-    """Yield the states of deciders that some law is about, last of all that is known of their keys."""
-    judged = {s.name: s for each in judged_by_events(check.application.choreography.laws) for s in each.sources}
+    """Yield the states of deciders that some invariant is about, last of all that is known of their keys."""
+    judged = {s.name: s for each in judged_by_events(check.application.choreography.invariants) for s in each.sources}
 
     def told(batch: pa.RecordBatch) -> Iterator[_Added]:
         for i, (record, _) in enumerate(records_of([batch])):
@@ -219,7 +219,7 @@ _AT, _KEY = itemgetter(1), itemgetter(3, 4)  # of a row: a record, its time, and
 
 
 def _folded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
-    """Yield what the laws find, key by key."""
+    """Yield what the invariants find, key by key."""
     with check.application.opened(check.url) as log:
         judge = _Judge(check, log)
         keyed = groupby(records_of(batches), key=_KEY)
@@ -232,13 +232,16 @@ class _Judge:
     def __init__(self, check: LawCheck, log: EventLog) -> None:
         choreography = check.application.choreography
         self._log = log
-        laws = judged_by_events(choreography.laws)
-        self._watches = {name: Watch(each for each in laws if each.key == name) for name in {each.key for each in laws}}
+        invariants = judged_by_events(choreography.invariants)
+        self._watches = {
+            name: InvariantChecker(each for each in invariants if each.key == name)
+            for name in {each.key for each in invariants}
+        }
         self._deciders = {decider.name: decider for decider in choreography.deciders}
         self._story = check.application.story_field
 
     def key(self, field: str, key: str, rows: Iterable[Sequence[Any]]) -> Iterator[Finding]:
-        """Yield what breaks a law about one key, each law once."""
+        """Yield what breaks an invariant about one key, each invariant once."""
         if field == _NOT_READ:
             yield from (self._unreadable(record) for record, *_ in rows)
             return
@@ -251,7 +254,7 @@ class _Judge:
             story = key if field == self._story else ""
             if depth == _LATEST:
                 try:
-                    breaches = self._known(watch, record)
+                    violations = self._known(watch, record)
                 except Exception as error:  # noqa: BLE001  whatever is on the log, it is a finding
                     where = f"{record.topic}/{record.partition}/{record.offset}"
                     sentence = f"The state at {where} cannot be read: {error}"
@@ -266,15 +269,17 @@ class _Judge:
                 story = story or str(getattr(event, self._story, None) or "")
                 last.append(record.event_id)
                 is_open = is_open or in_flight
-                breaches = watch.said(event, record.meta())
-            for breach in breaches:
-                found.setdefault(breach.law.name, _finding(breach, story, [record.event_id] if record.id else last))
+                violations = watch.said(event, record.meta())
+            for violation in violations:
+                found.setdefault(
+                    violation.invariant.name, _finding(violation, story, [record.event_id] if record.id else last)
+                )
         rest = watch.settled(field, key)
-        for breach in () if is_open else rest:
-            found.setdefault(breach.law.name, _finding(breach, key if field == self._story else "", last))
+        for violation in () if is_open else rest:
+            found.setdefault(violation.invariant.name, _finding(violation, key if field == self._story else "", last))
         yield from found.values()
 
-    def _known(self, watch: Watch, record: Record) -> list[Breach]:
+    def _known(self, watch: InvariantChecker, record: Record) -> list[Violation]:
         decider, key = state_name((record.key or b"").decode())
         source = self._deciders[decider]
         return watch.changed(source, key, self._log.codec.decode(source.state, record.value or b""))
@@ -305,7 +310,7 @@ def _order(moment: Sequence[Sequence[Any]]) -> list[int]:
     return causes_first([record._replace(causation_id=after or None) for record, *_, after, _ in moment])
 
 
-def _finding(breach: Breach, story: str, evidence: Iterable[str]) -> Finding:
-    about = f"{breach.law.key} {breach.key}"
-    sentence = f"{breach.law.sentence} Not so: {breach.what_was_known}"
-    return Finding(breach.law.name, "error", story, about, list(evidence), sentence)
+def _finding(violation: Violation, story: str, evidence: Iterable[str]) -> Finding:
+    about = f"{violation.invariant.key} {violation.key}"
+    sentence = f"{violation.invariant.sentence} Not so: {violation.what_was_known}"
+    return Finding(violation.invariant.name, "error", story, about, list(evidence), sentence)

@@ -1,12 +1,12 @@
 """What holds for every order: its steps, its money, its end, and what its customer is told."""
 
-from eventlib.invariants import law
-from services.laws.story import Story, story
+from eventlib.invariants import invariant
+from services.invariants.story import Story, story
 from services.order.decider import orders
 from services.order.state import Order, Status
 
 
-@law(story)
+@invariant(story)
 def steps_happen_once(told: Story) -> bool:
     """Every step of an order happens once, for each line where it has one."""
     once = (
@@ -25,31 +25,31 @@ def steps_happen_once(told: Story) -> bool:
     return max(once) <= 1 and max(by_line) <= told.lines and told.released <= told.release_requested
 
 
-@law(story)
+@invariant(story)
 def orders_end_once(told: Story) -> bool:
     """An order that was placed ends once, completed or cancelled."""
     return told.completed + told.cancelled <= told.placed
 
 
-@law(story)
+@invariant(story)
 def money_is_conserved(told: Story) -> bool:
     """Never is more money returned than was taken, nor more taken than the order's total."""
     return 0 <= told.returned_cents <= told.taken_cents <= told.amount_cents
 
 
-@law(story)
+@invariant(story)
 def charges_follow_stock(told: Story) -> bool:
     """Nobody is charged without an order whose stock is set aside, nor after the payment was waived."""
     return told.charges <= told.stock_reserved <= told.placed and not (told.charges and told.payment_waived)
 
 
-@law(story)
+@invariant(story)
 def cancelled_parcels_stay(told: Story) -> bool:
     """No carrier is asked to bring an order that was cancelled in time."""
     return not (told.dispatches and told.called_off)
 
 
-@law(story)
+@invariant(story)
 def completed_orders_are_whole(told: Story) -> bool:
     """A completed order was dispatched, all its lines have left the shelves, and its total was taken and kept."""
     if not told.completed:
@@ -59,7 +59,7 @@ def completed_orders_are_whole(told: Story) -> bool:
     return told.dispatched == 1 and shipped and paid and not told.release_requested
 
 
-@law(story)
+@invariant(story)
 def cancelled_orders_leave_nothing(told: Story) -> bool:
     """A cancelled order gave back all that was set aside and all that was taken, and says why and how much."""
     if not told.cancelled:
@@ -70,20 +70,20 @@ def cancelled_orders_leave_nothing(told: Story) -> bool:
     return answered and back and repaid and not told.dispatched and told.end_reason in told.reasons
 
 
-@law(story, at_rest=True)
+@invariant(story, at_rest=True)
 def orders_come_to_an_end(told: Story) -> bool:
     """Every order that was placed ends."""
     return told.placed == told.completed + told.cancelled
 
 
-@law(story, at_rest=True)
+@invariant(story, at_rest=True)
 def wishes_are_answered(told: Story) -> bool:
     """Who wished to cancel an order is told that it was too late, unless it is cancelled; nobody is told more often than asked."""
     answered = bool(told.wishes_refused or told.cancelled or not told.wishes or not told.placed)
     return answered and told.wishes_refused <= told.wishes + 1  # once more for the order's own deadline
 
 
-@law(story, orders, at_rest=True)
+@invariant(story, orders, at_rest=True)
 def customers_are_told_the_truth(told: Story, order: Order) -> bool:
     """What an order's customer is told is what happened."""
     if not told.placed:

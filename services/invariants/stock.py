@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from eventlib import Event, replace
-from eventlib.invariants import Fold, law
+from eventlib.invariants import Fold, invariant
 from services.stock.events import LineReleased, LineReserved, LineShipped, StockReceived
 from services.stock.shelf import shelves
 from services.stock.state import Shelf
@@ -42,25 +42,25 @@ def move(known: Units, event: Event) -> Units:
             return known
 
 
-@law(units)
+@invariant(units)
 def units_are_conserved(known: Units) -> bool:
     """No unit of a product is set aside, released or shipped that was not received, or not set aside before."""
     return min(known.on_hand, known.reserved, known.shipped) >= 0
 
 
-@law(units, at_rest=True)
+@invariant(units, at_rest=True)
 def nothing_stays_set_aside(known: Units) -> bool:
     """When nothing is in flight, no unit is set aside for anybody."""
     return known.reserved == 0
 
 
-@law(shelves)
+@invariant(shelves)
 def shelves_are_never_negative(shelf: Shelf) -> bool:
     """A shelf has no fewer than zero units in any of its places."""
     return min(shelf.on_hand, shelf.reserved, shelf.shipped) >= 0
 
 
-@law(units, shelves, at_rest=True)
+@invariant(units, shelves, at_rest=True)
 def shelves_hold_what_the_log_says(known: Units, shelf: Shelf) -> bool:
     """On hand, set aside and shipped add up to what was received, place by place."""
     return (shelf.on_hand, shelf.reserved, shelf.shipped) == (known.on_hand, known.reserved, known.shipped)
