@@ -31,7 +31,7 @@ from eventlib.telemetry.tracer import Tracer
 
 
 class Recorder:
-    """See `eventlib.runtime.observing.Observer`.
+    """See `eventlib.runtime.instrumentation.Observer`.
 
     Between two inputs it appends to lists and counts; spans are made of that in the tracer's thread.
     """

@@ -34,7 +34,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_ms = -2 * A_DAY_MS
-        for reader in ("runtime.loop", "inspection.unparking"):
+        for reader in ("runtime.runner", "operations.parked_commands"):
             monkeypatch.setattr(f"eventlib.{reader}.now_ms", self)
         monkeypatch.setattr("eventlib.eventlog.time_ns", lambda: self() * 1_000_000)
 
