@@ -1,0 +1,136 @@
+"""Writes the generated parts of docs/reference: `python -m tests.reference_pages`; tests/unit/test_reference.py compares."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+from pydantic import AnyHttpUrl, SecretStr
+
+from eventlib.cli.commands import app
+from eventlib.configured import as_text
+from eventlib.settings import PARTS, variables_of
+from eventlib.telemetry.catalogue import METRICS
+
+REFERENCE = Path(__file__).parents[1] / "docs/reference"
+_BLOCK = "<!-- generated: {} -->\n{}<!-- end -->"
+_METRICS_HEAD = "| Prometheus | OpenTelemetry | Kind | Labels | Meaning |\n|---|---|---|---|---|"
+_TYPES = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    SecretStr: "secret text",
+    AnyHttpUrl: "URL",
+    type(None): "",
+}
+
+
+def generated() -> dict[str, dict[str, str]]:
+    """Return the Markdown of each generated block, by page and name."""
+    commands = {path: _command(path, command) for path, command in _commands(typer.main.get_command(app), "eventlib")}
+    return {"cli.md": commands, "settings.md": {name: _settings(name) for name in PARTS}, "metrics.md": _metrics()}
+
+
+def renewed(text: str, blocks: dict[str, str]) -> str:
+    """Return a page with its generated blocks as the code has them now."""
+    found = re.compile(r"<!-- generated: (.+) -->\n(?:.*\n)*?<!-- end -->")
+    return found.sub(lambda block: _BLOCK.format(block[1], blocks[block[1]]), text)
+
+
+def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", {})
+    if not below or command.invoke_without_command or path == "eventlib":
+        yield path, command
+    for name, each in below.items():
+        yield from _commands(each, f"{path} {name}")
+
+
+def _command(path: str, command: Any) -> str:
+    text = re.sub(r"\[/?dim\]", "", inspect.cleandoc(command.help or "").replace("\\[", "["))
+    prose, _, examples = text.partition("\n\nExamples:\n")
+    parts = [
+        "```console\n" + " ".join([path, "[OPTIONS]", *_usage(command)]) + "\n```",
+        prose.partition("\n\nBegin with:")[0].replace("<", "&lt;"),
+    ]
+    shown = [each for each in command.params if not each.hidden]
+    arguments = [f"| `{_metavar(each)}` | {_help(each)} |" for each in shown if each.param_type_name == "argument"]
+    options = [f"| {_names(each)} | {_help(each)} |" for each in shown if each.param_type_name == "option"]
+    if arguments:
+        parts.append("\n".join(["| Argument | Meaning |", "|---|---|", *arguments]))
+    if options:
+        parts.append("\n".join(["| Option | Meaning |", "|---|---|", *options]))
+    if examples:
+        parts.append("```console\n" + inspect.cleandoc(examples) + "\n```")
+    return "\n".join(f"{part}\n" for part in parts)
+
+
+def _usage(command: Any) -> Iterator[str]:
+    for each in (each for each in command.params if each.param_type_name == "argument"):
+        name = re.sub(r"^\[(\w+)\]\.\.\.$", r"\1", _metavar(each)) + ("..." if each.nargs == -1 else "")
+        yield name if each.required else f"[{name}]"
+    if getattr(command, "commands", None):
+        yield "[COMMAND]" if command.invoke_without_command else "COMMAND"
+
+
+def _metavar(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _names(option: Any) -> str:
+    value = "" if option.is_flag else f" {_metavar(option)}"
+    return ", ".join(f"`{name}{value}`" for name in [*option.opts, *option.secondary_opts]).replace("|", "\\|")
+
+
+def _help(parameter: Any) -> str:
+    text = re.sub(r"\[/?dim\]", "", (parameter.help or "").replace("\\[", "[")).replace("|", "\\|")
+    default = parameter.default
+    is_shown = parameter.show_default and not getattr(parameter, "is_flag", False) and default not in (None, ())
+    ends = (" Required." if parameter.required else "") + (f" Default: `{default}`." if is_shown else "")
+    return text + ends
+
+
+def _settings(part: str) -> str:
+    rows = ["| Variable | Type | Default | Meaning |", "|---|---|---|---|"]
+    for settings in PARTS[part]:
+        default = settings.model_construct().model_dump(mode="json")
+        for name, variable in variables_of(settings).items():
+            field = settings.model_fields[name]
+            shown = "" if default[name] in (None, "") else f"`{as_text(default[name])}`"
+            rows.append(f"| `{variable}` | {_type(field.annotation)} | {shown} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+def _type(kind: Any) -> str:
+    if get_args(kind) and all(isinstance(each, str) for each in get_args(kind)):
+        return ", ".join(f"`{each}`" for each in get_args(kind))
+    if get_origin(kind) is Annotated:
+        return _type(get_args(kind)[0])
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return ", ".join(f"`{each.value}`" for each in kind)
+    if get_origin(kind) is None:
+        return _TYPES.get(kind, getattr(kind, "__name__", str(kind)))
+    return " or ".join(dict.fromkeys(filter(None, map(_type, get_args(kind)))))
+
+
+def _metrics() -> dict[str, str]:
+    pages = dict[str, list[str]]()
+    for metric in METRICS.values():
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        row = f"| `{metric.prometheus}` | `{metric.name}` | {metric.kind} | {labels} | {metric.description} |"
+        pages.setdefault(metric.told_by, [_METRICS_HEAD]).append(row)
+    return {name: "\n".join(rows) + "\n" for name, rows in pages.items()}
+
+
+def main() -> None:
+    """Renew the pages."""
+    for page, blocks in generated().items():
+        path = REFERENCE / page
+        path.write_text(renewed(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

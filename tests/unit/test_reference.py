@@ -1,0 +1,50 @@
+"""The reference has every public name, command, setting and metric, as the code has them."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from eventlib import errors
+from tests.reference_pages import REFERENCE, generated, renewed
+
+PAGES = sorted(path.stem for path in (REFERENCE / "api").glob("*.md") if path.stem != "index")
+BLOCK = re.compile(r"<!-- generated: (.+) -->")
+ERRORS = [name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)]
+
+
+def module_of(page: str) -> str:
+    return page if page == "eventlib" else f"eventlib.{page}"
+
+
+def test_every_public_module_has_a_page() -> None:
+    from tests.unit.test_public_surface import PUBLIC
+
+    assert {module_of(page) for page in PAGES} == {*PUBLIC, "eventlib.errors", "eventlib.replay"}
+    index = (REFERENCE / "api/index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\((\w+)\.md\)", index)) == {*PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_public_name_has_its_directive(page: str) -> None:
+    module = module_of(page)
+    names = ERRORS if page == "errors" else importlib.import_module(module).__all__
+    text = (REFERENCE / f"api/{page}.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: (\S+)$", text, re.MULTILINE)) == sorted(f"{module}.{name}" for name in names)
+    for name in names:
+        assert hasattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("page", ["cli.md", "settings.md", "metrics.md"])
+def test_generated_parts_are_as_the_code_has_them(page: str) -> None:
+    text, blocks = (REFERENCE / page).read_text(encoding="utf-8"), generated()[page]
+    assert sorted(BLOCK.findall(text)) == sorted(blocks)
+    assert renewed(text, blocks) == text, "renew it: python -m tests.reference_pages"
+
+
+@pytest.mark.parametrize("page", sorted(path.relative_to(REFERENCE) for path in REFERENCE.rglob("*.md")))
+def test_links_between_reference_pages_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#:]+)", (REFERENCE / page).read_text(encoding="utf-8")):
+        target = ((REFERENCE / page).parent / link).resolve()
+        assert target.is_file() or not target.is_relative_to(REFERENCE), link
