@@ -56,11 +56,11 @@ class OwnershipLost(RetryableError):
 
 
 class RegistryUnavailable(RetryableError):
-    """The schema registry is out of reach; what is known here goes on."""
+    """The schema registry is out of reach; schemas that this process already has still work."""
 
 
 class OutcomeUnknown(RetryableError):
-    """The outside world did not say whether it acted: ask again under the same idempotency key."""
+    """An external system may have acted or not: an effect raises it to be tried again under its idempotency key."""
 
 
 class WiringError(TerminalError):
@@ -68,7 +68,7 @@ class WiringError(TerminalError):
 
 
 class ContractError(TerminalError):
-    """An event does not fit its contract."""
+    """An event or a record does not fit its contract, or an argument does not fit the log."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ class UndecodableRecord(ContractError):
 
 
 class UnknownKey(ContractError):
-    """A decider has never heard of a key, or had not by then."""
+    """A decider has no state of a key, or had none at the time that was asked for."""
 
 
 class LogCorrupt(TerminalError):

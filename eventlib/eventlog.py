@@ -69,7 +69,10 @@ class Rebuild(Protocol):
 
 
 class EventLog:
-    """A log with a choreography's events on it: `async with open_log(url, shop) as log`."""
+    """A log that publishes and decodes the events of a choreography: `async with open_log(url, shop) as log`.
+
+    Guarantee: `publish` and `publish_many` return when the events are durable.
+    """
 
     def __init__(
         self,
@@ -114,9 +117,9 @@ class EventLog:
         partition: int | None = None,
         idempotency_key: str | None = None,
     ) -> Position:
-        """Put one event on the log, from outside the services, and return where it stands.
+        """Publish one event from outside the services, and return its position.
 
-        Guarantee: durable when it returns; in a topic that is held twice, in both of them or in none.
+        Guarantee: durable when it returns; on a topic with `latest=True`, on both topics or on neither.
         Raises: ContractError, and nothing is written, for an event that does not fit its contract, is too large, is
         not one of the choreography's, or is foreign; for a partition that there is not, or a header that is taken;
         LogFull, LogUnavailable and the like as `Log.append` does.
@@ -125,9 +128,9 @@ class EventLog:
         return (await self.publish_many([publication]))[0]
 
     async def publish_many(self, events: Iterable[Publication | Event]) -> list[Position]:
-        """Put events on the log in order, all or none of them, and return where they stand.
+        """Publish events in order, all or none of them, and return their positions.
 
-        A Publication is an event with what goes with it. Keyless events go to the partitions by turns.
+        A Publication is an event with what goes with it. Keyless events go to the partitions in turn.
         Guarantee and Raises: as for `publish`.
         """
         if isinstance(events, Publication | Event) or not isinstance(events, Iterable):

@@ -15,7 +15,8 @@ async def open_log(
     """Open the log at a URL, with a choreography's topics and schemas on it.
 
     `async with open_log(url, shop) as log: ...`. With `read_only` it creates and registers nothing, so that looking at
-    a log does not change it; with `services`, only what these need. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `memory://`.
+    a log does not change it; with `services`, only what these need. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`,
+    `kafka://HOST:PORT,…/`, `archive:DIR` (read only), `memory://`.
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
     there already with another partition count; SettingsError.
     """

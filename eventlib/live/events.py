@@ -55,7 +55,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a view has passed on under another key."""
+    """A value that a view has forwarded under another key, with the place on the log that it comes from."""
 
     key: str
     value: Mapping[str, Any]

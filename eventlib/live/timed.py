@@ -24,7 +24,7 @@ _CLOCK = f"{OWN}clock"
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How long things count, and from how many partitions they come."""
+    """How long a timed table waits for late events and keeps windows, and how many partitions it reads."""
 
     grace: timedelta
     retention: timedelta

@@ -48,20 +48,20 @@ class Contract:
 
 
 class Event(BaseModel):
-    """A past fact that one service tells all others: immutable, strict about unknown fields.
+    """A fact of the past on a topic: immutable, strict about unknown fields.
 
     Declare the topic and the key field once, on the class:
     `class StockReserved(Event, topic="stock", key="order_id")`. Further declarations:
 
     - `abstract=True`: a class to inherit from, never on a log; the only one that needs no topic.
-    - `request=True`: comes from outside the services, perhaps twice; handled once for each id, remembered for ever.
-    - `final=True`: ends a story, so nobody has to handle it.
-    - `failure=True`: a step was refused, has failed or was called off, so what was done before it is to be undone. What
-      an effect's `otherwise` says is one too, unless it declares `failure=False`.
-    - `reverses=StockReserved`: what that event told is undone. `eventlib check` proves that every failure leads there.
-    - `tombstone=True`: removes its key from the compacted copy of a topic that is held twice.
-    - `foreign=Json()`: others write this topic, in a form of their own; nothing but events of this class is read
-      from it, and nothing is said on it. See `eventlib.external`.
+    - `request=True`: published from outside the services, perhaps twice; each id is processed once, and remembered with the key.
+    - `final=True`: ends a saga, so it needs no handler.
+    - `failure=True`: a step was refused, has failed or was called off, so earlier steps have to be compensated.
+      The event of an effect's `otherwise` is a failure too, unless it declares `failure=False`.
+    - `reverses=StockReserved`: compensates that event. `eventlib check` proves that every failure leads to it.
+    - `tombstone=True`: removes its key from `<topic>.latest`, the compacted copy of a topic with `latest=True`.
+    - `foreign=Json()`: an external system writes this topic in its own format; events of this class are the only ones
+      on it, and services emit none to it. See `eventlib.foreign`.
 
     Raises: WiringError at import, when the topic is missing or the key is not a field.
     """
@@ -144,7 +144,7 @@ def key_of(event: Event) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a record stands on the log."""
+    """The topic, partition and offset of a record, and its time (UTC)."""
 
     topic: str
     partition: int
@@ -155,9 +155,10 @@ class Position:
 class Meta(NamedTuple):
     """What the log knows of a recorded event; a handler that wants it takes it as its last argument.
 
-    `recorded_at` (UTC) was stamped once, when the event was said. `correlation_id` is shared by all that follows
-    from one request, `causation_id` is the id of the input that led to this event. `source` is `service/decider`,
-    `subject` the decider's key, `sequence` counts the events said under that key from 1. `traceparent` is W3C's.
+    `recorded_at` (UTC) is set once, when the transaction is made. `correlation_id` is the same for all events of a saga,
+    `causation_id` is the id of the input that led to this event. `source` is `service/decider`, `subject` the decider's
+    key, `sequence` counts the events emitted under that key from 1.
+    Source: CloudEvents 1.0 for the names; W3C Trace Context for `traceparent`.
     """
 
     id: str

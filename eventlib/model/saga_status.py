@@ -10,7 +10,7 @@ S = TypeVar("S")
 
 
 class SagaState(NamedTuple):
-    """How one saga stands: a word for it, whether it has ended, and whether it takes longer than it should."""
+    """The status of one saga: its name, whether the saga has ended, and whether it is overdue."""
 
     name: str
     has_ended: bool = False
@@ -19,7 +19,7 @@ class SagaState(NamedTuple):
 
 @dataclass(frozen=True)
 class SagaStates(Generic[S]):
-    """The decider whose states tell how sagas stand, and the pure function that says it; None for what is no saga yet."""
+    """The decider whose states give the status of sagas, and the pure function that returns it; None: not a saga yet."""
 
     decider: Decider[S]
     told_by: Callable[[S], SagaState | None]

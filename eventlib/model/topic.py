@@ -16,9 +16,9 @@ FORMATS = ("avro", "json", "protobuf")
 class Topic:
     """A named, partitioned, append-only sequence of records.
 
-    `retention` is how long a record is kept (default: for ever), `retention_bytes` how much of a partition is kept.
-    `compacted` keeps the newest record of each key instead. `latest` holds the topic's events twice: all of them
-    here, and the newest of each key in the compacted `<name>.latest`, written in the same transaction.
+    `retention` is how long a record is kept (default: without limit), `retention_bytes` how much of a partition is kept.
+    `compacted` keeps the newest record of each key instead. `latest` adds the compacted topic
+    `<name>.latest` with the newest event of each key, written in the same transaction.
     `partitioner` names the function from key to partition; `max_event_bytes` is the largest value accepted.
     `format` is what its events are written in: `avro`, `json` (with a JSON Schema) or `protobuf`.
     """

@@ -12,8 +12,8 @@ from eventlib.replay.stuck_sagas import Standing, standing
 
 
 @dataclass(frozen=True, slots=True)
-class PreflightReport:
-    """How the sagas in flight stand, and what of them today's code would have decided otherwise."""
+class Gate:
+    """The status of the sagas in flight, and which of their recorded decisions the current code changes."""
 
     standing: Standing
     report: Report

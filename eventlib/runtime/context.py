@@ -23,7 +23,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """How a runtime uses its machine; the defaults suit one machine."""
+    """How a runtime uses its machine; each field is a setting `EVENTLIB_…`. The defaults suit one machine."""
 
     batch: Annotated[Count, Field(description="the most inputs that a transaction takes")] = 500
     cached_entries: Annotated[

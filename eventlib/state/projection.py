@@ -31,7 +31,7 @@ _LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
 
 
 class ProjectionBehind(LogUnavailable):
-    """A projection has not read all that is on the log, so it cannot tell what is not there."""
+    """A projection has not read all of the log yet, so it cannot prove that something is missing."""
 
 
 class Projection:
