@@ -61,7 +61,7 @@ class Event(BaseModel):
     - `reverses=StockReserved`: compensates that event. `eventlib check` proves that every failure leads to it.
     - `tombstone=True`: removes its key from `<topic>.latest`, the compacted copy of a topic with `latest=True`.
     - `foreign=Json()`: an external system writes this topic in its own format; events of this class are the only ones
-      on it, and services emit none to it. See `eventlib.foreign`.
+      on it, and services emit none to it. See `eventlib.external`.
 
     Raises: WiringError at import, when the topic is missing or the key is not a field.
     """

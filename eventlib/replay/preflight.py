@@ -12,7 +12,7 @@ from eventlib.replay.stuck_sagas import Standing, standing
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class PreflightReport:
     """The status of the sagas in flight, and which of their recorded decisions the current code changes."""
 
     standing: Standing
