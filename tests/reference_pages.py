@@ -11,8 +11,8 @@ import typer
 from pydantic import AnyHttpUrl, SecretStr
 
 from eventlib.cli.commands import app
-from eventlib.configured import as_text
-from eventlib.settings import PARTS, variables_of
+from eventlib.config.effective import as_text
+from eventlib.config.settings import PARTS, variables_of
 from eventlib.telemetry.catalogue import METRICS
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
