@@ -53,7 +53,7 @@ COMPILE := $(RUN)uv pip compile --quiet --universal --python-version 3.11 --gene
 PART := $(COMPILE) --no-annotate --constraint requirements.lock
 
 lock: setup      ## renew requirements.lock, and the parts of it that images are made of
-	$(COMPILE) --upgrade --all-extras --group dev --group bench pyproject.toml -o requirements.lock
+	$(COMPILE) --upgrade --all-extras --group dev --group bench --group docs pyproject.toml -o requirements.lock
 	rm -f deploy/locks/*.lock
 	printf 'hatchling\nsetuptools\n' | $(PART) - -o deploy/locks/build.lock
 	$(PART) --extra kafka --extra live --extra schemas --extra telemetry pyproject.toml -o deploy/locks/services.lock

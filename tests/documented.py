@@ -1,0 +1,144 @@
+"""Runs a page of the documentation as its reader does: its files, its Python, and its commands, in one directory."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+RUN = {"console", "python"}
+LOOKING = re.compile(r"eventlib (saga|state|history|status|tail|topics|parked list|parked show|replay) ?|curl -s ")
+"""Commands that only read, and so may be asked again until the services have come as far as the page shows."""
+
+_VARIES = [
+    (r"\x1b\[[0-9;]*m", ""),
+    (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?)?", "TIME"),
+    (r"\b\d\d:\d\d:\d\d(?:\.\d+)?", "TIME"),
+    (r"\b[0-9a-f]{8,64}\b", "ID"),
+    (r"[\d,.]+ (?:ms|s|MB)\b", "SO MUCH"),
+    (r"\S+:\d{4,7}\b", "HOST:NUMBER"),
+    (r"─+", "─"),
+    (r"\s+", " "),
+]
+_PATIENCE_S = 60.0
+_END = "the command has ended with"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code on a page: its language, the rest of its info string, and its text."""
+
+    language: str
+    info: str
+    text: str
+
+    @property
+    def runs(self) -> bool:
+        return self.language in RUN and "no-run" not in self.info
+
+    @property
+    def title(self) -> str:
+        found = re.search(r'title="([^"]+)"', self.info)
+        return found[1] if found else ""
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the blocks of a page, without the indentation of a list or an admonition that they stand in."""
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [
+        Block(*(info.split(maxsplit=1) + ["", ""])[:2], re.sub(f"^{indent}", "", text, flags=re.MULTILINE))
+        for indent, info, text in found
+    ]
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Tell whether a command printed what a page shows; `...` stands for a part of a line, or for lines."""
+    pattern = "".join(
+        "(?:[^\n]*\n)*?" if line.strip() in {"...", "…"} else re.escape(line).replace(r"\.\.\.", ".*") + "\n"
+        for line in _plain(shown)
+    )
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in _plain(printed))) is not None
+
+
+def _plain(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        for pattern, instead in _VARIES:
+            line = re.sub(pattern, instead, line)  # noqa: PLW2901  step by step
+        if line.strip():
+            yield line.strip()
+
+
+def session(text: str) -> list[tuple[str, str]]:
+    """Return the commands of a console block, each with the output that is shown under it."""
+    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
+    assert not parts[0].strip(), f"output before the first command: {parts[0]}"
+    found = [re.match(r"((?:.*\\\n)*.*(?:<<'END'(?s:.*?)\nEND)?)\n?((?s:.*))", part) for part in parts[1:]]
+    return [(each[1], each[2]) for each in found if each is not None]
+
+
+class Reader:
+    """One shell and one Python namespace in a directory, for all blocks of a page."""
+
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+        self.directory = directory
+        self._names: dict[str, Any] = {"__name__": "docs"}
+        self._outputs = 0
+        command = ["bash", "--noprofile", "--norc"]
+        self._shell = subprocess.Popen(
+            command, cwd=directory, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: tuple[type[BaseException], BaseException, TracebackType]) -> None:
+        self._shell.communicate("jobs -p | xargs -r kill 2>/dev/null; wait\n", timeout=_PATIENCE_S)
+
+    def read(self, block: Block) -> None:
+        """Write the block's file, or run what it shows."""
+        if block.title:
+            path = self.directory / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        elif block.language == "python" and block.runs:
+            exec(compile(block.text, str(self.directory / "a block"), "exec"), self._names)  # noqa: S102  our own text
+        elif block.language == "console" and block.runs:
+            for command, shown in session(block.text):
+                self._check(command, shown)
+
+    def _check(self, command: str, shown: str) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        code, path = self._run(command)
+        while not (code == 0 if not shown.strip() else matches(shown, path.read_text(encoding="utf-8"))):
+            if time.monotonic() > until or (command[-1] != "&" and not LOOKING.match(command)):
+                pytest.fail(f"$ {command}\n{path.read_text(encoding='utf-8')}(exit code {code})\nshown is:\n{shown}")
+            time.sleep(0.3)
+            if command[-1] != "&":  # what it prints in the background comes when it comes
+                code, path = self._run(command)
+
+    def _run(self, command: str) -> tuple[int, Path]:
+        self._outputs += 1
+        path = self.directory.with_name(f"output-{self._outputs}")
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{{ {command}\n}} >{path} 2>&1 </dev/null\necho {_END} $?\n")
+        self._shell.stdin.flush()
+        line = self._shell.stdout.readline()
+        assert line.startswith(_END), f"the shell has ended at: {command}"
+        return int(line.split()[-1]), path
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a reader: the project's commands are on the path, and nothing is configured."""
+    import os
+
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("EVENTLIB", "SHOP", "OTEL"))}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**kept, "PATH": path, "COLUMNS": "100", "PYTEST_ADDOPTS": "-p no:cloudcoil -p no:cacheprovider -W ignore"}

@@ -1,0 +1,72 @@
+"""What the documentation shows is true: its Python runs, its commands print what stands under them, its links lead somewhere."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.documented import RUN, Reader, blocks, environment, matches, session
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FOLDERS = ("index.md", "tutorials/", "how-to/")
+"""Pages for a reader at a keyboard: every command on them is run, or says why it is not."""
+
+NO_RUN: dict[str, list[str]] = {}
+"""Why blocks are not run, page by page."""
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT)).removeprefix("docs/")
+
+
+def pages() -> list[object]:
+    heavy = [pytest.mark.heavy] if sys.platform else []
+    return [
+        pytest.param(page, id=name(page), marks=heavy if "eventlib broker start" in page.read_text() else [])
+        for page in PAGES
+        if any(block.runs for block in blocks(page))
+    ]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "reader"
+    directory.mkdir()
+    if "<!-- in the repository -->" in page.read_text(encoding="utf-8"):
+        for part in ("pyproject.toml", "services", "examples"):
+            (directory / part).symlink_to(ROOT / part)
+    monkeypatch.chdir(directory)
+    monkeypatch.syspath_prepend(directory)
+    with Reader(directory, environment()) as reader:
+        for block in blocks(page):
+            reader.read(block)
+
+
+def test_what_is_not_run_is_known_and_says_why() -> None:
+    skipped = {
+        name(page): re.findall(r'no-run "(.+?)"', " ".join(block.info for block in blocks(page))) for page in PAGES
+    }
+    assert {page: reasons for page, reasons in skipped.items() if reasons} == NO_RUN
+
+
+def test_a_shell_block_is_a_console_block() -> None:
+    for page in PAGES:
+        if page.name == "README.md" or name(page).startswith(FOLDERS):
+            kinds = {block.language for block in blocks(page) if not block.title}
+            assert kinds <= {*RUN, "text", "json", "yaml"}, page
+
+
+def test_links_between_pages_lead_to_pages() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{name(page)}: {link}"
+
+
+def test_the_runner_tells_what_is_shown_from_what_is_printed() -> None:
+    assert matches("one\n...\nthree", "one\ntwo\n2\nthree")
+    assert matches("id ... of 12:00:01", "id 7 of 13:59:59.123")
+    assert not matches("one\nthree", "one\ntwo\nthree")
+    assert not matches("one", "")
+    assert session("$ echo a \\\n  b\na b\n$ true\n") == [("echo a \\\n  b", "a b\n"), ("true", "")]
