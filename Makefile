@@ -39,6 +39,9 @@ check: setup     ## lint, types, import rules
 	$(RUN)mypy
 	$(RUN)lint-imports
 
+docs: setup      ## build the site of the documentation, strictly, into build/site
+	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
+
 bench: setup     ## measure, against the bare database and against a peer; writes build/bench.json
 	$(RUN)python -m tests.performance.bench
 
@@ -63,4 +66,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup demo test test-quick test-long simulate check bench bench-kafka bench-analytics lock clean
+.PHONY: help setup demo test test-quick test-long simulate check docs bench bench-kafka bench-analytics lock clean

@@ -1,10 +1,13 @@
 """Runs a page of the documentation as its reader does: its files, its Python, and its commands, in one directory."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,10 +27,10 @@ _VARIES = [
     (r"\b[0-9a-f]{8,64}\b", "ID"),
     (r"[\d,.]+ (?:ms|s|MB)\b", "SO MUCH"),
     (r"\S+:\d{4,7}\b", "HOST:NUMBER"),
-    (r"─+", "─"),
+    (r"[│├└─]+", " "),
     (r"\s+", " "),
 ]
-_PATIENCE_S = 60.0
+_PATIENCE_S = 30.0
 _END = "the command has ended with"
 
 
@@ -61,7 +64,7 @@ def blocks(page: Path) -> list[Block]:
 def matches(shown: str, printed: str) -> bool:
     """Tell whether a command printed what a page shows; `...` stands for a part of a line, or for lines."""
     pattern = "".join(
-        "(?:[^\n]*\n)*?" if line.strip() in {"...", "…"} else re.escape(line).replace(r"\.\.\.", ".*") + "\n"
+        "(?:[^\n]*\n)*?" if line.strip() in {"...", "…"} else re.sub(r"\\\.\\\.\\\.|…", ".*", re.escape(line)) + "\n"
         for line in _plain(shown)
     )
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in _plain(printed))) is not None
@@ -79,7 +82,7 @@ def session(text: str) -> list[tuple[str, str]]:
     """Return the commands of a console block, each with the output that is shown under it."""
     parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
     assert not parts[0].strip(), f"output before the first command: {parts[0]}"
-    found = [re.match(r"((?:.*\\\n)*.*(?:<<'END'(?s:.*?)\nEND)?)\n?((?s:.*))", part) for part in parts[1:]]
+    found = [re.match(r"((?:.*\\\n)*(?:.*<<'END'\n(?s:.*?)\nEND|.*))\n?((?s:.*))", part) for part in parts[1:]]
     return [(each[1], each[2]) for each in found if each is not None]
 
 
@@ -92,14 +95,24 @@ class Reader:
         self._outputs = 0
         command = ["bash", "--noprofile", "--norc"]
         self._shell = subprocess.Popen(
-            command, cwd=directory, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: tuple[type[BaseException], BaseException, TracebackType]) -> None:
-        self._shell.communicate("jobs -p | xargs -r kill 2>/dev/null; wait\n", timeout=_PATIENCE_S)
+        for number in (signal.SIGTERM, signal.SIGKILL):  # the shell, and what it has left in the background
+            with suppress(ProcessLookupError):
+                os.killpg(self._shell.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self._shell.communicate(timeout=10)
 
     def read(self, block: Block) -> None:
         """Write the block's file, or run what it shows."""
@@ -137,8 +150,6 @@ class Reader:
 
 def environment() -> dict[str, str]:
     """Return the environment of a reader: the project's commands are on the path, and nothing is configured."""
-    import os
-
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("EVENTLIB", "SHOP", "OTEL"))}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {**kept, "PATH": path, "COLUMNS": "100", "PYTEST_ADDOPTS": "-p no:cloudcoil -p no:cacheprovider -W ignore"}
