@@ -73,16 +73,16 @@ def test_histories_that_are_not_there(shown: Print) -> None:
     assert "decider order knows nothing of key 'nope'" in shown("history", "order", "nope", code=1)
 
 
-async def test_the_history_that_readme_shows_runs(
+async def test_the_history_that_the_docs_show_runs(
     filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    block = next(found for found in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "history(log" in found)
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "debug-a-payment.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     (tmp_path / "var").mkdir()
     shutil.copy(filled.removeprefix("sqlite:///"), tmp_path / "var" / "shop.db")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(compile(block, "README.md", "exec"), names)  # noqa: S102  our own text, as a reader would run it
+    exec(compile(block, page.name, "exec"), names)  # noqa: S102  our own text, as a reader would run it
     await names["story"]("declined")
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4

@@ -48,6 +48,15 @@ def test_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path, monkeyp
             reader.read(block)
 
 
+def test_the_service_that_joins_the_shop_is_the_example() -> None:
+    shown = [block.text for block in blocks(ROOT / "docs" / "how-to" / "add-a-service-to-a-log.md")]
+    assert (ROOT / "examples" / "loyalty.py").read_text() in shown
+
+
+def test_readme_is_one_page() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 700
+
+
 def test_what_is_not_run_is_known_and_says_why() -> None:
     skipped = {
         name(page): re.findall(r'no-run "(.+?)"', " ".join(block.info for block in blocks(page))) for page in PAGES

@@ -1,4 +1,4 @@
-"""The newcomer's path: the demo, then the commands of README's table, on a machine whose home is empty."""
+"""The newcomer's path: the demo, then the commands of the docs' table, on a machine whose home is empty."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.integration.images import ROOT
 from tests.integration.test_installed import DRIVER
 
-TABLE = re.search(r"\| to \| run \|\n(.*?)\n\n", (ROOT / "README.md").read_text(), re.DOTALL)
+TABLE = re.search(r"\| to \| run \|\n(.*?)\n\n", (ROOT / "docs" / "how-to" / "operate.md").read_text(), re.DOTALL)
 ELSEWHERE = {"run", "admin", "live", "copy", "rerun", "reset"}
 """What runs until it is stopped, or changes a log that others read: tests of their own begin with an empty state."""
 
 
-def test_what_readme_shows_works_after_the_demo(tmp_path: Path) -> None:
+def test_what_the_docs_show_works_after_the_demo(tmp_path: Path) -> None:
     home, url = tmp_path / "home", f"sqlite:///{tmp_path}/shop.db"
     home.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("EVENTLIB", "SHOP", "XDG"))}

@@ -203,7 +203,7 @@ def test_every_variable_that_the_code_speaks_of_is_a_setting(capsys: pytest.Capt
     known = printed(capsys)
     spoken = {
         name
-        for package in ("eventlib", "services", "analytics", "deploy", "README.md")
+        for package in ("eventlib", "services", "analytics", "deploy", "docs", "README.md")
         for path in ([ROOT / package] if package.endswith(".md") else (ROOT / package).rglob("*"))
         if path.is_file() and path.suffix in {".py", ".md", ".yaml", ".yml", ".sh", ".env", ".json", ".example"}
         for name in re.findall(r"\b(?:EVENTLIB|SHOP)_[A-Z_]*[A-Z](?![A-Z_{…])", path.read_text(encoding="utf-8"))
