@@ -53,7 +53,7 @@ def _command(path: str, command: Any) -> str:
     text = re.sub(r"\[/?dim\]", "", inspect.cleandoc(command.help or "").replace("\\[", "["))
     prose, _, examples = text.partition("\n\nExamples:\n")
     parts = [
-        "```console\n" + " ".join([path, "[OPTIONS]", *_usage(command)]) + "\n```",
+        "```text\n" + " ".join([path, "[OPTIONS]", *_usage(command)]) + "\n```",
         prose.partition("\n\nBegin with:")[0].replace("<", "&lt;"),
     ]
     shown = [each for each in command.params if not each.hidden]
@@ -64,7 +64,7 @@ def _command(path: str, command: Any) -> str:
     if options:
         parts.append("\n".join(["| Option | Meaning |", "|---|---|", *options]))
     if examples:
-        parts.append("```console\n" + inspect.cleandoc(examples) + "\n```")
+        parts.append("```text\n" + inspect.cleandoc(examples) + "\n```")
     return "\n".join(f"{part}\n" for part in parts)
 
 
