@@ -1,4 +1,4 @@
-"""Logs: the port, and the adapters behind it."""
+"""Logs: the backend interface, and its adapters."""
 
 DEFAULT_URL = "sqlite:///var/shop.db"
-"""The log that commands work on when nobody names another."""
+"""The log that commands use by default."""

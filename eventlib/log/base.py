@@ -1,7 +1,7 @@
-"""The port to a log: what every log has to promise, whoever writes it.
+"""The log backend interface: what every log guarantees.
 
-Partitions of a topic are numbered from 0, offsets of a partition grow and are never given twice (they may have
-gaps). Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contract` holds every adapter to this.
+Partitions of a topic are numbered from 0. Offsets of a partition increase and are never reused; they may have gaps.
+Times are milliseconds since 1970-01-01 UTC. `eventlib.testing.log_contract` is the conformance suite of every adapter.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from eventlib.values import from_ms
 
 
 class Record(NamedTuple):
-    """What stands on the log: bytes under a key, and the CloudEvents attributes of the event in them.
+    """A record of the log: key and value as bytes, and the CloudEvents attributes of its event.
 
     A log that has only headers (Kafka) writes the attributes as `ce_…` headers and `traceparent`; `headers` holds all
-    others. An `offset` of -1 is given by the log on append. A `value` of None is a tombstone.
+    others. An `offset` of -1 is assigned by the log on append. A `value` of None is a tombstone.
     """
 
     topic: str
@@ -41,15 +41,15 @@ class Record(NamedTuple):
 
     @property
     def event_id(self) -> str:
-        """The event's id; a record from somebody else has its place on the log as its id."""
+        """The event's id; a record without one (of an external producer) gets its topic, partition and offset."""
         return self.id or f"{self.topic}/{self.partition}/{self.offset}"
 
     def placed(self, offset: int) -> "Record":
-        """Return it as it stands at an offset; a third of what `_replace` takes, and every record is placed."""
+        """Return the record with its offset; three times as fast as `_replace`, and called for every record."""
         return tuple.__new__(Record, (*self[:2], offset, *self[3:]))
 
     def meta(self) -> Meta:
-        """Return what the log knows of the event in this record."""
+        """Return the metadata of the event in this record."""
         event_id = self.event_id
         return Meta(
             event_id,
@@ -68,12 +68,12 @@ class Record(NamedTuple):
 
 
 def key_text(record: Record) -> str:
-    """Return a record's key as the text that names it; bytes that are not UTF-8 are escaped."""
+    """Return a record's key as text; bytes that are not UTF-8 are escaped."""
     return "" if record.key is None else text_of(record.key)
 
 
 def text_of(key: bytes) -> str:
-    """Return a key as the text that names it; bytes that are not UTF-8 are escaped."""
+    """Return a key as text; bytes that are not UTF-8 are escaped."""
     try:
         return key.decode()
     except UnicodeDecodeError:
@@ -93,20 +93,20 @@ def keep_newest(records: Iterable[Record], kept: MutableMapping[bytes, bytes], k
 
 
 def undecodable(record: Record, reason: str) -> UndecodableRecord:
-    """Return the error for a record that cannot be read as an event of its topic."""
+    """Return the error for a record that cannot be decoded as an event of its topic."""
     return UndecodableRecord(reason, record.topic, record.partition, record.offset)
 
 
 TopicPartition = tuple[str, int]
 
 TOMBSTONES_KEPT = timedelta(hours=24)
-"""How long compaction keeps a key's tombstone, so that whoever reads again within that time learns of the deletion."""
+"""How long compaction keeps a key's tombstone: a consumer that rereads within this time sees the deletion."""
 
 _FOLDED_AT_ONCE = 2_000
 
 
 class Claim(NamedTuple):
-    """The right to write as the one owner of a service's partition; a higher epoch ends the lower ones."""
+    """The right to write as the only owner of a service's partition; a higher epoch fences off the lower ones."""
 
     service: str
     partition: int
@@ -114,83 +114,84 @@ class Claim(NamedTuple):
 
 
 class Reader(ABC):
-    """Reads several partitions, each from a position of its own, and waits for what is appended later."""
+    """Reads several partitions, each from its own position, and waits for new records."""
 
     @abstractmethod
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
         """Return up to `limit` records, at once when there are any; else wait for one, the timeout, or `wake()`.
 
-        Guarantee: the records of a partition come in offset order, each once; only committed ones; every partition
-        gets its turn. Returns an empty list after the timeout, a `wake()`, or `close()`.
-        Raises: DamagedRecord when a partition cannot be read on at its position, and again until that is sought past
-        (`seek(…, error.resume_at)`). It holds no other partition back: their records are returned first, though not
-        for more than a limited number of polls.
+        Guarantee: records of a partition come in offset order, each once, committed ones only; no partition starves.
+        Returns an empty list after the timeout, a `wake()`, or `close()`.
+        Raises: DamagedRecord when the record at a partition's position is damaged, on every poll until the reader seeks
+        past it (`seek(…, error.resume_at)`). Records of other partitions are returned first, for a limited number of
+        polls.
         """
 
     @abstractmethod
     def wake(self) -> None:
-        """End the poll that is waiting now, or the next one, with what there is."""
+        """Make the poll that is waiting now, or else the next one, return what it has."""
 
     @abstractmethod
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read this partition from `offset` on from now."""
+        """Continue reading this partition at `offset`."""
 
     @abstractmethod
     def position(self, partition: TopicPartition) -> int:
-        """Return the next offset that `poll` will look at; past gaps, so that it reaches the end.
+        """Return the next offset that `poll` reads; gaps are skipped, so it reaches the end.
 
-        Guarantee: everything before it was returned by a poll, or is nothing; also while a poll is reading.
+        Guarantee: every record before it was returned by a poll, also while a poll is in progress.
         """
 
     @abstractmethod
     async def ends(self) -> Mapping[TopicPartition, int]:
-        """Return the next offset to be written of each partition, as of now."""
+        """Return the current end offset of each partition."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Give back what the reader holds."""
+        """Release the reader's resources."""
 
 
 class Membership(ABC):
-    """One process's part in running a service: which of its partitions it owns.
+    """One process's membership in a service: which of the service's partitions it owns.
 
-    `progress` says the next input of each of its tasks' partitions, for a log whose tools show how far tasks lag; who
-    runs them may set it. Nothing goes by it.
+    `progress` returns the next input offset of each topic partition its tasks consume, for logs whose tools show
+    consumer lag. The runtime may set it; it is informational only.
     """
 
     progress: Callable[[], Mapping[TopicPartition, int]] | None = None
 
     @property
     def is_counted(self) -> bool:
-        """Whether the other members know of this one: who stops before that finds nobody to hand over to."""
+        """Whether the other members know this one; one that leaves before that has no successor to hand over to."""
         return True
 
     @abstractmethod
     async def changed(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
-        """Wait until what this process should own differs from `held`, and return it.
+        """Wait until the assignment differs from `held`, and return it.
 
-        Guarantee: at any time at most one claim of a partition can append; a dead owner's partition is claimed
-        within seconds by a member that still lives. Raises: what keeps the log from telling, when trying again does
-        not help; LogUnavailable when the log was closed.
+        Guarantee: at any time at most one claim of a partition can append; a live member claims a dead owner's
+        partition within seconds.
+        Raises: the log's error, when retrying does not help; LogUnavailable when the log was closed.
         """
 
     async def stands_by(self, held: Collection[int]) -> Collection[int]:
-        """Wait until the tasks that this process should keep a copy of differ from `held`, and return them.
+        """Wait until the standby tasks assigned to this process differ from `held`, and return them.
 
-        Where a takeover needs no copies, that is never.
+        Never returns where a takeover needs no standby copies.
         """
         del held
         await asyncio.Event().wait()
         return ()
 
-    async def retire(self) -> None:  # noqa: B027  where the first free claim is anybody's, nobody has to be told
-        """Take no claims any more, and let the others know what they get once it is given back.
+    async def retire(self) -> None:  # noqa: B027  no-op where any member may take the first free claim
+        """Claim nothing more, and announce to the other members what they get once it is given back.
 
-        Guarantee: until then this member's claims count. It returns within seconds, also when nobody can be told.
+        Guarantee: until then this member's claims stay valid. Returns within seconds, also when no member can be
+        reached.
         """
 
     async def moved(self, held: Mapping[int, Claim]) -> Mapping[int, Claim]:
-        """Do as `changed` does, for who has no append under way: what it had to give up is given back at once."""
+        """Like `changed`, for a caller with no append in flight: revoked claims are given back at once."""
         claims = await self.changed(held)
         for partition, claim in held.items():
             if claims.get(partition) != claim:
@@ -198,30 +199,30 @@ class Membership(ABC):
         return claims
 
     async def give_back(self, claim: Claim) -> None:
-        """Give one claim back that this member had to give up, or has retired from: its last append is made.
+        """Give back one claim that was revoked, or that this retired member still holds, after its last append.
 
-        Where a claim ends with the next owner's, there is nothing to do.
+        Does nothing where the next owner's claim ends this one.
         """
         del claim
 
     @abstractmethod
     async def leave(self) -> None:
-        """Give every claim back, so that another member can have them at once."""
+        """Give back all claims, so that other members can take them at once."""
 
 
 class Batch(ABC):
-    """A transaction that is being made: all that is appended to it becomes durable together, or nothing of it."""
+    """An open transaction: all that is appended to it becomes durable together, or none of it."""
 
     @abstractmethod
     def enter(self, claim: Claim) -> None:
-        """Take in a claim: the transaction succeeds only while it is the newest of its service and partition.
+        """Add a claim: the transaction commits only while it is the newest of its service and partition.
 
-        Raises: OwnershipLost when it is not, or when this transaction cannot be made under it.
+        Raises: OwnershipLost when it is not, or when this transaction cannot run under it.
         """
 
     @abstractmethod
     async def append(self, records: Sequence[Record]) -> list[int]:
-        """Append records, and return the offsets that they have if the transaction succeeds.
+        """Append records, and return the offsets they have if the transaction commits.
 
         Raises: ContractError, and then nothing of this call is in the transaction; LogUnavailable.
         """
@@ -229,35 +230,34 @@ class Batch(ABC):
     @property
     @abstractmethod
     def is_full(self) -> bool:
-        """Whether it is as large as it should be: what can wait waits for the next one, as others do for this one."""
+        """Whether it has reached its target size: what can wait goes into the next one."""
 
 
 class Share(ABC):
-    """A part of a transaction that is worked out while it is being made, as one thing leads to another.
+    """A participant in a transaction, which computes its records while the transaction is open.
 
-    It waits for nothing but the batch, and takes no longer than it has to: others who write wait for it. Exactly one
-    of `committed` and `failed` is called, by whoever made the transaction, and both return at once.
+    It awaits only the batch, and is quick: other writers wait for it. Exactly one of `committed` and `failed` is
+    called, by the log that runs the transaction; both return at once.
     """
 
     @abstractmethod
     async def write(self, batch: Batch) -> None:
-        """Append to the transaction; called at most once. What it raises is the reason that `failed` gets."""
+        """Append to the transaction; called at most once. What it raises is passed to `failed`."""
 
     @abstractmethod
     def committed(self) -> None:
-        """Take note: what was appended is durable. Raises nothing."""
+        """Handle the commit: the records are durable. Raises nothing."""
 
     @abstractmethod
     def failed(self, error: Exception) -> None:
-        """Take note: nothing was appended, perhaps not even tried; of other shares' fault as well. Raises nothing."""
+        """Handle a failure, maybe of another share: nothing was appended, or even tried. Raises nothing."""
 
 
 class Log(ABC):
     """A durable, partitioned log.
 
-    `url` is how it was opened, for messages; `log_id` is its own for ever, so that a cache of one log is never
-    taken for that of another. Whatever names a topic or partition that is not there raises ContractError; a log that
-    was closed raises LogUnavailable.
+    `url` is how it was opened, for messages; `log_id` identifies it permanently, so that a cache of one log is never
+    used for another. A topic or partition that does not exist raises ContractError; a closed log raises LogUnavailable.
     """
 
     url: str
@@ -265,35 +265,35 @@ class Log(ABC):
 
     @abstractmethod
     async def create_topics(self, topics: Iterable[Topic]) -> None:
-        """Create the topics that are not there yet; one that is takes retention, compaction and size from its declaration.
+        """Create missing topics; existing ones take retention, compaction and size limits from their declaration.
 
-        Raises: TopicMismatch when one is there with another partition count or partitioner.
+        Raises: TopicMismatch when one exists with another partition count or partitioner.
         """
 
     @abstractmethod
     async def topics(self) -> Mapping[str, Topic]:
-        """Return the topics that are on the log, by name."""
+        """Return the topics of the log, by name."""
 
     @abstractmethod
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics with all that is in them, for good; those that are not there are passed over.
+        """Delete topics and their records permanently; missing topics are ignored.
 
-        For topics that nobody reads or writes any more: who still does gets ContractError, or finds nothing.
-        A topic that is created under the name again is empty.
+        For topics that have no producers and consumers any more: a later access raises ContractError, or finds nothing.
+        A topic created again under the same name is empty.
         """
 
     @abstractmethod
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
-        """Append records, also to several topics, and return their offsets in the same order.
+        """Append records, to one or several topics, and return their offsets in the same order.
 
-        Guarantee: all or nothing; durable when it returns; readers see none before. With a claim it fails
-        when the claim is not the newest of its service and partition.
+        Guarantee: atomic; durable when it returns; not visible to readers before. Fails unless `claim`, if given, is
+        the newest of its service and partition.
         Raises: OwnershipLost, LogFull, LogUnavailable, LogReadOnly, LogCorrupt; ContractError for a record over the
         topic's largest event, or on a topic or partition that does not exist.
         """
 
     def enlist(self, share: Share, claim: Claim) -> bool:
-        """Let a share write to a transaction under a claim of this process; False where a log cannot have that.
+        """Add a share to a transaction under a claim of this process; False if the log does not support shares.
 
         Raises: OwnershipLost.
         """
@@ -302,22 +302,22 @@ class Log(ABC):
 
     @abstractmethod
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from `offset` on, in order; fewer only at the end and before damage. Never waits.
+        """Return up to `limit` records from `offset` on, in order; fewer only at the end or before damage. Never waits.
 
-        Raises: DamagedRecord when the first record is damaged; it can be read on from `resume_at`.
+        Raises: DamagedRecord when the first record is damaged; reading can continue at its `resume_at`.
         """
 
     async def newest(
-        self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
+        self, topic_partition: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
     ) -> int:
-        """Fold a partition, from `offset` to its end, into each key's newest value, and return where that was.
+        """Fold a partition, from `offset` to its end, into the newest value of each key; return the end offset.
 
-        A key goes when its newest record is a tombstone, or not of type `kind` if one is given. Keys are their text in
-        UTF-8. A log that can do with less than a `Record` for each of a million keys does so.
-        Raises: DamagedRecord, when all before it has been folded.
+        A key is removed when its newest record is a tombstone, or not of type `kind` if one is given. Keys are their
+        text in UTF-8. Adapters override this to avoid a `Record` object per key.
+        Raises: DamagedRecord, after folding everything before it.
         """
-        end = await self.end(*place)
-        while offset < end and (records := await self.read(*place, offset, _FOLDED_AT_ONCE)):
+        end = await self.end(*topic_partition)
+        while offset < end and (records := await self.read(*topic_partition, offset, _FOLDED_AT_ONCE)):
             keep_newest(records, kept, kind)
             offset = records[-1].offset + 1
         return max(offset, end)
@@ -327,27 +327,27 @@ class Log(ABC):
         """Return the offset of the oldest record that is kept, or the end when there is none."""
 
     async def log_start(self, topic: str, partition: int) -> int:
-        """Return the offset from which on nothing has been dropped by retention.
+        """Return the offset below which retention has dropped records, and none from it on.
 
-        On a log that has gaps (an aborted transaction leaves one) the oldest record may stand after it. Of a compacted
-        topic it says nothing.
+        It can lie before the oldest record where the log has gaps (as an aborted transaction leaves one). Undefined for
+        compacted topics.
         """
         return await self.start(topic, partition)
 
     @abstractmethod
     async def end(self, topic: str, partition: int) -> int:
-        """Return the offset that the next record will have."""
+        """Return the offset of the next record."""
 
     async def decided_end(self, topic: str, partition: int) -> int:
-        """Return what `end` does, once all can be read that an append has returned for before, whoever made it.
+        """Return `end`, once every append that returned before this call is readable, whichever process made it.
 
-        Raises: LogUnavailable when something undecided is in the way for long.
+        Raises: LogUnavailable when an open transaction blocks this for too long.
         """
         return await self.end(topic, partition)
 
     @abstractmethod
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
-        """Return the first offset whose record is not older than a time, or the end."""
+        """Return the offset of the first record that is not older than a time, or the end."""
 
     @abstractmethod
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
@@ -355,41 +355,42 @@ class Log(ABC):
 
     @abstractmethod
     async def seize(self, service: str, partition: int) -> Claim:
-        """Take a partition of a service now, ending any claim on it: for short acts by one writer.
+        """Claim a partition of a service now, fencing off its owner: for short operations by one writer.
 
-        A member of the service, if there is one, takes it back after some seconds.
+        A running member of the service claims it back after some seconds.
         """
 
     @abstractmethod
     async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
-        """Become a member of those who run a service.
+        """Join the members that run a service.
 
-        Where a log shares tasks out between machines, `standbys` other members keep a copy of each.
+        Where a log distributes tasks over machines, `standbys` other members keep a standby copy of each.
         """
 
     async def owners(self, service: str) -> Mapping[int, str] | None:
-        """Return who has which partition of a service, in words for a person; None where a log cannot tell.
+        """Return the owner of each partition of a service, as text for people; None where a log cannot tell.
 
-        Who died without a word may still be named, until somebody takes over.
+        A crashed owner may be listed until its partition is taken over.
         """
         del service
         return None
 
     async def keep_unarchived(self, ends: Mapping[TopicPartition, int] | None) -> bool:
-        """Let retention drop nothing from these ends on, as far as this log can; it remembers them. None ends that.
+        """Keep retention from dropping records from these ends on, as far as this log can; persistent. None ends that.
 
-        A partition that has no end keeps everything. Returns whether the log does so: where others drop records (the
-        brokers of a cluster), it cannot. Deleting a topic and compaction are not held back.
+        A partition without an end keeps everything. Returns whether the log obeys: where others drop records (the
+        brokers of a cluster), it cannot. Topic deletion and compaction are not restricted.
         """
         del ends
         return False
 
     @abstractmethod
     async def compact(self) -> None:
-        """Drop what retention and compaction no longer keep, now; runs by itself from time to time as well.
+        """Apply retention and compaction now; the log also does this by itself from time to time.
 
-        Guarantee: a compacted topic keeps the newest record of each key. A tombstone goes when it is older than
-        TOMBSTONES_KEPT and stood alone since an earlier compaction: who read an older value reads the tombstone too.
+        Guarantee: a compacted topic keeps the newest record of each key. A tombstone is dropped when it is older than
+        TOMBSTONES_KEPT and was already its key's only record at an earlier compaction: a consumer that read an older
+        value also reads the tombstone.
         """
 
     @abstractmethod

@@ -1,9 +1,9 @@
-"""Checksums over all that a record says, the digest of a partition, and the proof that a flipped bit was put back.
+"""Record checksums, partition digests, and proven correction of single flipped bits.
 
 A record's checksum binds its contents to its topic, partition and offset: 63 bits of XXH3, so that it fits in a signed
-integer of a database. The digest of a partition is the sum of its records' checksums (modulo 2**63): one number that
-changes when a record is changed, exchanged, added or taken away, and that stays right when compaction and retention
-subtract what they drop. Both find accidents; they are no signature, and prove nothing against who may write the file.
+database integer. The digest of a partition is the sum of its records' checksums (modulo 2**63): it changes when a
+record is changed, swapped, added or removed, and stays valid when compaction and retention subtract what they drop.
+Both detect accidents; they are no signature, and prove nothing against an attacker with write access to the file.
 
 Source: Clarke et al., "Incremental Multiset Hash Functions" (2003), for the sum; https://xxhash.com for XXH3.
 """
@@ -29,21 +29,22 @@ _CHECKSUM_BITS = 63
 
 @lru_cache(maxsize=4_096)
 def partition_seed(topic: str, partition: int) -> int:
-    """Return what binds a checksum to a partition."""
+    """Return the seed that binds checksums to a partition."""
     return xxh3_64_intdigest(f"{topic}/{partition}".encode())
 
 
 def row_checksum(seed: int, offset: int, columns: Sequence[object]) -> int:
     """Return the checksum of a record from its columns: recorded_at, key, value, id … traceparent, headers as text.
 
-    What is hashed is MessagePack, in which each value has its type and length: of one sequence of values one encoding.
+    The hash input is MessagePack, which encodes each value with its type and length, so that a sequence of values has
+    exactly one encoding.
     Raises: TypeError, ValueError for values that no record has.
     """
     return xxh3_64_intdigest(_encoded(columns), seed ^ offset) >> 1
 
 
 def is_as_written(seed: int, offset: int, columns: Sequence[object], checksum: object) -> bool:
-    """Tell whether a record's columns have this checksum; a column of another type than any record has is none."""
+    """Whether a record's columns have this checksum; False if a column has an invalid type."""
     try:
         return row_checksum(seed, offset, columns) == checksum
     except (TypeError, ValueError, AttributeError):
@@ -51,7 +52,7 @@ def is_as_written(seed: int, offset: int, columns: Sequence[object], checksum: o
 
 
 def record_checksum(record: Record) -> int:
-    """Return the checksum of a record where it stands."""
+    """Return the checksum of a record at its topic, partition and offset."""
     columns = (*record[3:14], encode_headers(record.headers))
     return row_checksum(partition_seed(record.topic, record.partition), record.offset, columns)
 
@@ -62,20 +63,20 @@ def seal(*values: object) -> int:
 
 
 def seal_of(row: Sequence[object]) -> int:
-    """Return the checksum of a small row that is in one piece."""
+    """Return the checksum of a small row, given as one sequence."""
     return seal(*row)
 
 
 def value_checksum(partition: int, key: str, value: bytes) -> int:
-    """Return the checksum of what a task's store keeps under a key."""
+    """Return the checksum of a value in a task's store."""
     return xxh3_64_intdigest(value, xxh3_64_intdigest(key.encode(), partition)) >> 1
 
 
 def corrected(row: Row, checksum: object, checksum_of: Callable[[Row], int]) -> Row | None:
     """Return the one row that differs from `row` by a single bit and has the checksum; None when there is none.
 
-    `row` itself is returned when the flipped bit is the checksum's own. That another row has the checksum by chance
-    is less likely than 1 in 10**14 for a row of ten kilobytes.
+    Returns `row` itself when the flipped bit is in the checksum. A chance match with another row is less likely than 1
+    in 10**14 for a row of ten kilobytes.
     """
     if not isinstance(checksum, int):
         return None
@@ -90,7 +91,7 @@ def corrected(row: Row, checksum: object, checksum_of: Callable[[Row], int]) -> 
 
 
 def computed(row: Row, checksum_of: Callable[[Row], int]) -> int:
-    """Return the checksum of a row, or -1, which none has, for a row with a value of another type than any row has."""
+    """Return the checksum of a row; -1, which no row has, if a value has an invalid type."""
     try:
         return checksum_of(row)
     except (TypeError, ValueError, AttributeError, StructError):
@@ -107,7 +108,7 @@ def _one_bit_apart(value: object) -> Iterator[object]:
             yield from (value ^ (1 << bit) for bit in range(_CHECKSUM_BITS))
         case bytes():
             yield from _flipped(value)
-            with suppress(UnicodeDecodeError):  # one bit says in the file whether it is a text
+            with suppress(UnicodeDecodeError):  # one bit in the file decides whether it is text
                 yield value.decode()
         case str():
             for data in _flipped(value.encode("utf-8", "surrogateescape")):
@@ -119,6 +120,6 @@ def _one_bit_apart(value: object) -> Iterator[object]:
 
 
 def _flipped(data: bytes) -> Iterator[bytes]:
-    for place in range(len(data)):
+    for index in range(len(data)):
         for bit in range(8):
-            yield data[:place] + bytes((data[place] ^ (1 << bit),)) + data[place + 1 :]
+            yield data[:index] + bytes((data[index] ^ (1 << bit),)) + data[index + 1 :]

@@ -1,4 +1,4 @@
-"""A log in memory: for tests, simulations and the first five minutes. It is gone with its process."""
+"""An in-memory log: for tests, simulations and first steps. It ends with its process."""
 
 import asyncio
 from bisect import bisect_left
@@ -18,7 +18,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Partition:
-    """The records that are left of one partition, in offset order."""
+    """The remaining records of one partition, in offset order."""
 
     def __init__(self) -> None:
         self.records = list[Record]()
@@ -26,17 +26,17 @@ class Partition:
         self.clean_to = 0
 
     def forked(self) -> "Partition":
-        """Return a partition of its own with the same records."""
+        """Return an independent partition with the same records."""
         made = Partition()
         made.records, made.end, made.clean_to = self.records.copy(), self.end, self.clean_to
         return made
 
     def index(self, offset: int) -> int:
-        """Return where the first record from an offset on stands among those that are left."""
+        """Return the index of the first remaining record at or after an offset."""
         return bisect_left(self.records, offset, key=lambda record: record.offset)
 
     def compact(self, now: int) -> None:
-        """Keep the newest record of each key, and tombstones that are not old enough to go."""
+        """Keep the newest record of each key, and tombstones that are too young to drop."""
         newest = {record.key: record.offset for record in self.records}
         oldest_tombstone = now - TOMBSTONES_KEPT // _MILLISECOND
         self.records = [
@@ -55,7 +55,7 @@ class Partition:
         self.clean_to = self.end
 
     def retain(self, topic: Topic, now: int) -> None:
-        """Drop what is older, or more, than its topic keeps."""
+        """Drop records beyond the topic's retention time or size."""
         drop = 0
         if topic.retention is not None:
             oldest = now - topic.retention // _MILLISECOND
@@ -74,9 +74,9 @@ def _size(record: Record) -> int:
 
 
 class MemoryLog(Log):
-    """A log in this process's memory, with every promise of `Log` but durability.
+    """A log in this process's memory, with every guarantee of `Log` except durability.
 
-    `clock` gives the time in milliseconds, for retention.
+    `clock` returns the time in milliseconds, for retention.
     """
 
     def __init__(self, url: str = "memory://", *, clock: Callable[[], int] = now_ms) -> None:
@@ -114,7 +114,7 @@ class MemoryLog(Log):
 
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         """See `Log.append`."""
-        await asyncio.sleep(0)  # like a log that has to be waited for: callers take turns
+        await asyncio.sleep(0)  # like a log that does I/O: callers take turns
         self._check_open()
         if claim is not None:
             self._owners.check(claim)
@@ -155,11 +155,11 @@ class MemoryLog(Log):
         return LogReader(self, positions)
 
     async def refresh(self) -> None:
-        """Do nothing but refuse a closed log: nobody else can append."""
+        """Only check that the log is open: no other process can append."""
         self._check_open()
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the next offset to be written."""
+        """Return the end offset."""
         return self._partitions[partition].end
 
     async def seize(self, service: str, partition: int) -> Claim:

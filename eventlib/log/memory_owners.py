@@ -1,4 +1,4 @@
-"""Who owns what on a log in memory: claims, and the members of this process."""
+"""Ownership on an in-memory log: claims, and the members in this process."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _SEIZED_FOR_S = 3.0
 
 
 class MemoryOwners:
-    """Who owns which partition of which service: the first member has them all, the others stand by."""
+    """The partition owners of each service: the first member owns all, the others stand by."""
 
     def __init__(self) -> None:
         self._epochs = dict[tuple[str, int], int]()
@@ -18,7 +18,7 @@ class MemoryOwners:
         self._members = dict[str, list["_MemoryMembership"]]()
 
     def forked(self) -> "MemoryOwners":
-        """Return the claims as they are, for a log that goes its own way from here; it has no members."""
+        """Return a copy of the claims, without members, for a forked log."""
         made = MemoryOwners()
         made._epochs = self._epochs.copy()
         return made
@@ -46,16 +46,16 @@ class MemoryOwners:
         return member
 
     def leave(self, member: "_MemoryMembership") -> None:
-        """Give a member's claims to the next one."""
+        """Give a leaving member's claims to the next member."""
         if member in self._members[member.service]:
             self._members[member.service].remove(member)
             for partition in [*member.claims]:
-                self.claim(member.service, partition)  # nobody's, but it ends the claim given back
+                self.claim(member.service, partition)  # unowned, but it fences off the claim given back
                 member.lose(partition)
             self._assign(member.service)
 
     def claim(self, service: str, partition: int) -> Claim:
-        """Return a new claim on a partition, which ends those before it."""
+        """Return a new claim on a partition, which fences off the earlier ones."""
         epoch = self._epochs.get((service, partition), 0) + 1
         self._epochs[service, partition] = epoch
         return Claim(service, partition, epoch)
@@ -96,11 +96,11 @@ class _MemoryMembership(Membership):
         self._owners.leave(self)
 
     def win(self, claim: Claim) -> None:
-        """Give the member a claim."""
+        """Add a claim to the member."""
         self.claims[claim.partition] = claim
         self._change.set()
 
     def lose(self, partition: int) -> None:
-        """Take a claim from the member."""
+        """Remove a claim from the member."""
         if self.claims.pop(partition, None) is not None:
             self._change.set()

@@ -1,19 +1,19 @@
-"""From a log's URL to the log."""
+"""Opens a log from its URL."""
 
 from eventlib.errors import WiringError
 from eventlib.log.base import Log
 
 _KNOWN = (
-    "known are sqlite:///relative/path.db, sqlite:////absolute/path.db, kafka://host:port[,host:port…]/[?prefix=…], "
-    "archive:DIR (read-only) and memory:// (gone when the process ends); "
+    "known: sqlite:///relative/path.db, sqlite:////absolute/path.db, kafka://host:port[,host:port…]/[?prefix=…], "
+    "archive:DIR (read-only) and memory:// (lost when the process ends); "
     "for example --log sqlite:///var/shop.db"
 )
 
 
 async def open_port(url: str) -> Log:
-    """Open the log at a URL: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`, `kafka://…`, `archive:DIR` or `memory://`.
+    """Open the log at a URL: a `sqlite:///` or `kafka://` URL, `archive:DIR` or `memory://`.
 
-    Raises: WiringError for any other URL; what the log's own opening raises.
+    Raises: WiringError for any other URL; what the adapter's own opening raises.
     """
     if url.startswith("archive:"):
         return await _open_archive(url)

@@ -1,4 +1,4 @@
-"""Who an owner is, and whether it is certainly dead: known at once on the same machine, otherwise its lease decides."""
+"""Identifies an owner's process, and whether it is certainly dead: on the same machine by pid, elsewhere by lease."""
 
 import os
 import socket
@@ -7,26 +7,26 @@ from pathlib import Path
 from secrets import token_hex
 
 _living = set[str]()
-"""The owners in this process that have not been given up."""
+"""The live owners in this process."""
 
 
 def new_owner() -> str:
-    """Return a name for an owner in this process: host/pid/start/place/token."""
+    """Return a name for an owner in this process: host/pid/start/pid scope/token."""
     pid = os.getpid()
-    owner = "/".join([socket.gethostname(), str(pid), started(pid), _place(), token_hex(4)])
+    owner = "/".join([socket.gethostname(), str(pid), started(pid), _pid_scope(), token_hex(4)])
     _living.add(owner)
     return owner
 
 
 def give_up(owner: str) -> None:
-    """Let an owner in this process be dead from now on."""
+    """Mark an owner in this process as dead."""
     _living.discard(owner)
 
 
 def is_dead(owner: str) -> bool:
-    """Tell whether an owner is dead for certain; False also when that cannot be known from here."""
+    """Whether an owner is certainly dead; False also if that cannot be determined from here."""
     match owner.split("/"):
-        case [_, pid_text, then, place, _] if place == _place() and pid_text.isdecimal():
+        case [_, pid_text, then, pid_scope, _] if pid_scope == _pid_scope() and pid_text.isdecimal():
             pid = int(pid_text)
         case _:
             return False
@@ -37,23 +37,23 @@ def is_dead(owner: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        pass  # it lives, as another user's
+        pass  # alive, as another user's process
     now = started(pid)
     return now != then and "" not in {now, then}
 
 
 def is_here(owner: str) -> bool:
-    """Tell whether an owner's process can be asked for from here: same machine, same boot, same container."""
-    return owner.split("/")[3:4] == [_place()]
+    """Whether an owner's process can be checked from here: same machine, same boot, same container."""
+    return owner.split("/")[3:4] == [_pid_scope()]
 
 
 def described(owner: str) -> str:
-    """Return an owner for a person: its machine and process."""
+    """Return an owner as text for people: its machine and process."""
     return ":".join(owner.split("/")[:2])
 
 
 def started(pid: int) -> str:
-    """Return when a process started, so that a pid given anew is not taken for its predecessor; '' when unknown."""
+    """Return a process's start time, which tells a reused pid from its predecessor; '' when unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -63,8 +63,8 @@ def started(pid: int) -> str:
 
 
 @cache
-def _place() -> str:
-    """Return what pids are unique in: this boot of this machine, and the container's pid namespace."""
+def _pid_scope() -> str:
+    """Return the scope in which pids are unique: this boot of this machine, and the container's pid namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = Path("/proc/self/ns/pid").readlink()

@@ -1,4 +1,4 @@
-"""The reader of logs that live in this process or in a file: takes turns between partitions, and waits."""
+"""The reader of in-process and file logs: serves partitions round-robin, and waits for appends."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -8,50 +8,50 @@ from eventlib.errors import DamagedRecord
 from eventlib.log.base import Reader, Record, TopicPartition
 
 MOST_DEFERRED = 100
-"""After how many polls that return the records of other partitions a damaged one is raised all the same."""
+"""How many polls may return other partitions' records before damage is raised anyway."""
 
 
 class Source(Protocol):
-    """What a reader needs of its log."""
+    """What a reader requires of its log."""
 
     waiting: "Waiting"
 
     async def refresh(self) -> None:
-        """Learn what others have appended."""
+        """Load what other processes have appended."""
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the next offset to be written, as of the last refresh or append."""
+        """Return the end offset, as of the last refresh or append."""
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """Return up to `limit` records from `offset` on; fewer only at the end."""
 
 
 class Waiting:
-    """The readers that wait for an append right now."""
+    """The readers that are waiting for an append."""
 
     def __init__(self, begun: Callable[[], None] = lambda: None) -> None:
         self.readers = set[LogReader]()
         self._begun = begun
 
     def add(self, reader: "LogReader") -> None:
-        """Let a reader wait, and say so to whom that matters."""
+        """Register a waiting reader."""
         self.readers.add(reader)
         self._begun()
 
     def appended(self, partitions: Collection[TopicPartition]) -> None:
-        """End the waiting of those who have not read one of these partitions to its end."""
+        """Wake the readers that have not read all of these partitions."""
         for reader in [*self.readers]:
             if reader.has_more(partitions):
                 reader.look()
 
     def look_all(self) -> None:
-        """Let every waiting reader look again."""
+        """Wake every waiting reader."""
         for reader in [*self.readers]:
             reader.look()
 
 
 class _Taken(NamedTuple):
-    """What a poll has read of a partition and not returned yet."""
+    """What a poll has read of a partition and not yet returned."""
 
     partition: TopicPartition
     offset: int
@@ -60,7 +60,7 @@ class _Taken(NamedTuple):
 
 
 class LogReader(Reader):
-    """Reads several partitions by turns. It holds positions only: neither records nor a transaction between polls."""
+    """Reads several partitions round-robin. Between polls it holds positions only: no records, no transaction."""
 
     def __init__(self, source: Source, positions: Mapping[TopicPartition, int]) -> None:
         self._source = source
@@ -80,7 +80,7 @@ class LogReader(Reader):
             taken = await self._take(limit)
             self._raise_damage(taken)
             if sum(len(each.records) for each in taken) >= limit:
-                await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
+                await asyncio.sleep(0)  # a reader with a backlog would otherwise starve other coroutines
             records = self._passed(taken)
             if records or self._woken or self._closed or (deadline is not None and loop.time() >= deadline):
                 self._woken = False
@@ -93,14 +93,14 @@ class LogReader(Reader):
         self.look()
 
     def look(self) -> None:
-        """Let a waiting poll look for records again."""
+        """Make a waiting poll check for records again."""
         if self._look is not None and not self._look.done():
             self._look.set_result(None)
 
     def has_more(self, partitions: Collection[TopicPartition]) -> bool:
-        """Tell whether one of these partitions has something that was not read here."""
+        """Whether one of these partitions has records that this reader has not read."""
         end_of = self._source.known_end
-        return any(self._positions[place] < end_of(place) for place in self._positions.keys() & partitions)
+        return any(self._positions[each] < end_of(each) for each in self._positions.keys() & partitions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See `Reader.seek`."""
@@ -140,7 +140,7 @@ class LogReader(Reader):
         return taken
 
     def _raise_damage(self, taken: list[_Taken]) -> None:
-        """Raise what is damaged when nothing else can be returned, or was often enough."""
+        """Raise damage when no other records can be returned, or after too many deferrals."""
         if not self._damaged:
             return
         self._deferred += 1
@@ -154,7 +154,7 @@ class LogReader(Reader):
         last = records[-1].offset + 1 if records else offset
         if len(records) == share or last >= end:
             return _Taken(partition, offset, records, last)
-        # Fewer than asked for, and yet not at the end: damage comes next, or the rest of the way is a gap.
+        # Fewer than requested before the end: damage comes next, or the rest is a gap.
         if records and await self._is_damaged(partition, last):
             return _Taken(partition, offset, records, last)
         return _Taken(partition, offset, records, end)
@@ -167,13 +167,13 @@ class LogReader(Reader):
         return False
 
     def _passed(self, taken: list[_Taken]) -> list[Record]:
-        """Go past what was taken, at the moment in which it is returned: a position never runs ahead of that."""
+        """Advance the positions past what is being returned; a position never runs ahead of that."""
         found = list[Record]()
         for partition, offset, records, after in taken:
             if self._positions[partition] != offset:
-                continue  # somebody sought while this was being read
+                continue  # a seek happened during this read
             found += records
-            # To the back of the line: with less room than ready partitions, the next poll begins with the others.
+            # To the back of the queue: with less room than ready partitions, the next poll begins with the others.
             del self._positions[partition]
             self._positions[partition] = after
         return found

@@ -1,4 +1,4 @@
-"""Reads partitions to their end in chunks; damaged records are passed and reported."""
+"""Reads partitions to their end in chunks; damaged records are skipped and reported."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NoReturn
@@ -10,21 +10,21 @@ from eventlib.model.topic import Topic
 _CHUNK = 2_000
 
 
-async def chunks(log: Log, place: TopicPartition, first: int) -> AsyncIterator[list[Record]]:
-    """Yield a partition's records from an offset on, some thousands at a time, until there are no more.
+async def chunks(log: Log, topic_partition: TopicPartition, first: int) -> AsyncIterator[list[Record]]:
+    """Yield a partition's records from an offset to its end, some thousands at a time.
 
     Raises: what `Log.read` does.
     """
     offset = first
-    while records := await log.read(*place, offset, _CHUNK):
+    while records := await log.read(*topic_partition, offset, _CHUNK):
         offset = records[-1].offset + 1
         yield records
 
 
 class SkippingReader(Log):
-    """Reads what another log has, and goes past what is damaged there; `damaged` says what that is, by its place.
+    """A read-only view of another log that skips damaged records; `damaged` maps their locations to the errors.
 
-    It is not written to, and waits for nothing.
+    It cannot be written to, and never waits.
     """
 
     def __init__(self, log: Log) -> None:
@@ -90,10 +90,10 @@ class SkippingReader(Log):
         self._refuse(service, partitions, standbys)
 
     async def compact(self) -> None:
-        """Leave the log as it is."""
+        """Do nothing: the log is left unchanged."""
 
     async def close(self) -> None:
-        """Leave the log open for those who have opened it."""
+        """Do nothing: the caller that opened the log closes it."""
 
     def _refuse(self, *_asked: object) -> NoReturn:
-        raise LogReadOnly(f"{self.url} is only looked at here")
+        raise LogReadOnly(f"{self.url} is opened read-only here")

@@ -1,4 +1,4 @@
-"""URLs of logs: which are files, and their text without secrets; and names of hosts."""
+"""Log URLs: which are files, and their text without credentials; and host names."""
 
 import re
 from ipaddress import ip_address
@@ -16,37 +16,37 @@ _USERINFO = re.compile(r"(:/{1,2})[^\s/?#]*@")
 
 
 def log_file(url: str) -> Path | None:
-    """Return the file of a log's URL, `sqlite:///relative.db` or `sqlite:////absolute.db`; None for a log elsewhere."""
+    """Return the file of a log's URL, `sqlite:///relative.db` or `sqlite:////absolute.db`; None for other logs."""
     path = url.removeprefix(_FILE)
     return Path(path) if path and path != url else None
 
 
 def has_userinfo(url: str) -> bool:
-    """Whether a URL has a user, or a password."""
+    """Whether a URL has a user or a password."""
     try:
         return "@" in urlsplit(url).netloc
-    except ValueError:  # no URL: what then has the form of a user counts
+    except ValueError:  # not a URL: look for the form of a user
         return _USERINFO.search(url) is not None
 
 
 def without_userinfo(text: str) -> str:
-    """Return a text with its URLs' users and passwords left out."""
+    """Return a text with users and passwords removed from its URLs."""
     return _USERINFO.sub(r"\1…@", text)
 
 
 def refused_userinfo(instead: str) -> str:
-    """Return the sentence about a URL with a user; `instead` says what to do."""
+    """Return the message about a URL with credentials; `instead` is the remedy."""
     return f"a URL is shown in messages and kept in records, so no user and password belong there: {instead}"
 
 
 def refuse_userinfo(url: str, what: str, instead: str) -> None:
-    """Refuse a URL with a user; `what` names where it was given. Raises: WiringError."""
+    """Refuse a URL with credentials; `what` names where it was given. Raises: WiringError."""
     if has_userinfo(url):
         raise WiringError(f"{what}: {refused_userinfo(instead)}")
 
 
 def no_userinfo(instead: str) -> "AfterValidator":
-    """Return what a setting that is a URL is checked with."""
+    """Return the validator of a setting that is a URL."""
     from pydantic import AfterValidator
 
     def check(url: object) -> object:
@@ -62,7 +62,7 @@ _LONGEST = 253
 
 
 def is_host(name: str) -> bool:
-    """Tell whether a text is an IP address, or has the syntax of a host's name (RFC 1123, after IDNA)."""
+    """Whether a text is an IP address or a syntactically valid host name (RFC 1123, after IDNA)."""
     if ":" in name:
         return _is_address(name.removeprefix("[").removesuffix("]"))
     try:

@@ -330,7 +330,7 @@ async def test_a_table_kept_too_long_ago_counts_for_nothing_and_one_beyond_the_e
         gone[b"gone"] = b"x"
         for _ in file.write(gone, beyond):
             pass
-        with pytest.raises(TailLost, match="goods has seen it up to 9: records that were acknowledged are gone"):
+        with pytest.raises(TailLost, match="goods has seen it up to 9: acknowledged records are missing"):
             await GlobalTable(log, Listed, path).__aenter__()
 
 

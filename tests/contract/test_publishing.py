@@ -107,7 +107,7 @@ async def test_keyless_events_go_round(log: EventLog) -> None:
 async def test_a_partition_can_be_named(log: EventLog) -> None:
     assert [(await log.publish(Measured(value=1), partition=2)).partition for _ in range(3)] == [2, 2, 2]
     assert (await log.publish(Said(key="a"), partition=1)).partition == 1
-    with pytest.raises(ContractError, match="'measures' has the partitions 0 to 2, and no 3"):
+    with pytest.raises(ContractError, match="'measures' has partitions 0 to 2, but no 3"):
         await log.publish(Measured(value=1), partition=3)
     with pytest.raises(ContractError, match="no -1"):
         await log.publish(Measured(value=1), partition=-1)
@@ -126,7 +126,7 @@ async def test_a_topic_held_twice_has_both_or_none(log: EventLog) -> None:
 @pytest.mark.parametrize(
     ("event", "sentence"),
     [
-        (Noted(key="a", text="x" * 200), "Noted for topic 'small' has 2.. bytes, but the topic takes events of at most 100"),
+        (Noted(key="a", text="x" * 200), "Noted for topic 'small' has 2.. bytes, but the topic accepts events of at most 100"),
         (Noted(key=""), "Noted.key is the event's key and must not be empty"),
         (Unheard(key="a"), "Unheard is not an event of facts: let a decider handle or say it, or name it in"),
         (Theirs(key="a"), "Theirs is foreign: others write topic theirs"),

@@ -93,7 +93,7 @@ async def test_a_log_that_lost_everything_is_not_made_anew(tmp_path: Path) -> No
         writer.wait()
     for suffix in ("-wal", "-shm"):
         beside(place, suffix).unlink()
-    with pytest.raises(TailLost, match=r"begin anew.*delete log\.db-hwm"):
+    with pytest.raises(TailLost, match=r"start without them.*delete log\.db-hwm"):
         await SqliteLog.open(place)
     mark_path(place).unlink()
     await (await SqliteLog.open(place)).close()
@@ -144,7 +144,7 @@ async def test_a_loss_that_is_accepted_is_recorded_and_no_cache_of_what_was_lost
     assert again.log_id != former
     await appended(again, 1)
     # Who has it open still knows the records of another log: it ends, and does not write.
-    with pytest.raises(LogCorrupt, match="start it again"):
+    with pytest.raises(LogCorrupt, match="restart it"):
         await appended(still_open, 1)
     await still_open.close()
     await again.close()

@@ -98,7 +98,7 @@ def test_data_from_stdin(publish: Publish, url: str, monkeypatch: pytest.MonkeyP
         (["ProductListed", "--data", PRODUCT.replace("250", "-1")], "field unit_price_cents: Input should be greater"),
         ([*CANCEL, "--key", "O2"], "--key is 'O2', but order_id in --data is 'O1'"),
         ([*CANCEL, "--header", "ce_id=1"], "the header 'ce_id' is the library's own"),
-        ([*CANCEL, "--partition", "99", "--force"], "has the partitions 0 to 7, and no 99"),
+        ([*CANCEL, "--partition", "99", "--force"], "has partitions 0 to 7, but no 99"),
         ([*CANCEL, "--log", "memory://"], "memory:// lives and ends with one process: name a log file"),
     ],
 )

@@ -153,7 +153,7 @@ async def test_every_kind_of_record_and_gap_arrives_as_it_was(source: SqliteLog,
 
 async def test_what_has_moved_takes_nothing_more_and_the_copy_does(source: SqliteLog, target: str) -> None:
     assert copy(source, target).returncode == 0
-    with pytest.raises(LogReadOnly, match=r"till.db takes nothing more: it has moved to kafka://"):
+    with pytest.raises(LogReadOnly, match=r"till.db accepts no more writes: it has moved to kafka://"):
         await source.append([Record("facts", 0, -1, now_ms(), b"k", b"v")])
     end = await source.end("facts", 0)
     copied = await KafkaLog.open(target)

@@ -177,7 +177,7 @@ async def test_the_simulated_outside_may_be_locked(tmp_path: Path, monkeypatch: 
     with contextlib.closing(sqlite3.connect(tmp_path / "shop.db.outside.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         async with served(f"sqlite:///{tmp_path}/shop.db", tmp_path, ["payment"]) as process:
-            await process.answers("/readyz", 503, "waits for the ports of effects: the ledger ", "out of reach")
+            await process.answers("/readyz", 503, "waits for the ports of effects: the ledger ", "is unavailable")
             other.execute("ROLLBACK")
             await process.answers("/readyz", 200)
 

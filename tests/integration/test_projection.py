@@ -171,7 +171,7 @@ async def test_a_projection_that_has_seen_more_than_the_log_has_says_so(log: Eve
     ahead.commit()
     ahead.close()
     async with Projection(log, TOTALS, path) as projection:
-        with pytest.raises(TailLost, match=r"own\.db has seen it up to 1\d+: records that were acknowledged are gone"):
+        with pytest.raises(TailLost, match=r"own\.db has seen it up to 1\d+: acknowledged records are missing"):
             await projection.failed()
 
 

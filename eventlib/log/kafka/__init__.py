@@ -1,5 +1,5 @@
-"""The log on Apache Kafka, on aiokafka's connections, protocol and record format.
+"""The log on Apache Kafka, built on aiokafka's connections, protocol and record format.
 
-Its producer and consumer are not used: each of them has sockets and background tasks of its own, and a service on 64
-partitions would need hundreds. Here all tasks of a process share a handful of connections to each broker.
+aiokafka's producer and consumer are not used: each has its own sockets and background tasks, and a service with 64
+partitions would need hundreds. Here all tasks of a process share a few connections to each broker.
 """

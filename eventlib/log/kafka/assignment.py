@@ -1,4 +1,4 @@
-"""Which member of a group runs which tasks, and keeps copies of which: whole tasks, evenly, and as they were."""
+"""Assigns a group's tasks and standby copies to its members: whole tasks, evenly, with few moves."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class SubscribedMember(NamedTuple):
-    """A member, the tasks that it runs, the group's generation that gave them to it, and the copies that it keeps."""
+    """A member, its tasks, the group generation that assigned them, and its standby copies."""
 
     name: str
     runs: Collection[int]
@@ -17,15 +17,15 @@ class SubscribedMember(NamedTuple):
 def assign(tasks: int, members: Sequence[SubscribedMember]) -> dict[str, list[int]]:
     """Return each member's tasks.
 
-    Guarantee: each task has one member; two members' numbers of tasks differ by one at most; no more tasks move than
-    that takes. Of two who say that they run a task, the one with the newer generation does. A task that moves goes to
-    who has a copy of it, if that one still takes tasks.
+    Guarantee: each task has one member; members' task counts differ by one at most; no more tasks move than that takes.
+    If two members report the same task, the newer generation wins. A moved task goes to a member with a standby copy,
+    if that one has capacity.
     """
     if not members:
         return {}
     runs = _undisputed(tasks, members)
     least, more = divmod(tasks, len(members))
-    # Who runs the most gets the odd ones, so that fewer move.
+    # The members with the most tasks get the remainder, so that fewer move.
     order = sorted(runs, key=lambda name: (-len(runs[name]), name))
     most = {name: least + (turn < more) for turn, name in enumerate(order)}
     kept = {name: runs[name][: most[name]] for name in order}
@@ -42,10 +42,10 @@ def assign(tasks: int, members: Sequence[SubscribedMember]) -> dict[str, list[in
 def stand_by(
     runs: Mapping[str, Collection[int]], members: Sequence[SubscribedMember], copies: int
 ) -> dict[str, list[int]]:
-    """Return the tasks of which each member keeps a copy: `copies` members for each task, as far as there are others.
+    """Return each member's standby copies: `copies` members for each task, as far as there are others.
 
-    Guarantee: nobody keeps a copy of what it runs. Who has a copy keeps it, or who has just run the task, unless it has
-    more than its share; the copies of what one member runs are spread over the others, so that they take over evenly.
+    Guarantee: no member keeps a copy of its own task. A member keeps its copies, and of a task it has just run, up to
+    its share; copies of one member's tasks are spread over the others, so that a takeover is even.
     """
     there = {member.name: {*member.copies, *member.runs} for member in members}
     found: dict[str, list[int]] = {name: [] for name in there}
@@ -74,7 +74,7 @@ def stand_by(
 def _give_to_copies(
     free: list[int], kept: Mapping[str, list[int]], most: Mapping[str, int], copies: Mapping[str, Collection[int]]
 ) -> None:
-    """Give free tasks to those who have a copy and still take tasks: first those that fewest have copies of."""
+    """Give free tasks to members with a copy and capacity: tasks with the fewest copies first."""
     holders = {task: [name for name in kept if task in copies[name]] for task in free}
     for task in sorted(free, key=lambda task: (len(holders[task]), task)):
         takers = [name for name in holders[task] if len(kept[name]) < most[name]]

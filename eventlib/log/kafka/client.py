@@ -41,17 +41,17 @@ _LETTING_GO_S = 2.0
 
 
 class Broker(NamedTuple):
-    """Where a broker listens, by its own account."""
+    """A broker's address, as the cluster advertises it."""
 
     host: str
     port: int
 
 
 class Cluster:
-    """The brokers behind one log, as this process sees them: topics without the log's prefix, and nothing else.
+    """The brokers of one log, as seen by this process; the log's topic prefix is added and removed here.
 
-    Connections are kept by broker and lane. A broker answers a connection's requests one after the other, so what
-    waits (a fetch, a rebalance, replication) has a lane of its own.
+    Connections are kept per broker and lane. A broker answers a connection's requests in order, so slow requests
+    (fetch, rebalance, replication) use their own lanes.
     """
 
     def __init__(self, hosts: list[str], options: KafkaOptions) -> None:
@@ -70,7 +70,7 @@ class Cluster:
         self._closed = False
 
     async def start(self) -> None:
-        """Learn who the brokers are, and what they agree on.
+        """Load the brokers and the cluster's features.
 
         Raises: LogUnavailable when none can be reached; LogDenied when they refuse this user.
         """
@@ -83,35 +83,35 @@ class Cluster:
 
     @property
     def implicit_transactions(self) -> bool:
-        """Whether writing takes a partition into a transaction, and its end takes the producer to a new epoch (KIP-890)."""
+        """Whether a write adds its partition to the transaction, and its end bumps the producer's epoch (KIP-890)."""
         return self.features.get("transaction.version", 0) >= 2  # noqa: PLR2004  the feature's level
 
     def physical(self, topic: str) -> str:
-        """Return what a topic is called on the cluster."""
+        """Return a topic's name on the cluster."""
         return self.options.prefix + topic
 
     def logical(self, topic: str) -> str:
-        """Return what a topic of the cluster is called here."""
+        """Return a cluster topic's name in the log."""
         return topic.removeprefix(self.options.prefix)
 
     def leader(self, place: TopicPartition) -> int:
-        """Return the broker that leads a partition. Raises: Transient when none is known."""
+        """Return the leader of a partition. Raises: Transient when none is known."""
         node = self.topics.get(place[0], {}).get(place[1], -1)
         if node < 0:
-            raise Transient(f"{place[0]}/{place[1]} has no leader just now")
+            raise Transient(f"{place[0]}/{place[1]} has no leader at the moment")
         return node
 
     def by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Return partitions by the broker that leads them. Raises: Transient when one has none."""
+        """Group partitions by their leader. Raises: Transient when one has none."""
         found = dict[int, list[TopicPartition]]()
         for place in places:
             found.setdefault(self.leader(place), []).append(place)
         return found
 
     async def send(self, node: int, message: Any, lane: str) -> Any:
-        """Send a request to a broker, and return its answer.
+        """Send a request to a broker, and return its response.
 
-        Raises: Transient when it cannot be reached, or did not answer in time: it may have done what was asked.
+        Raises: Transient when it is unreachable or timed out: the request may have been executed.
         """
         try:
             answer = await self._send(node, message, lane)
@@ -136,7 +136,7 @@ class Cluster:
             raise Transient(f"{_place(connection)}: {error}") from error
 
     async def ask(self, message: Any) -> Any:
-        """Send a request that any broker can answer; those that gave no answer last come last. Raises: Transient."""
+        """Send a request to any broker, unresponsive ones last. Raises: Transient."""
         error: Transient | None = None
         for node in sorted(self.brokers, key=self._silent.__contains__):
             try:
@@ -146,7 +146,7 @@ class Cluster:
         raise error or Transient("no broker is known")
 
     async def persist(self, attempt: Callable[[], Awaitable[T]], within_s: float) -> T:
-        """Try until it works, with growing pauses. Raises: LogUnavailable when it has not in `within_s` seconds."""
+        """Retry until success, with growing pauses. Raises: LogUnavailable after `within_s` seconds."""
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + within_s, _FIRST_PAUSE_S
         while True:
@@ -176,11 +176,11 @@ class Cluster:
         return node
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """Ask again next time."""
+        """Drop a cached coordinator."""
         self._coordinators.pop((kind, key), None)
 
     async def refresh(self) -> None:
-        """Learn the brokers, the topics and their leaders anew; who asks meanwhile shares the answer.
+        """Reload brokers, topics and leaders; concurrent callers share one response.
 
         Raises: LogUnavailable when no broker can be reached.
         """
@@ -192,7 +192,7 @@ class Cluster:
     def _refreshed(self, done: asyncio.Task[None]) -> None:
         self._refreshing = None
         if not done.cancelled():
-            done.exception()  # seen, also when everybody who waited was cancelled
+            done.exception()  # marked as retrieved, also when every waiter was cancelled
 
     async def _refresh(self) -> None:
         message = MetadataRequest(None, allow_auto_topic_creation=False)
@@ -258,7 +258,7 @@ class Cluster:
                 ) from error
             raise Transient(str(error)) from error
         except KafkaConnectionError as error:
-            hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL say what it expects?"
+            hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL match its listener?"
             raise Transient(f"{place} closed the connection at once: {hint}") from error
         except (KafkaError, OSError, TimeoutError) as error:
             raise Transient(f"{place} cannot be reached: {error or 'no answer in time'}") from error
@@ -274,9 +274,9 @@ class Cluster:
 
 @asynccontextmanager
 async def starting(url: str) -> AsyncIterator[Cluster]:
-    """Start the cluster behind a log's URL for who opens that; when that fails it is closed again.
+    """Start the cluster behind a log's URL for its opener; close it if opening fails.
 
-    Raises: WiringError for what is no such URL; LogUnavailable when no broker can be reached; LogDenied.
+    Raises: WiringError for an invalid URL; LogUnavailable when no broker can be reached; LogDenied.
     """
     cluster = Cluster(*parse_url(url))
     try:
@@ -292,7 +292,7 @@ async def starting(url: str) -> AsyncIterator[Cluster]:
 
 
 async def _let_go(connection: AIOKafkaConnection) -> None:
-    """Close a connection, and wait until its socket is closed, but not for a broker that takes nothing more."""
+    """Close a connection, and wait for its socket, but not for a broker that reads nothing more."""
     closed = connection.close()
     if closed is not None:
         await asyncio.wait([closed], timeout=_LETTING_GO_S)

@@ -1,4 +1,4 @@
-"""A member of a consumer group that shares out a service's tasks, and finds out who has left."""
+"""A member of a consumer group that assigns a service's tasks, and detects members that are gone."""
 
 import asyncio
 import json
@@ -28,17 +28,17 @@ _VERSION = 0
 _NOBODY = ""
 _KEPT = -1  # as long as the brokers keep such notes
 _BEATS = 6
-"""How often a member is heard of within the time after which it is given up."""
+"""How many heartbeats fit into the session timeout."""
 
 _GONE = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 
 
 class _Expelled(Exception):
-    """The group has gone on without this member."""
+    """The group continues without this member."""
 
 
 class _Rebalance(Exception):
-    """The group shares its tasks out anew."""
+    """The group rebalances."""
 
 
 class GroupMember:
@@ -80,7 +80,7 @@ class GroupMember:
         self._retired = asyncio.Event()
 
     async def run(self) -> None:
-        """Be a member until cancelled. Raises: LogDenied, WiringError."""
+        """Stay a member until cancelled. Raises: LogDenied, WiringError."""
         while True:
             try:
                 await self._join()
@@ -95,7 +95,7 @@ class GroupMember:
                 await self._look_for_coordinator()
 
     async def confirm(self) -> bool:
-        """Ask the group whether this member's tasks are still its own."""
+        """Ask the group whether this member's tasks are still assigned to it."""
         try:
             await self._heartbeat()
         except (Transient, _Rebalance, _Expelled, EventlibError):
@@ -103,15 +103,15 @@ class GroupMember:
         return True
 
     async def retire(self) -> None:
-        """Let the group share this member's tasks out to others, who wait for them; return when it has."""
+        """Let the group assign this member's tasks to others, which wait for them; return when it has."""
         self._retires = True
         self._retiring.set()
         await self._retired.wait()
 
     async def leave(self) -> None:
-        """Leave the group, so that its tasks are shared out at once. Raises: Transient when it cannot be told."""
+        """Leave the group, so that its tasks are reassigned at once. Raises: Transient when it is unreachable."""
         if self._member_id:
-            # Not behind a request to join that is not answered yet.
+            # Not behind an unanswered join request.
             await self._send(LeaveGroupRequest(self._name, self._member_id), f"{self._lane} leaves")
             self._member_id = _NOBODY
 
@@ -192,11 +192,11 @@ class GroupMember:
     async def _heartbeat(self) -> None:
         asked_at = asyncio.get_running_loop().time()
         answer = await self._send(HeartbeatRequest(self._name, self._generation, self._member_id))
-        self._refuse(answer.error_code, "being heard of")
+        self._refuse(answer.error_code, "sending a heartbeat")
         self.confirmed_at = asked_at
 
     async def _report(self) -> None:
-        """Say how far the tasks have come, for those who show how far they lag; nobody goes on from there."""
+        """Commit the tasks' offsets for monitoring tools; nothing resumes from them."""
         news = {place: at for place, at in self.progress().items() if self._reported.get(place) != at}
         if not news:
             return
@@ -207,7 +207,7 @@ class GroupMember:
         answer = await self._send(message)
         codes = {code for _, partitions in answer.topics for _, code in partitions}
         for code in codes & {*_GONE, Code.REBALANCE_IN_PROGRESS}:
-            self._refuse(code, "saying how far it is")
+            self._refuse(code, "committing offsets")
         if codes == {Code.NONE}:
             self._reported |= news
 
@@ -232,7 +232,7 @@ class GroupMember:
             error = failure(code, f"{what} in group {self._name}")
             if isinstance(error, LogUnavailable):
                 raise WiringError(
-                    f"group {self._name} cannot be used to share out {self._service}'s tasks: {name_of(code)}; is it used "
+                    f"group {self._name} cannot assign {self._service}'s tasks: {name_of(code)}; is it used "
                     "by others, or EVENTLIB_KAFKA_SESSION_TIMEOUT_S not within the brokers' bounds?"
                 )
             raise error

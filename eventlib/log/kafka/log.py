@@ -23,10 +23,10 @@ _BATCH_BYTES = 1_000_000
 class KafkaLog(Log):
     """A log on a Kafka cluster, shared by the processes of many machines.
 
-    Guarantee: an append is on all replicas in sync when it returns. One under a claim is in a transaction of this
-    process, and whoever takes the task over has fenced those before, so that none of a former owner's can be committed
-    any more; readers see committed records only. Where an append's end cannot be told, the claim is lost, and its task
-    starts over from the changelog.
+    Guarantee: an append is on all in-sync replicas when it returns. An append under a claim is in a transaction of this
+    process; a takeover fences the earlier owners first, so that none of their transactions can commit afterwards.
+    Readers see committed records only. Where an append's outcome is unknown, the claim is lost, and its task is
+    restored from the changelog.
     """
 
     def __init__(self, cluster: Cluster, url: str) -> None:
@@ -47,7 +47,7 @@ class KafkaLog(Log):
     async def open(cls, url: str) -> Self:
         """Open the log at `kafka://host:port[,host:port…]/[?…]`.
 
-        Raises: WiringError for what is no such URL; LogUnavailable when no broker can be reached; LogDenied.
+        Raises: WiringError for an invalid URL; LogUnavailable when no broker can be reached; LogDenied.
         """
         async with starting(url) as cluster:
             log = cls(cluster, url)
@@ -145,7 +145,7 @@ class KafkaLog(Log):
         return await self._members.join(service, partitions, standbys)
 
     async def compact(self) -> None:
-        """Do nothing: the brokers compact, and drop what retention does not keep, in their own time."""
+        """Do nothing: the brokers compact and apply retention by themselves."""
         self._check_open()
 
     async def close(self) -> None:
@@ -169,7 +169,7 @@ class KafkaLog(Log):
         return topic, partition
 
     async def _know(self, places: Iterable[TopicPartition]) -> None:
-        """Look again when a topic is not known: another process may just have created it."""
+        """Refresh the metadata if a topic is unknown: another process may just have created it."""
         topics = self._topics.known
         if any(topic not in topics for topic, _ in places):
             await self._topics.load()

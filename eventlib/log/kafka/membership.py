@@ -17,7 +17,7 @@ _log = logging.getLogger("eventlib.log")
 
 _AGAIN_S = 1.0
 _FRESH_S = 0.5
-"""How old the group's word may be on which a task is taken over."""
+"""How old a confirmed assignment may be when a takeover starts."""
 
 _RETIRE_S = 3.0
 _LEAVE_S = 2.0
@@ -94,7 +94,7 @@ class KafkaMembership(Membership):
         await self.end(LogUnavailable("this member has left"))
 
     async def end(self, error: EventlibError) -> None:
-        """Leave the group, and give every claim back."""
+        """Leave the group, and give back every claim."""
         if self._error is not None and not self._tasks:
             return
         self._error = error
@@ -111,12 +111,12 @@ class KafkaMembership(Membership):
         self._ending.clear()
         self._change.set()
         await asyncio.gather(*(self._owners.give_back(owner) for owner in owned))
-        with suppress(Transient, EventlibError, TimeoutError):  # then the group finds out by itself
+        with suppress(Transient, EventlibError, TimeoutError):  # then the group detects it by timeout
             async with asyncio.timeout(_LEAVE_S):
                 await self._group.leave()
 
     def lost(self, owner: Owner, pause_s: float) -> None:
-        """Know that a claim counts no more; it may be taken again after a pause, if the group still says so."""
+        """Drop a lost claim; it may be retaken after a pause, if it is still assigned."""
         partition = owner.claim.partition
         if self._owned.get(partition) is owner:
             del self._owned[partition]
@@ -129,7 +129,7 @@ class KafkaMembership(Membership):
         self._copies_changed.set()
 
     def _expelled(self) -> None:
-        """Stop everything: somebody else may have been given it meanwhile."""
+        """Drop all claims: other members may have been assigned them meanwhile."""
         self._ending |= self._owned
         self._owned.clear()
         self._change.set()
@@ -168,10 +168,10 @@ class KafkaMembership(Membership):
             self._change.set()
 
     async def _take(self, partitions: list[int]) -> None:
-        """Begin to take tasks over, under an assignment that the group has confirmed just now.
+        """Start taking tasks over, under an assignment that the group has just confirmed.
 
-        Else a zombie that wakes up would fence who has them by right. Each is taken for itself: one whose former owner
-        or coordinator does not answer holds up no other.
+        Otherwise a zombie that wakes up would fence the rightful owner. Tasks are taken independently: an unresponsive
+        former owner or coordinator delays only its own.
         """
         loop = asyncio.get_running_loop()
         if loop.time() - self._group.confirmed_at > _FRESH_S and not await self._group.confirm():
@@ -219,7 +219,7 @@ class Members:
         return member
 
     async def close(self) -> None:
-        """Leave every group, and give everything back."""
+        """Leave every group, and give back everything."""
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
@@ -237,7 +237,7 @@ class Members:
             await asyncio.sleep(_AGAIN_S)
 
     async def _listen_until_away(self) -> None:
-        """Follow the register. Raises: LogUnavailable, and what was written there meanwhile is not heard."""
+        """Follow the ownership topic. Raises: LogUnavailable; release requests written meanwhile are missed."""
         reader = await self._follow()
         try:
             while True:

@@ -1,10 +1,10 @@
-"""Taking tasks over: one at a time has the lock of a task, ends who had it before, and writes down who has it now.
+"""Takeover of tasks: a claimant takes the task's lock, fences the former owner, and records the new owner.
 
-The lock is a transactional id of the task: starting a producer under it fences whoever else is about to take the task,
-and decides what they have begun. Under it the register says which writer has the task; that writer lets go, or is
-fenced; then the new owner's entry is committed, and its offset is the claim's epoch. So epochs order claims for good:
-the cluster's own ids and epochs of producers do not, once one has expired or come to its end. Appends need none of
-this: a writer that was not fenced owns what it owns, and commits for all its tasks at once.
+The lock is a transactional id of the task: starting a producer under it fences any concurrent claimant, and ends its
+open transaction. Under the lock, the ownership topic tells which writer owns the task; that writer releases it, or is
+fenced; then the new owner's entry is committed, and its offset is the claim's epoch. So epochs order claims
+permanently; the cluster's own producer ids and epochs do not, once one has expired or wrapped around. Appends need none
+of this: a writer that was not fenced still owns its tasks, and commits for all of them at once.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.writer import Refuse, Writer, producer_names
 
 _LETS_GO_S = 8.0
-"""How long a living owner may take to let go: its effects' grace, and a bit."""
+"""How long a live owner may take to release a task: its effects' grace period, plus a margin."""
 
 _HEARS_S = 2.0
-"""How long somebody who is asked to let go has to hear of it."""
+"""How long an owner has to react to a release request."""
 
 _SAYS_S = 2.0
 _PAUSE_S = 0.03
@@ -45,7 +45,7 @@ _LANES = 4
 
 
 class Owners:
-    """What this process owns on one log; `on_loss` hears of claims that count no more."""
+    """What this process owns on one log; `on_loss` is called with claims that are lost."""
 
     def __init__(
         self, cluster: Cluster, looks: Looks, written: Written, appends: Appends, largest: Callable[[str], int]
@@ -65,14 +65,14 @@ class Owners:
         self._fencing = dict[str, asyncio.Task[None]]()
 
     def owner(self, claim: Claim) -> Owner:
-        """Return who appends under a claim. Raises: OwnershipLost when it is not this process's newest."""
+        """Return the owner of a claim. Raises: OwnershipLost when it is not this process's newest."""
         owner = self._owners.get((claim.service, claim.partition))
         if owner is None or owner.claim != claim or owner.is_lost:
             raise ownership_lost(claim)
         return owner
 
     def enlist(self, share: Share, claim: Claim, refuse: Refuse) -> None:
-        """Let a share write under a claim, and others that the same writer has. Raises: OwnershipLost."""
+        """Let a share write under a claim, and others of the same writer. Raises: OwnershipLost."""
         writer = self.owner(claim).writer
 
         def enter(claim: Claim, under_way: asyncio.Future[None]) -> None:
@@ -84,9 +84,9 @@ class Owners:
         writer.enlist(share, enter, refuse)
 
     async def take(self, task: Task, living: Collection[str]) -> Owner:
-        """Take a task over for this process; one of the `living` processes is given time to let go.
+        """Take a task over for this process; an owner among the `living` processes is given time to release it.
 
-        Raises: OwnershipLost when somebody else takes it just now; LogUnavailable, LogDenied.
+        Raises: OwnershipLost when another process takes it at the same time; LogUnavailable, LogDenied.
         """
         async with self._starting:
             if self._writer is None or self._writer.is_spent:
@@ -95,41 +95,41 @@ class Owners:
         return await self._take(task, writer, lambda former: self._wait_for(former, task, living))
 
     async def of(self, service: str) -> Mapping[int, str]:
-        """Return the writer of each task of a service that has one, as of now. Raises: LogUnavailable."""
+        """Return the current writer of each owned task of a service. Raises: LogUnavailable."""
         await self._register.refresh()
         return self._register.owners(service)
 
     async def seize(self, task: Task) -> Owner:
-        """Take a task over from whoever has it, with a writer of its own. Raises: as `take` does."""
+        """Take a task over from any owner, with a dedicated writer. Raises: as `take` does."""
         return await self._take(task, await self._start_writer(seizes=True), lambda former: self._ask(former, task))
 
     async def give_back(self, owner: Owner) -> None:
-        """Let a claim count for nothing, once what is under way is written, and say so."""
+        """Release a claim after its in-flight appends, and record that."""
         await owner.finish()
         task = (owner.claim.service, owner.claim.partition)
         if self._owners.get(task) is owner:
             del self._owners[task]
             if not owner.writer.is_spent:
-                with suppress(EventlibError, TimeoutError):  # then whoever comes next has to end it
+                with suppress(EventlibError, TimeoutError):  # then the next owner has to fence it
                     async with asyncio.timeout(_SAYS_S):
                         await self._appends.append([release_record(task, owner.claim.epoch)])
 
     async def let_go(self, task: Task, epoch: int) -> None:
-        """Give a task back because somebody asks for it, if this process has it under that epoch."""
+        """Release a task on request, if this process owns it under that epoch."""
         owner = self._owners.get(task)
         if owner is not None and owner.claim.epoch == epoch and not owner.is_lost:
             owner.lose()
             await self.give_back(owner)
 
     async def close(self) -> None:
-        """Give everything back, and stop."""
+        """Release everything, and stop."""
         owners = [*self._owners.values()]
         await asyncio.gather(*map(self.give_back, owners))
         writers = {owner.writer for owner in owners} | ({self._writer} if self._writer else set())
         await asyncio.gather(*(writer.close() for writer in writers))
 
     async def _take(self, task: Task, writer: Writer, wait: Callable[[OwnershipEntry], Awaitable[bool]]) -> Owner:
-        async with self._taking[task]:  # the task's lock is against other processes: here, one waits for the other
+        async with self._taking[task]:  # the task's lock excludes other processes: within this one, takers queue here
             return await self._take_alone(task, writer, wait)
 
     async def _take_alone(self, task: Task, writer: Writer, wait: Callable[[OwnershipEntry], Awaitable[bool]]) -> Owner:
@@ -146,7 +146,7 @@ class Owners:
             record = claim_record(task, writer.name, self.cluster.options.address, seized=writer.seizes)
             (offset,) = await lock.commit([record])
         except Fenced as error:
-            raise OwnershipLost(f"{task[0]}/{task[1]} was taken over by somebody else: {error}") from error
+            raise OwnershipLost(f"{task[0]}/{task[1]} was taken over by another process: {error}") from error
         self._written.wrote([record], [offset])
         owner = self._owners[task] = Owner(Claim(*task, offset + 1), writer, self.on_loss)
         if writer.is_spent:
@@ -154,17 +154,17 @@ class Owners:
         return owner
 
     def _is_own(self, former: OwnershipEntry) -> bool:
-        """Tell whether this process has it with the writer that still writes: its own appends are finished."""
+        """Whether this process owns it with the writer still in use: then its own appends are awaited."""
         return self._writer is not None and not self._writer.is_spent and former.writer == self._writer.name
 
     async def _wait_for(self, former: OwnershipEntry, task: Task, living: Collection[str]) -> bool:
-        """Wait until a living owner has let go; False when it has not, or is gone."""
+        """Wait until a live owner has released the task; False when it has not, or is gone."""
         process = process_of(former.writer or "")
         patience_s = _LETS_GO_S if process in living and process != self.process else 0.0
         return await self._has_let_go(task, patience_s)
 
     async def _ask(self, former: OwnershipEntry, task: Task) -> bool:
-        """Ask an owner to let go, if it can hear."""
+        """Ask an owner to release the task, if it is reachable."""
         if former.writer is not None and not former.is_seized and process_of(former.writer) != self.process:
             await self._appends.append([wish_record(task, former.epoch)])
         return await self._has_let_go(task, _HEARS_S)
@@ -202,7 +202,7 @@ class Owners:
                 owner.lose(to_somebody=to_somebody)
 
     async def _fence(self, writer: str) -> None:
-        """End a writer for good; many tasks may wait for the same."""
+        """Fence a writer permanently; many tasks may wait for the same one."""
         if writer not in self._fencing:
             self._fencing[writer] = asyncio.create_task(self._fence_all(writer), name=f"fencing {writer}")
         try:
@@ -217,5 +217,5 @@ class Owners:
 
 
 def process_of(writer: str) -> str:
-    """Return the process that a writer belongs to."""
+    """Return the process of a writer."""
     return writer.rpartition(".")[0]

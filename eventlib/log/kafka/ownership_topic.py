@@ -25,9 +25,9 @@ _PAUSE_S = 0.003
 
 
 class OwnershipEntry(NamedTuple):
-    """A task's newest owner: its epoch, its writer (None: it has let go), and where it can be reached.
+    """A task's newest owner: its epoch, its writer (None: released), and its address.
 
-    Who has seized it for a short act does not listen to those who ask for it.
+    An owner that seized it for a short operation ignores release requests.
     """
 
     epoch: int
@@ -37,7 +37,7 @@ class OwnershipEntry(NamedTuple):
 
 
 class Register:
-    """The register as far as it was read."""
+    """The ownership topic as read so far."""
 
     def __init__(self, cluster: Cluster, looks: Looks) -> None:
         self._cluster = cluster
@@ -57,9 +57,9 @@ class Register:
         return {partition: writer for partition, writer in found.items() if writer is not None}
 
     async def refresh(self) -> None:
-        """Read all that was decided before. Raises: LogUnavailable when something undecided is in the way for long.
+        """Read everything decided before this call. Raises: LogUnavailable when an open transaction blocks it.
 
-        Who asks while it is read is served by the next reading, together with all others who have asked meanwhile.
+        Callers that arrive during a read share the next one.
         """
         if self._next is None:
             self._next = asyncio.create_task(self._read_after(self._reading), name="register of owners")
@@ -84,7 +84,7 @@ class Register:
             if decided >= end:
                 return
             if asyncio.get_running_loop().time() > deadline:
-                raise LogUnavailable(f"the register of owners cannot be read to its end within {within_s:g} seconds")
+                raise LogUnavailable(f"the ownership topic cannot be read to its end within {within_s:g} seconds")
             await asyncio.sleep(_PAUSE_S)
 
     def _learn(self, record: Record) -> None:
@@ -107,17 +107,17 @@ def claim_record(task: Task, writer: str, address: str, *, seized: bool) -> Reco
 
 
 def release_record(task: Task, epoch: int) -> Record:
-    """Return the record that says that the owner of an epoch has let go."""
+    """Return the record with which the owner of an epoch releases its task."""
     return _record(_key(task), {"released": epoch})
 
 
 def wish_record(task: Task, epoch: int) -> Record:
-    """Return the record that asks the owner of an epoch to let go."""
+    """Return the record that asks the owner of an epoch to release its task."""
     return _record(_WISH + _key(task), {"epoch": epoch})
 
 
 def wish_of(record: Record) -> tuple[Task, int] | None:
-    """Return the task and the epoch that somebody asks for; None when the record is something else."""
+    """Return the task and epoch of a release request; None for any other record."""
     key = (record.key or b"").decode()
     if not key.startswith(_WISH):
         return None
@@ -125,7 +125,7 @@ def wish_of(record: Record) -> tuple[Task, int] | None:
 
 
 def task_of(key: str) -> Task:
-    """Return the task of a register's key."""
+    """Return the task of a key of the ownership topic."""
     service, _, partition = key.rpartition("/")
     return service, int(partition)
 
@@ -142,7 +142,7 @@ def _record(key: str, content: Mapping[str, object]) -> Record:
 class Owner:
     """One claim, and the writer that commits for it.
 
-    `on_loss` is called when the claim counts no more, with whether somebody else has ended it.
+    `on_loss` is called when the claim is lost, with whether another owner ended it.
     """
 
     def __init__(self, claim: Claim, writer: Writer, on_loss: Callable[["Owner", bool], None]) -> None:
@@ -166,25 +166,25 @@ class Owner:
             raise ownership_lost(self.claim, str(error)) from error
 
     def hold(self, under_way: "asyncio.Future[None]") -> None:
-        """Take note of a transaction that this claim is part of."""
+        """Register an in-flight transaction that includes this claim."""
         self._under_way.add(under_way)
         under_way.add_done_callback(self._under_way.discard)
 
     def lose(self, *, to_somebody: bool = True) -> None:
-        """Let the claim count for nothing from now on."""
+        """Invalidate the claim."""
         if not self.is_lost:
             self.is_lost = True
             self._on_loss(self, to_somebody)
 
     async def finish(self) -> None:
-        """Take no more appends, and wait for those that are under way."""
+        """Accept no more appends, and wait for those in flight."""
         self.is_lost = True
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
 def ownership_lost(claim: Claim, why: str = "it was given back, or taken over") -> OwnershipLost:
-    """Return the refusal of an append under a claim that counts no more."""
+    """Return the error for an append under an invalid claim."""
     return OwnershipLost(
         f"partition {claim.partition} of service {claim.service!r} is not owned under epoch {claim.epoch} any more: {why}; "
-        "drop what was worked out, and start over from the changelog when it is owned again"
+        "discard its state, and restore it from the changelog when it is owned again"
     )

@@ -1,4 +1,4 @@
-"""A producer: an id under which brokers tell new batches from repeated ones, and its transactions from others'."""
+"""A producer: its producer id lets brokers deduplicate retried batches and separate its transactions."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,16 +15,15 @@ from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, Unde
 from eventlib.log.kafka.requests import EndTxnRequest5, Exactly, ProduceRequest12
 
 _COMPRESSION = {"none": 0, "gzip": 1}
-_REQUEST_BYTES = 32_000_000  # brokers take 100 MB
+_REQUEST_BYTES = 32_000_000  # brokers accept 100 MB
 _ALL_IN_SYNC = -1
 
 
 class Producer:
-    """Writes batches: each once, however often it has to be sent.
+    """Writes batches, each exactly once despite retries.
 
-    With a transactional id, `commit` makes an append one transaction. Where the cluster has agreed on transactions of
-    the second kind (KIP-890), a partition joins one by being written to, and each has an epoch of its own; elsewhere
-    partitions are announced first.
+    With a transactional id, `commit` makes an append one transaction. With transactions of version 2 (KIP-890), writing
+    adds a partition, and each transaction has its own epoch; otherwise partitions are added first.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class Producer:
         self._is_open = False
 
     async def start(self) -> None:
-        """Take an id from the cluster; with a transactional id, its former owner is fenced and its transaction ended.
+        """Obtain a producer id; with a transactional id, its former owner is fenced and its transaction ended.
 
         Raises: LogUnavailable, LogDenied.
         """
@@ -69,8 +68,8 @@ class Producer:
     async def commit(self, records: Sequence[Record]) -> list[int]:
         """Append records in a transaction, and return their offsets once it is decided.
 
-        Raises: Fenced when somebody else has taken over, its Undecided when it is not known how it ended: the producer
-        is of no use any more; LogUnavailable, ContractError, LogDenied when nothing was written.
+        Raises: Fenced after a takeover, its Undecided when the outcome is unknown: the producer is unusable then;
+        LogUnavailable, ContractError, LogDenied when nothing was written.
         """
         try:
             offsets = await self.write(records)
@@ -92,7 +91,7 @@ class Producer:
         return await self._write(made, self._cluster.options.transaction_timeout_s)
 
     async def end(self) -> None:
-        """Commit the open transaction. Raises: Fenced, its Undecided when it is not known how it ended."""
+        """Commit the open transaction. Raises: Fenced, its Undecided when the outcome is unknown."""
         await self._end(committed=True)
 
     async def give_up(self, error: Exception) -> None:
@@ -135,7 +134,7 @@ class Producer:
         await self._cluster.persist(attempt, self._cluster.options.append_timeout_s)
 
     async def _end(self, *, committed: bool) -> None:
-        """End the transaction. Raises: Fenced; Undecided when it is not known how it ended."""
+        """End the transaction. Raises: Fenced; Undecided when the outcome is unknown."""
         self._is_open = False
         what = "committing" if committed else "aborting"
 
@@ -152,7 +151,7 @@ class Producer:
         try:
             await self._cluster.persist(attempt, self._cluster.options.transaction_timeout_s)
         except EventlibError as error:
-            raise Undecided(f"it is not known whether {what} worked: {error}") from error
+            raise Undecided(f"the outcome of {what} is unknown: {error}") from error
 
     async def _write(self, made: list[Batch], within_s: float) -> list[int]:
         """Write batches, each partition's one after the other, and return the offsets of their records."""

@@ -1,4 +1,4 @@
-"""Transactions of a process: what its tasks append at one time is committed together."""
+"""Transactions of a process: concurrent appends of its tasks are committed together."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ from eventlib.log.kafka.point_reads import Written
 from eventlib.log.kafka.producer import Producer
 
 Enter = Callable[[Claim, "asyncio.Future[None]"], None]
-"""Looks whether a claim counts, and lets its owner know of what is under way. Raises: OwnershipLost."""
+"""Checks a claim, and registers the in-flight transaction with its owner. Raises: OwnershipLost."""
 
 _ENOUGH = 1_000
 _LONG_ENOUGH_S = 0.25
-"""After so many records, or so long, others wait long enough: readers see nothing behind an open transaction."""
+"""After so many records, or so long, the transaction commits: readers see nothing behind an open one."""
 
 
 Refuse = Callable[[Sequence[Record]], None]
-"""Refuses what is not for this log. Raises: ContractError."""
+"""Refuses records that are invalid for this log. Raises: ContractError."""
 
 
 class Transaction(Batch):
@@ -65,7 +65,7 @@ class Transaction(Batch):
         return len(self._records) >= _ENOUGH or self._clock() - self._began_s >= _LONG_ENOUGH_S
 
     async def run(self) -> None:
-        """Let the share write, and commit that."""
+        """Run the share, and commit."""
         self._began_s = self._clock()
         try:
             await self._write()
@@ -92,7 +92,7 @@ class Transaction(Batch):
             await self._producer.end()
 
     def is_over(self, turn: "asyncio.Future[list[int]]") -> None:
-        """Take note that its turn is over, or never came."""
+        """Handle the end of its turn, or its cancellation."""
         error = None if turn.cancelled() else turn.exception()
         if not self._is_told:
             self._fail(error if isinstance(error, Exception) else LogUnavailable("the log was closed meanwhile"))
@@ -108,11 +108,11 @@ _TURNS = ("a", "b")
 
 
 class Writer:
-    """Commits appends, each group of them in one transaction: a transaction costs a broker much, a partition in it little.
+    """Commits appends in groups, one transaction each: a transaction is expensive, a partition in it is cheap.
 
-    Two producers take turns, since a broker lets the next transaction of one wait until the former is all put away.
-    `seizes` says that it is there for one short act. `on_end` is called when it is of no use any more, with whether
-    somebody else has ended it.
+    Two producers alternate, since a broker delays a producer's next transaction until the last one is complete.
+    `seizes` marks a writer for one short operation. `on_end` is called when it is unusable, with whether another owner
+    fenced it.
     """
 
     def __init__(self, cluster: Cluster, largest: Callable[[str], int], written: Written, name: str, lane: str) -> None:
@@ -125,7 +125,7 @@ class Writer:
         self._group = AppendBatch(self._commit, f"transactions of {name}")
 
     async def start(self) -> None:
-        """Make its transactional ids its own. Raises: Fenced, LogUnavailable, LogDenied."""
+        """Acquire its transactional ids. Raises: Fenced, LogUnavailable, LogDenied."""
         await asyncio.gather(*(producer.start() for producer in self._producers))
 
     def append(self, records: Sequence[Record]) -> "asyncio.Future[list[int]]":
@@ -133,12 +133,12 @@ class Writer:
         return self._group.append(records)
 
     def enlist(self, share: Share, enter: Enter, refuse: Refuse) -> None:
-        """Give a share a transaction of its own, after those before it."""
+        """Give a share its own transaction, after the queued ones."""
         transaction = Transaction(self, share, enter, refuse)
         self._group.alone(transaction.run).add_done_callback(transaction.is_over)
 
     async def close(self) -> None:
-        """Stop, and fail what still waits."""
+        """Stop, and fail what is queued."""
         self.is_spent = True
         await self._group.close()
 
@@ -153,22 +153,22 @@ class Writer:
         return offsets
 
     def next_producer(self) -> Producer:
-        """Return whose turn it is. Raises: Fenced."""
+        """Return the next producer in turn. Raises: Fenced."""
         if self.is_spent:
             raise Fenced("its writer was ended")
         self._producers.reverse()
         return self._producers[-1]
 
     def spend(self, error: Fenced) -> None:
-        """Be of no use any more."""
+        """Mark the writer as unusable."""
         self.is_spent = True
         self.on_end(not isinstance(error, Undecided))
 
     def wrote(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
-        """Take note of what was committed."""
+        """Record a commit."""
         self._written.wrote(records, offsets)
 
 
 def producer_names(writer: str) -> list[str]:
-    """Return the transactional ids of a writer: who takes its place fences them all."""
+    """Return a writer's transactional ids: a takeover fences all of them."""
     return [f"{writer}.{turn}" for turn in _TURNS]

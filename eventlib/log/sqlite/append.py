@@ -1,4 +1,4 @@
-"""Group commit: what is appended or enlisted within one pass of the event loop becomes one transaction."""
+"""Group commit: what is appended or enlisted within one iteration of the event loop becomes one transaction."""
 
 import asyncio
 import sqlite3
@@ -11,7 +11,7 @@ from eventlib.log.sqlite.batch import SqliteBatch
 from eventlib.log.sqlite.errors import damaged, explained, is_about_the_record, is_busy, unavailable
 from eventlib.log.sqlite.file import LogFile
 
-_GROUP_RECORDS = 5_000  # a larger group would hold the loop up for longer than it saves
+_GROUP_RECORDS = 5_000  # a larger group would block the loop for longer than it saves
 _RETRY_S = 0.0005
 _GAP_S = 0.001
 _STREAK_S = 0.003
@@ -19,7 +19,7 @@ _OTHERS_ACTIVE_S = 1.0
 
 
 class _Append(Share):
-    """One caller's records, and the future that it waits for."""
+    """One caller's records, and the future that it awaits."""
 
     def __init__(self, records: Sequence[Record], claim: Claim | None, future: "asyncio.Future[list[int]]") -> None:
         self.future = future
@@ -46,7 +46,7 @@ class _Append(Share):
 
 
 class _TornError(Exception):
-    """A share has failed after some of it was in the group already."""
+    """A share failed after part of it was already in the group."""
 
 
 class Appender:
@@ -63,26 +63,26 @@ class Appender:
         self.commits = 0
 
     def append(self, records: Sequence[Record], claim: Claim | None) -> "asyncio.Future[list[int]]":
-        """Put records into the next group; the future has their offsets when they are durable."""
+        """Add records to the next group; the future resolves to their offsets when they are durable."""
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
         self.enlist(_Append(records, claim, future))
         return future
 
     def enlist(self, share: Share) -> None:
-        """Put a share into the next group."""
+        """Add a share to the next group."""
         self._pending.append(share)
         if self._scheduled is None:
             self._scheduled = self._next_flush(asyncio.get_running_loop())
 
     def close(self) -> None:
-        """Refuse what was not written yet."""
+        """Fail what was not written yet."""
         if self._scheduled is not None:
             self._scheduled.cancel()
         self._fail_pending(unavailable(self._file.path, "it was closed before this was written"))
 
     def _next_flush(self, loop: asyncio.AbstractEventLoop) -> asyncio.Handle:
-        # A process that commits without a pause would keep the others out: SQLite's lock has no queue. So it steps
-        # back for a millisecond now and then, but only while others do append.
+        # A process that commits without a pause would starve the others: SQLite's lock has no queue. So it backs off
+        # for a millisecond now and then, but only while other processes append.
         now = loop.time()
         if now - self._committed >= _GAP_S:
             self._streak_began = now
@@ -99,7 +99,7 @@ class Appender:
             self._not_begun(error, loop)
         except EventlibError as error:
             self._fail_pending(error)
-        except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+        except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are not UTF-8
             self._fail_pending(damaged(self._file.path, str(error)))
         else:
             self._waiting_since = None
@@ -118,7 +118,7 @@ class Appender:
             self._fail_pending(explained(error, self._file.path))
 
     def _commit(self, pending: deque[Share]) -> None:
-        """Commit a group of what is pending in the transaction that was begun."""
+        """Commit a group of pending shares in the transaction that was begun."""
         group, taken = SqliteBatch(self._file), list[Share]()
         try:
             self._file.finish(lambda connection: self._write(group, pending, taken, connection))
@@ -128,8 +128,8 @@ class Appender:
         except BaseException as error:
             group.forget()
             for share in taken:
-                share.failed(error if isinstance(error, Exception) else LogUnavailable(f"it was stopped: {error!r}"))
-            raise  # nobody may wait for ever, whatever this is
+                share.failed(error if isinstance(error, Exception) else LogUnavailable(f"writer stopped: {error!r}"))
+            raise  # every future is resolved first: no caller may wait forever
         else:
             self.commits += 1
             for share in taken:
@@ -155,15 +155,15 @@ class Appender:
             group.write(connection)
 
     def _refused(self, taken: list[Share], error: Exception) -> None:
-        """Fail a group; when the content of one share is to blame, let the others have another try without it."""
+        """Fail a group; when the content of one share is to blame, retry the others without it."""
         if isinstance(error, sqlite3.Error) and not is_about_the_record(error):
             for share in taken:
                 share.failed(explained(error, self._file.path))
             return
         appends = [share for share in taken if isinstance(share, _Append)]
         for share in taken:
-            if share not in appends:  # it cannot write twice
-                share.failed(unavailable(self._file.path, "something else in its transaction was refused"))
+            if share not in appends:  # a share cannot write twice
+                share.failed(unavailable(self._file.path, "another append in its transaction was refused"))
         if len(taken) == len(appends) == 1 and not isinstance(error, _TornError):
             appends[0].failed(error)
             return
@@ -184,10 +184,10 @@ class Appender:
 
 
 def _run(writing: Coroutine[None, None, None]) -> None:
-    """Run what waits for nothing but a group, which never lets it wait."""
+    """Run a coroutine that awaits only a group, which never suspends it."""
     try:
         writing.send(None)
     except StopIteration:
         return
     writing.close()
-    raise RuntimeError("a share waited for something else than its batch")
+    raise RuntimeError("a share awaited something other than its batch")

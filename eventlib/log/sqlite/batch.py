@@ -1,4 +1,4 @@
-"""What one transaction of an SQLite log is going to write."""
+"""The pending writes of one transaction of an SQLite log."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from eventlib.log.sqlite.state import PartitionState
 
 INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MILESTONE_BITS = 10
-_ENOUGH = 1_000  # records: what leads to so many takes tens of milliseconds, and nobody else can write meanwhile
+_ENOUGH = 1_000  # records: a group of this size takes tens of milliseconds, and blocks other writers meanwhile
 
 
 class SqliteBatch(Batch):
-    """The rows of one transaction that was begun, with the offsets that they are going to have."""
+    """The rows of one open transaction, with the offsets they will have."""
 
     def __init__(self, file: LogFile) -> None:
         self._file = file
@@ -74,7 +74,7 @@ class SqliteBatch(Batch):
         return offsets
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write the rows, and where their partitions end now."""
+        """Write the rows, and the new ends of their partitions."""
         connection.executemany(INSERT, self._rows)
         self._file.offsets += len(self._rows)
         write_partitions(connection, self._before)
@@ -87,12 +87,12 @@ class SqliteBatch(Batch):
             write_milestones(connection, milestones)
 
     def forget(self) -> None:
-        """Put back where the partitions ended: nothing was written."""
+        """Restore the ends of the partitions: nothing was written."""
         for state, before in self._before.items():
             state.end, state.newest_at, state.digest, _ = before
 
     def committed(self) -> set[TopicPartition]:
-        """Note that all is on the disk, and return the partitions that have new records."""
+        """Mark the transaction as durable, and return the partitions that have new records."""
         for state, (end, _, _, records) in self._before.items():
             state.appended(end, records)
         return {(state.topic.name, state.partition) for state in self._before}

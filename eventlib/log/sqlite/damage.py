@@ -1,4 +1,4 @@
-"""What is damaged in an SQLite log: where, what it likely was, and the statements that put right what can be proved."""
+"""Damage in an SQLite log: its location, its likely original content, and the statements for proven repairs."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ WHERE position {} ORDER BY position {} LIMIT 1
 
 
 def as_it_stands(data: bytes) -> str:
-    """Return a text of the file; bytes that are none any more become lone surrogates."""
+    """Return text from the file; invalid UTF-8 becomes lone surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One thing in a log's file that is not what was written.
+    """One item in a log's file that differs from what was written.
 
-    `offset` up to before `resume_at` are the records that it is about, None where it is about none; `key` and `type`
-    are as they read now, or as they were where that is proved. `repair` puts it right; empty where nothing proves how.
+    It concerns the records at `offset` up to before `resume_at`, or none if None; `key` and `type` are as they read
+    now, or as originally written where that is proven. `repair` restores it; empty without proof.
     """
 
     check: Literal["structure", "schema", "tables", "partitions", "records"]
@@ -49,27 +49,31 @@ class Damage:
 
 
 def of_record(
-    what: str, place: tuple[str, int, int], row: Sequence[Any], likely: str = "", repair: tuple[Statement, ...] = ()
+    what: str, location: tuple[str, int, int], row: Sequence[Any], likely: str = "", repair: tuple[Statement, ...] = ()
 ) -> Damage:
-    """Return the damage of a record that stands there, from its columns."""
+    """Return the damage of the record at a location, from its columns."""
     key = row[_KEY].decode("utf-8", "backslashreplace") if isinstance(row[_KEY], bytes) else row[_KEY]
     return Damage(
-        *("records", what, *place, place[2] + 1), None if key is None else str(key), _text(row[_TYPE]), likely, repair
+        *("records", what, *location, location[2] + 1),
+        None if key is None else str(key),
+        _text(row[_TYPE]),
+        likely,
+        repair,
     )
 
 
 def written_as(position: int, row: Sequence[Any]) -> Statement:
-    """Return what writes a record's columns, the checksum among them, where it stands."""
+    """Return the statement that writes a record's columns, with its checksum, at its position."""
     return _WRITE, (*row, position)
 
 
 def moved_to(position: int, stands_at: int) -> Statement:
-    """Return what moves a record."""
+    """Return the statement that moves a record to its position."""
     return _MOVE, (position, stands_at)
 
 
 def between(connection: sqlite3.Connection, base: int, first: int, end: int) -> str:
-    """Return what stands around offsets that have no record, as a part of a sentence."""
+    """Return what surrounds offsets that have no record, as part of a sentence."""
     try:
         before = connection.execute(_AROUND.format("BETWEEN ? AND ?", "DESC"), (base, base + first - 1)).fetchone()
         after = connection.execute(_AROUND.format("BETWEEN ? AND ?", ""), (base + end, base + OFFSETS)).fetchone()

@@ -1,7 +1,7 @@
-"""One process's hold on an SQLite log: the connection, what is known of the file, and how a transaction begins.
+"""One process's handle on an SQLite log: the connection, a cache of the small tables, and how a transaction begins.
 
-All of it runs in the event loop's thread: a transaction begins and ends between two awaits, so that nobody in this
-process ever sees half of one, and whoever has to wait for another process gives the loop back meanwhile.
+All of it runs in the event loop's thread. A transaction begins and ends between two awaits, so that no other code in
+this process sees it half done; waiting for another process yields to the loop.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class LogFile:
         self.held_s = 0.0
         self.closed = False
         self.offsets = 0
-        """How many offsets all partitions have given out; far below zero when one cannot tell."""
+        """How many offsets all partitions have assigned; far below zero when that is unknown."""
         self._mark = HighWaterMark(path, log_id)
         self._version = _NOTHING_YET
         self._is_first_format = version_of(connection) == 1
@@ -57,11 +57,11 @@ class LogFile:
 
     @classmethod
     async def open(cls, path: Path, options: SqliteOptions) -> "LogFile":
-        """Open the file, or make a new one. Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogUnavailable."""
+        """Open the file, or create it. Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogUnavailable."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise read_only(path, f"its directory cannot be made: {error}") from error
+            raise read_only(path, f"its directory cannot be created: {error}") from error
 
         def attempt() -> "LogFile":
             refuse_cut_off(path)
@@ -76,39 +76,39 @@ class LogFile:
                 _log.error("%s", tail_lost(path, missing))
             return file
 
-        return await _patiently(attempt, path, options.busy_s)
+        return await _retry_while_busy(attempt, path, options.busy_s)
 
     async def read(self, sql: str, values: Mapping[str, object] | Sequence[object] = ()) -> list[Any]:
-        """Return a query's rows. No transaction stays open, so that no reader holds a checkpoint up."""
+        """Return a query's rows. No transaction stays open, so that no reader blocks a checkpoint."""
 
         def attempt() -> list[Any]:
             with well_formed(self.path):
                 return self.open_connection().execute(sql, values).fetchall()
 
-        return await _patiently(attempt, self.path, self.options.busy_s)
+        return await _retry_while_busy(attempt, self.path, self.options.busy_s)
 
     async def refresh(self) -> None:
-        """Learn what others have committed."""
-        await _patiently(self.catch_up, self.path, self.options.busy_s)
+        """Load what other processes have committed."""
+        await _retry_while_busy(self.catch_up, self.path, self.options.busy_s)
 
     async def reload(self) -> None:
-        """Learn everything anew, also what this process has changed."""
+        """Reload everything, also what this process has changed."""
         self._version = _NOTHING_YET
         await self.refresh()
 
     async def write(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `act` in a transaction of its own. Raises: LogUnavailable after `busy_s`; what `explained` says."""
+        """Run `act` in its own transaction. Raises: LogUnavailable after `busy_s`; the errors of `explained`."""
 
         def attempt() -> T:
             self.begin()
             return self.finish(act)
 
-        return await _patiently(attempt, self.path, self.options.busy_s)
+        return await _retry_while_busy(attempt, self.path, self.options.busy_s)
 
     def begin(self) -> None:
-        """Begin a transaction that may write, and learn what others have committed before it.
+        """Begin a write transaction, and load what other processes have committed before it.
 
-        Raises: TailLost; sqlite3.Error, among them busy ones.
+        Raises: TailLost; sqlite3.Error, including busy errors.
         """
         self.open_connection().execute("BEGIN IMMEDIATE")
         try:
@@ -120,7 +120,7 @@ class LogFile:
             raise
 
     def finish(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `act` in the transaction that was begun, and commit it; roll back when anything goes wrong."""
+        """Run `act` in the transaction that was begun, and commit it; roll back on any error."""
         began = perf_counter()
         try:
             result = act(self.connection)
@@ -128,7 +128,7 @@ class LogFile:
         except BaseException:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
-            self._version = _NOTHING_YET  # what `act` has noted about the file is not so
+            self._version = _NOTHING_YET  # what `act` has cached about the file does not hold
             raise
         self._mark.raise_to(self.offsets)
         self.held_s = perf_counter() - began
@@ -196,22 +196,22 @@ class LogFile:
         self.topics = {row[0]: topic_of(row) for row in rows}
         found = [(damage, row[:3]) for row, damage in partition_rows(self.connection)]
         sound = {(name, partition) for damage, (_, name, partition) in found if not damage}
-        self.partitions = {place: state for place, state in self.partitions.items() if place[0] in self.topics}
+        self.partitions = {key: state for key, state in self.partitions.items() if key[0] in self.topics}
         for damage, (number, name, partition) in found:
             topic = self.topics.get(name)
             if topic is None:
-                continue  # it was deleted; where its partitions ended stays, so that no offset is given twice
+                continue  # it was deleted; its partitions' ends stay, so that no offset is reused
             if damage and ((name, partition) in sound or partition not in range(topic.partitions)):
-                continue  # that is not what the row is about
+                continue  # not the topic of the row
             state = self._numbers.setdefault(number, PartitionState(topic, partition, number))
             state.topic, state.max_event_bytes = topic, topic.max_event_bytes
             self.partitions[name, partition] = state
         self._topic_rows = rows
 
     def count_again(self, topic: str) -> None:
-        """Let upkeep count a topic from the beginning: its counts hold for the settings under which it counted.
+        """Make upkeep recount a topic: its counts hold only for the settings under which they were made.
 
-        In a transaction that was begun. Raises: sqlite3.Error.
+        Called in a write transaction. Raises: sqlite3.Error.
         """
         states = [state for state in self.partitions.values() if state.topic.name == topic]
         for state in states:
@@ -219,7 +219,7 @@ class LogFile:
         write_partitions(self.connection, states)
 
     def learn_owners(self) -> None:
-        """Reload who owns what, and tell who listens when that has changed. Raises: sqlite3.Error."""
+        """Reload the owners, and notify the listeners of a change. Raises: sqlite3.Error."""
         owners = owner_rows(self.connection)
         if owners != self.owners:
             self.owners = owners
@@ -233,18 +233,18 @@ class LogFile:
         return self.connection
 
     def partition(self, topic: str, partition: int) -> PartitionState:
-        """Return what is known of a partition. Raises: ContractError when there is none."""
+        """Return the cached state of a partition. Raises: ContractError when it does not exist."""
         state = self.partitions.get((topic, partition))
         if state is None:
             known(self.topics, topic, partition)
-            why = "no row of table partitions is about it that can be read"
+            why = "table partitions has no readable row for it"
             raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {why}; {REPAIR}")
         if state.damage:
             raise LogCorrupt(f"{topic}/{partition} of the log {self.path} is damaged: {state.damage}; {REPAIR}")
         return state
 
     async def known_partition(self, topic: str, partition: int) -> PartitionState:
-        """Return what is known of a partition; another process may just have made it. Raises: ContractError."""
+        """Return the state of a partition, also one that another process just created. Raises: ContractError."""
         if (topic, partition) not in self.partitions:
             await self.refresh()
         return self.partition(topic, partition)
@@ -258,15 +258,15 @@ class LogFile:
 
 @contextmanager
 def well_formed(path: Path) -> Iterator[None]:
-    """Say so when SQLite is content, but what it found was never written by a log."""
+    """Raise LogCorrupt where SQLite reports no error, but no log writes such content."""
     try:
         yield
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(path, f"it contains what no log writes: {error!r}") from error
+        raise damaged(path, f"it has content that no log writes: {error!r}") from error
 
 
-async def _patiently(attempt: Callable[[], T], path: Path, busy_s: float) -> T:
-    """Call `attempt` until no other process is in its way, giving the event loop back in between."""
+async def _retry_while_busy(attempt: Callable[[], T], path: Path, busy_s: float) -> T:
+    """Retry `attempt` while another process holds the lock, yielding to the event loop in between."""
     deadline: float | None = None
     while True:
         try:
@@ -276,6 +276,6 @@ async def _patiently(attempt: Callable[[], T], path: Path, busy_s: float) -> T:
             deadline = deadline or now + busy_s
             if not is_busy(error) or now >= deadline:
                 raise explained(error, path) from error
-        except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+        except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are not UTF-8
             raise damaged(path, str(error)) from error
         await asyncio.sleep(_RETRY_S)

@@ -19,7 +19,7 @@ from eventlib.log.sqlite.errors import Transaction
 from eventlib.log.sqlite.sealed import meta_value, partition_rows, write_meta
 from eventlib.values import now_ms
 
-_SLOT = Struct("<QQQ")  # hash of the log_id, offsets given out, seal
+_SLOT = Struct("<QQQ")  # hash of the log_id, offsets assigned, seal
 _OFFSETS = Struct("<Q")
 _STRIDE = 32
 _BYTES = 2 * _STRIDE
@@ -27,14 +27,14 @@ _PLACES = range(0, _BYTES, _STRIDE)
 
 
 class Mark(NamedTuple):
-    """What a mark says: of which log, and how many offsets its partitions have given out together."""
+    """The content of a mark: its log, and how many offsets all of the log's partitions have assigned."""
 
     log: int
     offsets: int
 
 
 class HighWaterMark:
-    """One process's hold on the mark of one log. What the file system does not allow leaves the log without one."""
+    """One process's handle on a log's mark. If the file system does not allow it, the log runs without a mark."""
 
     def __init__(self, path: Path, log_id: str) -> None:
         self._path = mark_path(path)
@@ -44,7 +44,7 @@ class HighWaterMark:
         self._is_tried = False
 
     def missing(self, offsets: int) -> int:
-        """Return how many offsets were given out beyond those that the log has; the right to write has to be held."""
+        """Return how many assigned offsets the log lacks; the caller holds the write lock."""
         content = self._map
         if content is None:
             if self._is_tried:
@@ -55,7 +55,7 @@ class HighWaterMark:
         return max(0 if mark is None else mark.offsets - offsets for _, mark in _slots(content))
 
     def raise_to(self, offsets: int) -> None:
-        """Note that the log has given out so many offsets; less than what stands there changes nothing."""
+        """Record how many offsets the log has assigned; never lowers the mark."""
         content, slot = self._map, self._slot
         if content is not None and offsets > _OFFSETS.unpack_from(content, slot + 8)[0]:
             _SLOT.pack_into(content, slot, self._log, offsets, _seal(self._log, offsets))
@@ -73,19 +73,19 @@ class HighWaterMark:
         return content
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._map is not None:
             self._map.close()
             self._map = None
 
 
 def mark_path(path: Path) -> Path:
-    """Return where a log's mark is."""
+    """Return the path of a log's mark."""
     return path.with_name(f"{path.name}-hwm")
 
 
 def mark_beside(path: Path) -> Mark | None:
-    """Return what the mark beside a log's file says, of whichever log; None when it says nothing."""
+    """Return the mark beside a log's file, of whichever log; None when there is no valid one."""
     try:
         content = mark_path(path).read_bytes()
     except OSError:
@@ -95,13 +95,13 @@ def mark_beside(path: Path) -> Mark | None:
 
 
 def missing_offsets(path: Path, log_id: str, offsets: int) -> int:
-    """Return how many offsets more than a log has its mark says were given out; 0 when it says nothing of this log."""
+    """Return how many offsets a log lacks according to its mark; 0 when the mark is not about this log."""
     mark = mark_beside(path)
     return max(mark.offsets - offsets, 0) if mark is not None and mark.log == _hash(log_id) else 0
 
 
 def why_no_mark(path: Path) -> str:
-    """Return why no mark can be kept beside a log, empty when one can; one that is missing is made."""
+    """Return why no mark can be kept beside a log, empty when it can; a missing one is created."""
     try:
         _mapped(mark_path(path)).close()
     except (OSError, ValueError) as error:
@@ -112,7 +112,7 @@ def why_no_mark(path: Path) -> str:
 def _mapped(path: Path) -> mmap.mmap:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        os.posix_fallocate(handle, 0, _BYTES)  # for a page that is not there yet a full disk would be a signal
+        os.posix_fallocate(handle, 0, _BYTES)  # writing a hole to a full disk would raise a signal
         return mmap.mmap(handle, _BYTES)
     finally:
         os.close(handle)
@@ -137,9 +137,9 @@ _LOSS = "loss."
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records that a log has lost, and a person's decision to go on without them.
+    """Records that a log has lost, and an operator's decision to continue without them.
 
-    `records` is how many are missing, as far as that is known; `former_log_id` is whose they were.
+    `records` is how many are missing, as far as known; `former_log_id` is the log_id under which they were written.
     """
 
     at_ms: int
@@ -149,7 +149,7 @@ class Loss:
 
 
 def tail_lost(path: Path, records: int) -> TailLost:
-    """Return the refusal to write to a log that has fewer records than were acknowledged."""
+    """Return the error for a write to a log that lacks acknowledged records."""
     return TailLost(
         f"the log {path} lacks {records:,} {'record that was' if records == 1 else 'records that were'} acknowledged: "
         f"its write-ahead log was lost or damaged, or an older copy was put in its place. {without_tail(path)}"
@@ -157,25 +157,25 @@ def tail_lost(path: Path, records: int) -> TailLost:
 
 
 def refuse_lost(path: Path) -> None:
-    """Refuse to make a new log where a mark says that one has been. Raises: TailLost."""
+    """Refuse to create a log where a mark records an earlier one. Raises: TailLost."""
     mark = mark_beside(path)
     if mark is not None:
         raise TailLost(
-            f"the log {path} is empty or gone, and had {mark.offsets:,} records. Put a copy in its place (`eventlib restore`"
-            f"); to begin anew without them, delete {mark_path(path).name}"
+            f"the log {path} is empty or gone, and had {mark.offsets:,} records. Restore a copy (`eventlib restore`"
+            f"); to start without them, delete {mark_path(path).name}"
         )
 
 
 def now_another(path: Path) -> LogCorrupt:
-    """Return the end of a process's use of a log that goes on as another one."""
+    """Return the error for a process whose log continues under a new log_id."""
     return LogCorrupt(
-        f"the log {path} goes on as another one, since a loss of records was accepted or a copy restored: what this "
-        "process knows of it does not hold any more; start it again"
+        f"the log {path} continues under another log_id, since a loss of records was accepted or a copy restored: what "
+        "this process has cached is invalid; restart it"
     )
 
 
 def accept_loss(path: Path, connection: sqlite3.Connection, reason: str) -> Loss:
-    """Let a log go on with the records that it has, under a new log_id, so that no cache of the lost ones is used.
+    """Let a log continue with its remaining records under a new log_id, so that no cache of the lost ones is used.
 
     Guarantee: recorded in the log itself, with the reason. Raises: sqlite3.Error.
     """
@@ -186,14 +186,14 @@ def accept_loss(path: Path, connection: sqlite3.Connection, reason: str) -> Loss
 
 
 def record_loss(connection: sqlite3.Connection, records: int, reason: str) -> Loss:
-    """Note a loss, and give the log a new log_id, in the transaction that was begun. Raises: sqlite3.Error."""
+    """Record a loss and assign a new log_id, in the transaction that was begun. Raises: sqlite3.Error."""
     loss = Loss(now_ms(), records, reason, meta_value(connection, "log_id") or "")
     write_meta(connection, {"log_id": token_hex(16), f"{_LOSS}{loss.at_ms}": json.dumps(asdict(loss))})
     return loss
 
 
 def losses(connection: sqlite3.Connection) -> Sequence[Loss]:
-    """Return the losses that were accepted, oldest first. Raises: sqlite3.Error."""
+    """Return the accepted losses, oldest first. Raises: sqlite3.Error."""
     names = [
         row[0] for row in connection.execute("SELECT name FROM meta WHERE name GLOB ? ORDER BY name", (f"{_LOSS}*",))
     ]
@@ -201,7 +201,7 @@ def losses(connection: sqlite3.Connection) -> Sequence[Loss]:
 
 
 def missing_in(path: Path, connection: sqlite3.Connection) -> int:
-    """Return how many records the mark beside a log has seen that the log lacks. Raises: sqlite3.Error."""
+    """Return how many records the log lacks according to the mark beside it. Raises: sqlite3.Error."""
     rows = [*partition_rows(connection)]
     if any(damage for _, damage in rows):
         return 0

@@ -1,4 +1,4 @@
-"""Whether an SQLite log's file is what was written: its tree, its tables' texts, its small tables, all its records."""
+"""Verifies an SQLite log's file: its B-tree, its schema texts, its small tables, and all its records."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -13,18 +13,18 @@ from eventlib.log.sqlite.upgrade import SEALED, show_as_newest
 
 _FAULTS = 100
 _AFTER = {
-    "milestones": "it only made reading by time faster",
-    "owners": "its task is claimed anew, over every other claim",
-    "archived": "retention waits until the next run of the archiver",
-    "topics": "what it keeps is not dropped until its declaration is written again, at the next start of its services",
+    "milestones": "it only speeds up reads by time",
+    "owners": "its task is claimed again, with an epoch above every other claim",
+    "archived": "retention is paused until the next run of the archiver",
+    "topics": "its retention is paused until its declaration is written again, at the next start of its services",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What an SQLite log's file was found to be.
+    """The result of verifying an SQLite log's file.
 
-    `unsealed` counts the records that have no checksum, since an older release wrote them: nothing proves those.
+    `unsealed` counts the records without a checksum, written by an older release: those cannot be verified.
     """
 
     damages: Sequence[Damage]
@@ -33,9 +33,9 @@ class Proof:
 
 
 def prove(connection: sqlite3.Connection, progress: Progress = lambda _: None) -> Proof:
-    """Verify all that stands in a log's file, as of one moment; nothing is changed.
+    """Verify everything in a log's file, as of one moment; nothing is changed.
 
-    The connection is of its own, and of no further use. Raises: sqlite3.Error for what cannot be read at all.
+    The connection is dedicated to this, and unusable afterwards. Raises: sqlite3.Error for what cannot be read at all.
     """
     if version_of(connection) == 1:
         show_as_newest(connection)
@@ -62,16 +62,16 @@ def _prove_schema(connection: sqlite3.Connection) -> Iterator[Damage]:
     if (version := version_of(connection)) not in {1, FORMAT_VERSION}:
         yield Damage("schema", f"its user_version is {version}, which no release has written")
     for name in foreign_texts(connection):
-        yield Damage("schema", f"the text of {name} in sqlite_schema is not one that a log writes, or is gone")
+        yield Damage("schema", f"the text of {name} in sqlite_schema is not what a log writes, or is missing")
 
 
 def _prove_table(connection: sqlite3.Connection, table: str) -> Iterator[Damage]:
-    """Hold each row of a small table to its checksum."""
+    """Verify each row of a small table against its checksum."""
     key, columns = SEALED[table]
     try:
         rows = connection.execute(f"SELECT {', '.join(columns)}, checksum FROM {table}").fetchall()  # noqa: S608  names of its own
     except sqlite3.DatabaseError as error:
-        if table != "archived" or "no such table" not in str(error):  # only a log with an archive has it
+        if table != "archived" or "no such table" not in str(error):  # only an archived log has it
             yield Damage("tables", f"table {table} cannot be read: {error}")
         return
     where = " AND ".join(f"{name} = ?" for name in key)

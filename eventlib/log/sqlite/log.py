@@ -33,8 +33,8 @@ ORDER BY position LIMIT 1
 class SqliteLog(Log):
     """A durable log in one file, for one machine: open it with `SqliteLog.open`.
 
-    Guarantee: an append is on the disk when it returns (WAL, synchronous=FULL). What is appended or enlisted within one
-    pass of the event loop is one transaction.
+    Guarantee: an append is on disk when it returns (WAL, synchronous=FULL). What is appended or enlisted within one
+    iteration of the event loop is one transaction.
     """
 
     def __init__(self, file: LogFile, url: str) -> None:
@@ -51,7 +51,7 @@ class SqliteLog(Log):
 
     @classmethod
     async def open(cls, path: Path | str, *, url: str | None = None, options: SqliteOptions | None = None) -> Self:
-        """Open a log, or make a new one; a missing directory is made.
+        """Open a log, or create it; a missing directory is created.
 
         Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogFull; LogUnavailable.
         """
@@ -60,7 +60,7 @@ class SqliteLog(Log):
 
     @property
     def commits(self) -> int:
-        """How many transactions this process has appended with: records over commits is the size of a group."""
+        """How many transactions this process has committed; records divided by commits is the group size."""
         return self._appender.commits
 
     async def create_topics(self, topics: Iterable[Topic]) -> None:
@@ -68,7 +68,7 @@ class SqliteLog(Log):
         declared = [*topics]
         await self._file.refresh()
         if all(self._file.topics.get(topic.name) == topic for topic in declared):
-            return  # so that a log which can only be read can be opened like any other
+            return  # so that a read-only log can be opened like any other
 
         def act(connection: sqlite3.Connection) -> None:
             for topic in declared:
@@ -76,23 +76,23 @@ class SqliteLog(Log):
                 if self._file.topics.get(topic.name) != topic:
                     self._file.count_again(topic.name)
             write_topics(connection, map(row_of, declared))
-            # Only of new topics: where the row of a partition is damaged, it would begin again at 0.
+            # Only for new topics: a partition with a damaged row would restart at 0.
             new = [topic for topic in declared if topic.name not in self._file.topics]
             add_partitions(connection, ((topic.name, i) for topic in new for i in range(topic.partitions)))
 
         await self._file.write(act)
-        # Also where their partitions end: a topic may have been there before, and no offset is given twice.
+        # Also the partitions' ends: the topic may have existed before, and no offset is reused.
         await self._file.reload()
 
     async def retire(self, reason: str) -> None:
-        """Refuse every further append with LogReadOnly and a reason, whoever makes it and whenever it was opened.
+        """Refuse every further append, by any process, with LogReadOnly and a reason.
 
-        What is there can still be read. Raises: LogReadOnly, LogUnavailable.
+        Its records stay readable. Raises: LogReadOnly, LogUnavailable.
         """
         await self._file.write(lambda connection: retire(connection, reason))
 
     async def retired(self) -> str | None:
-        """Return why it takes no more records, None when it does."""
+        """Return why it accepts no more records, None when it does."""
         await self._file.refresh()
         return retired(self._file.open_connection())
 
@@ -122,7 +122,7 @@ class SqliteLog(Log):
         """See `Log.read`."""
         state = self._file.partitions.get((topic, partition))
         if state is not None and state.recent is not None:
-            await self._file.refresh()  # others may have appended since
+            await self._file.refresh()  # other processes may have appended since
             recent = state.read_recent(offset, limit)
             if recent is not None:
                 return recent
@@ -133,7 +133,7 @@ class SqliteLog(Log):
 
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""
-        # The end first: what others append while this looks around must not lie before what it returns.
+        # The end first: appends made during this call must not lie before what it returns.
         end = await self.end(topic, partition)
         oldest = (await self._file.read(_START, self._file.partition(topic, partition).range))[0][0]
         return end if oldest is None else int(oldest)
@@ -158,15 +158,15 @@ class SqliteLog(Log):
         for partition in positions:
             state = self._file.partition(*partition)
             if state.recent is None:
-                state.recent = RecentRecords(state.end)  # what comes from now on is going to be read
+                state.recent = RecentRecords(state.end)  # what is appended from now on will be read
         return LogReader(self, positions)
 
     async def refresh(self) -> None:
-        """Learn what other processes have appended."""
+        """Load what other processes have appended."""
         await self._file.refresh()
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the next offset to be written, as of the last refresh or append."""
+        """Return the end offset, as of the last refresh or append."""
         return self._file.partitions[partition].end
 
     async def seize(self, service: str, partition: int) -> Claim:
@@ -187,7 +187,7 @@ class SqliteLog(Log):
     async def keep_unarchived(self, ends: Mapping[TopicPartition, int] | None) -> bool:
         """See `Log.keep_unarchived`. Raises: LogReadOnly."""
         await self._file.refresh()
-        numbers = None if ends is None else {self._file.partition(*place).number: end for place, end in ends.items()}
+        numbers = None if ends is None else {self._file.partition(*key).number: end for key, end in ends.items()}
         if archived_ends(self._file.open_connection()) != numbers:
             await self._file.write(lambda connection: note_archived(connection, numbers))
         return ends is not None
@@ -214,7 +214,7 @@ class SqliteLog(Log):
         self.waiting.appended(partitions)
 
     def _watch(self) -> None:
-        """Look for other processes' commits from time to time, as long as somebody here waits for them."""
+        """Poll for other processes' commits while readers in this process wait for them."""
         if self._watching is None and not self._file.closed:
             self._watching = asyncio.get_running_loop().call_later(self._watch_s, self._look)
 
@@ -227,7 +227,7 @@ class SqliteLog(Log):
             self._file.catch_up()
         except sqlite3.Error as error:
             if not is_busy(error):
-                self.waiting.look_all()  # they meet the same error, and say it to their callers
+                self.waiting.look_all()  # they hit the same error, and report it to their callers
         except EventlibError:
             self.waiting.look_all()
         self._watch()

@@ -1,8 +1,8 @@
-"""Who owns which partition of a service: claims in the file, kept alive by a heartbeat, and taken over from the dead.
+"""Partition ownership: claims in the file, kept alive by a heartbeat, and taken over when an owner is dead.
 
-The first member of a service takes all its partitions; the others stand by. An owner on this machine is known to be
-dead when its process is gone; any other when its row did not change for a lease, by the clock of who looks: no two
-clocks are compared. Safety rests on neither: each commit checks the epoch of its claim.
+The first member of a service takes all its partitions; the others stand by. An owner on this machine is dead when its
+process is gone; any other when its row did not change for a lease, by the observer's clock: no two clocks are compared.
+Safety depends on neither: each commit checks the epoch of its claim.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ _LOOK_S = 0.25
 
 
 class _Seen(NamedTuple):
-    """A row, and since when it has not changed (event loop's time)."""
+    """A row, and since when it is unchanged (event loop time)."""
 
     row: OwnerRow
     since: float
 
 
 class Owners:
-    """The claims of this process on one log: one heartbeat for all of them."""
+    """The claims of this process on one log, kept alive by one heartbeat."""
 
     def __init__(self, file: LogFile, look_for_others: Callable[[], None]) -> None:
         self.file = file
@@ -45,7 +45,7 @@ class Owners:
 
     @property
     def stands_by(self) -> bool:
-        """Whether a member waits for partitions that others own."""
+        """Whether a member waits for partitions that other processes own."""
         return any(len(member.claims) < member.partitions for member in self._members)
 
     async def seize(self, service: str, partition: int) -> Claim:
@@ -85,7 +85,7 @@ class Owners:
         self.file.learn_owners()
 
     async def take_over(self, member: "SqliteMembership") -> None:
-        """Let a member claim what nobody living owns."""
+        """Let a member claim the partitions without a live owner."""
 
         def free() -> list[int]:
             return [partition for partition in range(member.partitions) if self._is_free(member.service, partition)]
@@ -94,14 +94,14 @@ class Owners:
             await self._take(member.service, member.owner, free)
 
     async def close(self) -> None:
-        """Stop the heartbeat: from now on the claims are those of a dead owner."""
+        """Stop the heartbeat: from now on the claims count as a dead owner's."""
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
         for owner in [self._seizer, *(member.owner for member in self._members)]:
             give_up(owner)
         for member in self._members:
-            member.fail(unavailable(self.file.path, "it was closed while its services still ran"))
+            member.fail(unavailable(self.file.path, "it was closed while its services were running"))
 
     async def _take(self, service: str, owner: str, wanted: Callable[[], Iterable[int]]) -> dict[int, Claim]:
         def act(connection: sqlite3.Connection) -> dict[int, Claim]:
@@ -152,7 +152,7 @@ class Owners:
                 if self.stands_by:
                     await self._look_for_the_dead()
             except RetryableError:
-                pass  # an append says the same to somebody who can act; the next beat tries again
+                pass  # an append raises the same to its caller; the next beat retries
             except EventlibError as error:
                 for member in self._members:
                     member.fail(error)
@@ -202,11 +202,11 @@ class SqliteMembership(Membership):
         await self._owners.leave(self)
 
     def know(self, claims: Mapping[int, Claim]) -> None:
-        """Take over what the file says."""
+        """Load the claims from the file."""
         self.claims = claims
         self._change.set()
 
     def fail(self, error: EventlibError) -> None:
-        """Tell who waits that nothing will change any more."""
+        """Fail the waiting caller: the assignment will not change any more."""
         self._error = error
         self._change.set()

@@ -1,4 +1,4 @@
-"""Reading the records of an SQLite log, each held to its checksum, and each offset to the record that it had."""
+"""Reads the records of an SQLite log, verifying each checksum, and that no offset is missing."""
 
 import logging
 import sqlite3
@@ -17,7 +17,7 @@ from eventlib.log.sqlite.state import PartitionState
 
 _log = logging.getLogger("eventlib.log")
 
-# In the order of Record's fields, the headers as text, and then the checksum.
+# In the order of Record's fields, headers as text, then the checksum.
 _READ = f"""
 SELECT :topic, :partition, position - :base, {", ".join(COLUMNS)}
 FROM records WHERE position >= :base + :offset AND position < :top ORDER BY position LIMIT :limit
@@ -31,7 +31,7 @@ async def read_records(file: LogFile, topic: str, partition: int, offset: int, l
     """Return up to `limit` records of a partition from `offset` on; fewer at the end, and before a damaged one.
 
     A record that differs from its checksum by one bit is returned as it was written. Raises: DamagedRecord when the
-    first one cannot be; ContractError, LogCorrupt, LogUnavailable.
+    first one cannot be corrected; ContractError, LogCorrupt, LogUnavailable.
     """
     state = await file.known_partition(topic, partition)
     end, values = state.end, {"topic": topic, "partition": partition, "offset": offset, "limit": limit, **state.range}
@@ -53,7 +53,7 @@ async def read_records(file: LogFile, topic: str, partition: int, offset: int, l
 
 
 def read_one(connection: sqlite3.Connection, state: PartitionState, offset: int) -> Record:
-    """Return the record at an offset as it was written. Raises: DamagedRecord when that cannot be proved."""
+    """Return the record at an offset as it was written. Raises: DamagedRecord when that cannot be proven."""
     values = {"topic": state.topic.name, "partition": state.partition, "offset": offset, "limit": 1, **state.range}
     found, trouble = _proved(state, _readable(connection, values), offset, state.end)
     if trouble is not None and not found:
@@ -64,53 +64,53 @@ def read_one(connection: sqlite3.Connection, state: PartitionState, offset: int)
 def _proved(
     state: PartitionState, rows: Sequence[tuple[Any, ...]], offset: int, end: int
 ) -> tuple[list[Record], DamagedRecord | None]:
-    """Return the records in rows up to the first that is damaged, and what is wrong with that one."""
+    """Return the records of rows up to the first damaged one, and that one's error."""
     found, dense_from = list[Record](), state.dense_from
     expected = max(offset, dense_from)
     if _all_match(state, rows, expected):
-        # As Record._make does, in half the time: of a log that is behind, every record comes through here.
+        # Half the cost of Record._make: when a consumer lags, every record comes through here.
         found = [tuple.__new__(Record, (*row[:_HEADERS], decode_headers(row[_HEADERS]))) for row in rows]
         expected = max(expected, found[-1].offset + 1)
         rows = ()
     for index, row in enumerate(rows):
-        # Offsets may be missing before `dense_from`, but none goes back: that is how a damaged tree shows.
-        place = max(offset, row[_OFFSET]) if row[_OFFSET] < dense_from else expected
-        if not _matches(state, place, row) or row[_OFFSET] != place:
-            if row[_OFFSET] != place and not _matches(state, place, row):
-                return found, _missing(state, place, _next(rows[index:], place, end))
-            mended = _mended(state, place, row)
-            if mended is None:
+        # Offsets may be missing before `dense_from`, but must increase: otherwise the B-tree is damaged.
+        found_offset = max(offset, row[_OFFSET]) if row[_OFFSET] < dense_from else expected
+        if not _matches(state, found_offset, row) or row[_OFFSET] != found_offset:
+            if row[_OFFSET] != found_offset and not _matches(state, found_offset, row):
+                return found, _missing(state, found_offset, _next(rows[index:], found_offset, end))
+            corrected_row = _corrected(state, found_offset, row)
+            if corrected_row is None:
                 return found, _changed(state, row)
-            row = mended  # noqa: PLW2901  as it was written
+            row = corrected_row  # noqa: PLW2901  as it was written
         found.append(tuple.__new__(Record, (*row[:_HEADERS], decode_headers(row[_HEADERS]))))
-        offset, expected = place + 1, max(expected, place + 1)
+        offset, expected = found_offset + 1, max(expected, found_offset + 1)
     return found, _missing(state, expected, end) if dense_from <= expected < end else None
 
 
 def _all_match(state: PartitionState, rows: Sequence[tuple[Any, ...]], expected: int) -> bool:
-    """Tell whether all rows are what was written, and none is missing: nearly always, and so without a loop here."""
+    """Whether all rows are intact and none is missing: the common case, so it has no loop here."""
     if not rows:
         return False
     offsets = [row[_OFFSET] for row in rows]
     if offsets[-1] >= state.dense_from and offsets != [*range(expected, expected + len(rows))]:
-        return False  # or some of them stand where offsets may be missing
+        return False  # or some are where offsets may be missing
     try:
         columns = [row[_AT:_CHECKSUM] for row in rows]
         return [*map(row_checksum, repeat(state.seed), offsets, columns)] == [row[_CHECKSUM] for row in rows]
-    except (TypeError, ValueError, AttributeError):  # a column has another type than any record has
+    except (TypeError, ValueError, AttributeError):  # a column has a type that no record has
         return False
 
 
 def _matches(state: PartitionState, offset: int, row: tuple[Any, ...]) -> bool:
-    """Tell whether a row is what was written at an offset."""
+    """Whether a row is what was written at an offset."""
     checksum = row[_CHECKSUM]
     if checksum is None:
         return offset < state.checked_from and row[_OFFSET] == offset
     return is_as_written(state.seed, offset, row[_AT:_CHECKSUM], checksum)
 
 
-def _mended(state: PartitionState, offset: int, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the row as it was written, when that can be proved."""
+def _corrected(state: PartitionState, offset: int, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return the row as it was written, when that can be proven."""
     columns, checksum = row[_AT:_CHECKSUM], row[_CHECKSUM]
     if not _matches(state, offset, row):
         found = corrected(columns, checksum, partial(row_checksum, state.seed, offset))
@@ -118,7 +118,7 @@ def _mended(state: PartitionState, offset: int, row: tuple[Any, ...]) -> tuple[A
             return None
         columns = found
     _log.warning(
-        "%s/%s/%s: one bit of the record had flipped, and is taken back; `eventlib repair` puts the file right",
+        "%s/%s/%s: one flipped bit of the record was corrected in memory; `eventlib repair` repairs the file",
         *(state.topic.name, state.partition, offset),
     )
     return (*row[:_OFFSET], offset, *columns, checksum)
@@ -126,8 +126,8 @@ def _mended(state: PartitionState, offset: int, row: tuple[Any, ...]) -> tuple[A
 
 def _changed(state: PartitionState, row: tuple[Any, ...]) -> DamagedRecord:
     offset, checksum = row[_OFFSET], row[_CHECKSUM]
-    place = why_changed(checksum), state.topic.name, state.partition, offset, offset + 1
-    return DamagedRecord(*place, _as_it_stands(row), checksum if isinstance(checksum, int) else None)
+    damage = why_changed(checksum), state.topic.name, state.partition, offset, offset + 1
+    return DamagedRecord(*damage, _as_it_stands(row), checksum if isinstance(checksum, int) else None)
 
 
 def _missing(state: PartitionState, offset: int, resume_at: int) -> DamagedRecord:
@@ -135,7 +135,7 @@ def _missing(state: PartitionState, offset: int, resume_at: int) -> DamagedRecor
 
 
 def _next(rows: Sequence[tuple[Any, ...]], offset: int, end: int) -> int:
-    """Return where a partition can be read on after an offset."""
+    """Return the offset after damage at which a partition is readable again."""
     return min((row[_OFFSET] for row in rows if row[_OFFSET] > offset), default=max(end, offset + 1))
 
 
@@ -148,24 +148,24 @@ def _as_it_stands(row: tuple[Any, ...]) -> Record:
 
 
 def _readable(connection: sqlite3.Connection, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-    """Return the rows that come before SQLite finds the file broken; texts that are none have lone surrogates."""
+    """Return the rows before SQLite finds the file corrupt; invalid texts have lone surrogates."""
     found, strictly = list[tuple[Any, ...]](), connection.text_factory
     connection.text_factory = as_it_stands
     try:
         found.extend(connection.execute(_READ, values))
     except sqlite3.DatabaseError as error:
-        _log.debug("the log cannot be read on: %s", error)
+        _log.debug("the log cannot be read further: %s", error)
     finally:
         connection.text_factory = strictly
     return found
 
 
 def _unreadable(connection: sqlite3.Connection, state: PartitionState, offset: int, error: LogCorrupt) -> DamagedRecord:
-    """Return the damage of a place where SQLite reads nothing, with the next one where it does."""
-    for place in range(offset + 1, min(state.end, offset + _PROBED)):
+    """Return the damage where SQLite reads nothing, with the next offset where it does."""
+    for probed in range(offset + 1, min(state.end, offset + _PROBED)):
         try:
-            if connection.execute(_THERE, (state.base + place,)).fetchone() is not None:
-                return DamagedRecord(str(error), state.topic.name, state.partition, offset, place)
+            if connection.execute(_THERE, (state.base + probed,)).fetchone() is not None:
+                return DamagedRecord(str(error), state.topic.name, state.partition, offset, probed)
         except sqlite3.DatabaseError:
             continue
     return DamagedRecord(str(error), state.topic.name, state.partition, offset, max(state.end, offset + 1))

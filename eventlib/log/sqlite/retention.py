@@ -1,7 +1,7 @@
-"""Retention and compaction of an SQLite log: in steps of a few milliseconds, so that appends are not held up.
+"""Retention and compaction of an SQLite log: in steps of a few milliseconds, so that appends are not blocked.
 
-A partition is compacted when it has at least as many new records as the last compaction left there, so that the cost
-per record stays the same however long the log is. What is counted by retention is counted once.
+A partition is compacted when it has at least as many new records as the last compaction left, so that the cost per
+record is constant however long the log is. Retention counts each record once.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _STEP_RECORDS = 1_000
 _COUNT_RECORDS = 2_000
 _RETAIN_EVERY_RECORDS = 1_000
 _RETAIN_EVERY_S = 60.0
-_BREATH = 2.0  # in the background, this many times a step's own duration is left to others after it
+_PAUSE_FACTOR = 2.0  # in the background, pause this many times a step's own duration after it
 
 _CLEAR = (
     "CREATE TEMP TABLE IF NOT EXISTS newest (key BLOB PRIMARY KEY) WITHOUT ROWID",
@@ -40,7 +40,7 @@ _BACKWARDS = """
 INSERT INTO temp.step SELECT position, key, value IS NULL AND recorded_at < ? FROM records
 WHERE position >= ? AND position < ? AND key IS NOT NULL ORDER BY position DESC LIMIT ?
 """
-# What a step does with its records, in the database's own words: a loop over them here would cost ten times as much.
+# A step runs in SQL: a Python loop over its records would cost ten times as much.
 _STEP = (
     """INSERT INTO temp.keep SELECT max(position), key FROM temp.step
     WHERE key NOT IN (SELECT key FROM temp.newest) GROUP BY key""",
@@ -66,7 +66,7 @@ _DELETE_MILESTONES = "DELETE FROM milestones WHERE position >= ? AND position < 
 
 
 class Upkeep:
-    """Drops what is no longer kept, a step at a time; by itself in every process that appends."""
+    """Drops what is no longer kept, in steps; runs by itself in every process that appends."""
 
     def __init__(self, file: LogFile) -> None:
         self._file = file
@@ -76,7 +76,7 @@ class Upkeep:
         self._task: asyncio.Task[None] | None = None
 
     def appended(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note which partitions have grown enough to be looked after."""
+        """Mark the partitions that have grown enough for upkeep."""
         for partition in partitions:
             state = self._file.partitions[partition]
             topic = state.topic
@@ -98,7 +98,7 @@ class Upkeep:
         await self._look_after([*self._file.partitions.values()], breath=0.5)
 
     async def delete(self, topic: str) -> None:
-        """Delete a topic and all that is in it; of its partitions only stays where they ended."""
+        """Delete a topic and all its records; only its partitions' ends stay."""
         async with self._one_at_a_time:
             for state in [state for state in self._file.partitions.values() if state.topic.name == topic]:
                 await _Deletion(self._file, state, breath=0.5).run()
@@ -106,7 +106,7 @@ class Upkeep:
             self._file.learn_topics()
 
     async def close(self) -> None:
-        """Stop; what was begun is done again another time."""
+        """Stop; unfinished work is repeated another time."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -120,9 +120,9 @@ class Upkeep:
             aging = {state for state in self._file.partitions.values() if state.topic.retention is not None}
             due, self._due = self._due | aging, set()
             try:
-                await self._look_after(due, breath=_BREATH)
+                await self._look_after(due, breath=_PAUSE_FACTOR)
             except EventlibError as error:
-                _log.warning("upkeep of the log failed, and is tried again later: %s", error)
+                _log.warning("upkeep of the log failed, and is retried later: %s", error)
             await asyncio.sleep(1.0)
 
     async def _look_after(self, states: Iterable[PartitionState], breath: float) -> None:
@@ -135,7 +135,7 @@ class Upkeep:
 
 
 class _Steps:
-    """Work on one partition, in transactions of a few milliseconds with a breath after each."""
+    """Work on one partition, in transactions of a few milliseconds with a pause after each."""
 
     def __init__(self, file: LogFile, state: PartitionState, breath: float) -> None:
         self._file = file
@@ -144,16 +144,17 @@ class _Steps:
 
     async def _step(self, act: Callable[[sqlite3.Connection], T]) -> T:
         result = await self._file.write(act)
-        # By what the transaction took, not the waiting for it: others who write are no reason to wait even longer.
+        # Relative to the transaction's own time, not the wait for the lock: contention must not prolong the pause.
         await asyncio.sleep(max(0.001, self._file.held_s * self._breath))
         return result
 
 
 class _Compaction(_Steps):
-    """Goes from the newest record to the oldest: whatever has a key that was seen already is dropped.
+    """Runs from the newest record to the oldest: drops every record whose key was already seen.
 
     The keys seen are in a temporary table, which SQLite keeps on disk when it is large. Old tombstones go last, and
-    only those that stood alone since an earlier compaction: who saw an older value of the key also sees the tombstone.
+    only those that were already alone at an earlier compaction: a consumer that read an older value of the key also
+    reads the tombstone.
     """
 
     async def run(self) -> None:
@@ -200,7 +201,7 @@ class _Compaction(_Steps):
 
 
 class _Deletion(_Steps):
-    """Drops everything, from the front: what a crash leaves is a topic with less in it, which can be deleted again."""
+    """Drops everything, from the front: after a crash the topic is only shorter, and can be deleted again."""
 
     async def run(self) -> None:
         while await self._step(self._drop):
@@ -219,7 +220,7 @@ class _Deletion(_Steps):
 
 
 class _Retention(_Steps):
-    """Counts what is new, and drops from the front what is too old or too much."""
+    """Counts new records, and drops from the front what exceeds the retention time or size."""
 
     async def run(self) -> None:
         while await self._step(self._count):

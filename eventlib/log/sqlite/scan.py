@@ -1,6 +1,6 @@
-"""Reading a whole SQLite log as it stands in the file, each record held to its checksum: for who looks for damage.
+"""Reads a whole SQLite log in file order, verifying each record's checksum: for damage checks.
 
-The records come in the order of the file's tree, without a search in it: so one whose position has changed is seen, and
+The records come in the order of the file's B-tree, without a lookup: a record whose position changed is found, and
 hides no other.
 """
 
@@ -17,7 +17,7 @@ from eventlib.log.sqlite.sealed import PARTITIONS, UNSEALED, partition_checksum
 from eventlib.log.sqlite.state import OFFSET_BITS
 
 Progress = Callable[[int], None]
-"""Told how many more records were verified."""
+"""Called with how many more records were verified."""
 
 _ALL = f"SELECT position, {', '.join(COLUMNS)} FROM records NOT INDEXED"  # noqa: S608  names of this package
 _AFTER = f"{_ALL} WHERE position > ? ORDER BY position"
@@ -27,17 +27,17 @@ UPDATE partitions SET topic = ?, partition = ?, next_offset = ?, newest_at = ?, 
 """
 _TOLD_EVERY = 20_000
 _HOPELESS = 50
-"""After so many records in a row that nothing puts right, it is something else that has changed."""
+"""After so many uncorrectable records in a row, something else has changed."""
 
 
 @dataclass(slots=True, eq=False)
 class ScanPart:
-    """A partition as its row says it, and what was found of it so far."""
+    """A partition as its row describes it, and what the scan found of it so far."""
 
     row: tuple[Any, ...]
     """number, topic, partition, next_offset, newest_at, clean_to, kept, kept_bytes, dense_from, checked_from, digest"""
     lost: bool = False
-    """Whether its row cannot be trusted, so that only its records say what it is."""
+    """Whether its row cannot be trusted, so that only its records describe it."""
     next: int = 0
     sum: int = 0
     unsealed: int = 0
@@ -55,12 +55,12 @@ class ScanPart:
         """The position of its offset 0."""
         return int(self.row[0]) << OFFSET_BITS
 
-    def place(self, offset: int) -> tuple[str, int, int]:
-        """Return an offset of it with its topic and partition."""
+    def location(self, offset: int) -> tuple[str, int, int]:
+        """Return one of its offsets with topic and partition."""
         return self.row[1], self.row[2], offset
 
     def found(self, offset: int) -> None:
-        """Note that the record of an offset is there."""
+        """Mark an offset's record as present."""
         if offset >= self.next:
             first = max(self.next, self.row[8])
             if first < offset:
@@ -76,9 +76,9 @@ class ScanPart:
 
 
 class Scan:
-    """One pass over all records; `run` returns what is damaged, in the order in which it stands there.
+    """One pass over all records; `run` returns the damage, in file order.
 
-    `parts` and `records` say what there is. The connection is in a transaction that reads, so that all is of one moment.
+    `parts` and `records` are what the log has. The connection is in a read transaction, so that all is from one moment.
     """
 
     def __init__(self, connection: sqlite3.Connection, progress: Progress = lambda _: None) -> None:
@@ -92,7 +92,7 @@ class Scan:
             self._learn(tuple(values), checksum)
 
     def _learn(self, row: tuple[Any, ...], checksum: object) -> None:
-        """Take a partition's row, put right where that can be proved."""
+        """Load a partition's row, corrected where that can be proven."""
         if checksum in {UNSEALED, computed(row, partition_checksum)}:
             self.parts[row[0]] = ScanPart(row)
             return
@@ -102,25 +102,25 @@ class Scan:
             what = f"one bit of the row of {before[1]}/{before[2]} in table partitions had flipped"
             repair = (("UPDATE partitions SET number = ? WHERE number = ?", (before[0], number)), written(part.row))
             self._damages.append(Damage("partitions", what, before[1], before[2], repair=repair))
-        elif isinstance(number, int) and (place := self._place_of(number, row[1:3])) is not None:
-            self.parts[number] = ScanPart((number, *place, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
+        elif isinstance(number, int) and (topic_partition := self._topic_partition_of(number, row[1:3])) is not None:
+            self.parts[number] = ScanPart((number, *topic_partition, 0, 0, 0, 0, 0, 0, OFFSETS, 0), lost=True)
         else:
             self._damages.append(
-                Damage("partitions", f"the row {row!r:.200} of table partitions is not what was written")
+                Damage("partitions", f"the row {row!r:.200} of table partitions does not match its checksum")
             )
 
-    def _place_of(self, number: int, said: tuple[Any, ...]) -> tuple[str, int] | None:
-        """Return whose records have a number: the first one's checksum tells, or else what their row says, if that can be."""
+    def _topic_partition_of(self, number: int, row_values: tuple[Any, ...]) -> tuple[str, int] | None:
+        """Return the topic partition of a number: by the first record's checksum, or else by the row, if that is possible."""
         topics = self._connection.execute("SELECT name, partitions FROM topics").fetchall()
         declared, base = [(name, each) for name, count in topics for each in range(count)], number << OFFSET_BITS
         try:
             position, *columns, checksum = self._connection.execute(_AFTER, (base - 1,)).fetchone()
-        except (sqlite3.DatabaseError, TypeError):  # it cannot be read, or there is none
-            return said if said in declared else None
-        for place in declared:
-            if is_as_written(partition_seed(*place), position - base, columns, checksum):
-                return place
-        return said if said in declared else None
+        except (sqlite3.DatabaseError, TypeError):  # it is unreadable, or does not exist
+            return row_values if row_values in declared else None
+        for candidate in declared:
+            if is_as_written(partition_seed(*candidate), position - base, columns, checksum):
+                return candidate
+        return row_values if row_values in declared else None
 
     def run(self) -> list[Damage]:
         """Verify every record, and each partition's digest and end."""
@@ -151,7 +151,7 @@ class Scan:
         return self._damages
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield all that can be read, past what cannot."""
+        """Yield all readable rows, skipping what cannot be read."""
         self._connection.text_factory = str
         cursor, last = self._connection.execute(_ALL), -1
         while True:
@@ -164,7 +164,7 @@ class Scan:
                         self._progress(_TOLD_EVERY)
             except sqlite3.DatabaseError as error:
                 if not hasattr(error, "sqlite_errorcode") and self._connection.text_factory is str:
-                    self._connection.text_factory = as_it_stands  # it was Python's: a text is none any more
+                    self._connection.text_factory = as_it_stands  # raised by Python: a text is not UTF-8
                     cursor = self._connection.execute(_AFTER, (last,))
                     continue
                 found = self._next_readable(last)
@@ -177,7 +177,7 @@ class Scan:
                 return
 
     def _next_readable(self, last: int) -> tuple[sqlite3.Cursor, int] | None:
-        """Return the rows after the next place where the file can be read, found by growing steps and then halving."""
+        """Return the rows after the next readable position, found by growing steps and then bisection."""
         top = max((part.base + OFFSETS for part in self.parts.values()), default=0)
         unread, step = max(last, min(self.parts, default=0) << OFFSET_BITS), 1
         while not self._is_readable(unread + step, last):
@@ -198,25 +198,25 @@ class Scan:
         return row is not None and row[0] > last
 
     def _mismatch(self, position: int, row: tuple[Any, ...], part: ScanPart, before: ScanPart) -> None:
-        """Look into a record that is not what was written at its position."""
+        """Examine a record that does not match its checksum at its position."""
         self._in_a_row += 1
         home = self._home(position, row, part, before)
         if home is not None:
             owner, offset = home
             owner.found(offset)
             owner.sum += row[-1]
-            stands = f"{part.row[1]}/{part.row[2]}/{position & OFFSETS}" if part.row[1] else f"position {position}"
-            what = f"its position had changed: the record stands at {stands}"
+            found_at = f"{part.row[1]}/{part.row[2]}/{position & OFFSETS}" if part.row[1] else f"position {position}"
+            what = f"its position had changed: the record is at {found_at}"
             right = moved_to(owner.base + offset, position)
-            self._damages.append(of_record(what, owner.place(offset), row, "what its checksum says", (right,)))
+            self._damages.append(of_record(what, owner.location(offset), row, "what its checksum says", (right,)))
             return
         self._changed(position, part, row)
 
     def _changed(self, position: int, part: ScanPart, row: tuple[Any, ...]) -> None:
-        offset, place = position & OFFSETS, part.place(position & OFFSETS)
+        offset, location = position & OFFSETS, part.location(position & OFFSETS)
         if not part.row[1]:
-            what = f"a record stands at position {position}, where no partition is"
-            self._damages.append(of_record(what, place, row))
+            what = f"a record is at position {position}, which belongs to no partition"
+            self._damages.append(of_record(what, location, row))
             return
         hopeless = self._in_a_row > _HOPELESS
         before = None if hopeless else corrected(row[:-1], row[-1], partial(row_checksum, part.seed, offset))
@@ -231,35 +231,35 @@ class Scan:
             ]
             what = f"one bit of {', '.join(names)} had flipped"
             right = written_as(position, (*before, checksum))
-            self._damages.append(of_record(what, place, before, "what its checksum says", (right,)))
+            self._damages.append(of_record(what, location, before, "what its checksum says", (right,)))
             return
         part.changed += 1
         if offset == part.next or offset < part.row[3]:
             part.found(offset)
         part.sum += row[-1] if isinstance(row[-1], int) else 0
         likely = between(self._connection, part.base, offset, offset + 1)
-        self._damages.append(of_record(why_changed(row[-1]), place, row, likely))
+        self._damages.append(of_record(why_changed(row[-1]), location, row, likely))
 
     def _home(self, position: int, row: Sequence[Any], part: ScanPart, before: ScanPart) -> tuple[ScanPart, int] | None:
-        """Return the one place, a bit away or next in order, where a record's checksum is right."""
-        places = [(each, each.next) for each in {id(part): part, id(before): before}.values() if each.row[1]]
+        """Return the one location, one bit away or next in order, where a record's checksum matches."""
+        candidates = [(each, each.next) for each in {id(part): part, id(before): before}.values() if each.row[1]]
         for bit in range(63):
             other = position ^ 1 << bit
             if (owner := self.parts.get(other >> OFFSET_BITS)) is not None:
-                places.append((owner, other & OFFSETS))
-        return next((place for place in places if _is_right(*place, row)), None)
+                candidates.append((owner, other & OFFSETS))
+        return next((each for each in candidates if _is_right(*each, row)), None)
 
     def _finish(self, part: ScanPart) -> None:
         """Compare what was found of a partition with its row."""
         _, topic, partition, end, *_, dense_from, _checked_from, digest = part.row
         if part.lost:
             what = "its row in table partitions does not match its checksum"
-            likely = f"its records end at {part.next}" if part.next else "it has no record that would say what it was"
+            likely = f"its records end at {part.next}" if part.next else "it has no record to derive it from"
             repair = (written(derived(part)),) if part.next else ()
             self._damages.append(Damage("partitions", what, topic, partition, likely=likely, repair=repair))
             return
         if part.next > end:
-            what = f"its row ends it at {end}, and its records at {part.next}: the row is older than they are"
+            what = f"its row has end {end}, and its records end at {part.next}: the row is older"
             repair = (written(derived(part)),)
             self._damages.append(Damage("partitions", what, topic, partition, repair=repair))
             return
@@ -279,7 +279,7 @@ def _is_right(part: ScanPart, offset: int, row: Sequence[Any]) -> bool:
 
 
 def derived(part: ScanPart) -> tuple[Any, ...]:
-    """Return a partition's row as its records imply it; upkeep counts anew, and gaps before the last one are left as they are."""
+    """Return a partition's row derived from its records; upkeep recounts, and gaps before the last one are kept."""
     number, topic, partition, _, newest_at, *_ = part.row
     if not part.lost:
         return (*part.row[:3], part.next, max(newest_at, part.newest_at), *part.row[5:10], part.sum & MASK)
@@ -288,5 +288,5 @@ def derived(part: ScanPart) -> tuple[Any, ...]:
 
 
 def written(row: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Return what writes a partition's row."""
+    """Return the statement that writes a partition's row."""
     return _ROW, (*row[1:], partition_checksum(tuple(row)), row[0])

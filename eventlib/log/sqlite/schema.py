@@ -1,7 +1,7 @@
-"""The file of an SQLite log: its tables, how it is opened, and which files are refused.
+"""The file format of an SQLite log: its tables, how it is opened, and which files are refused.
 
 A record's `position` is its partition's number (high bits) and its offset (low 40 bits), so that a partition is one
-range of the table in offset order. The view `log` shows the same to people, and to tools that only speak SQL.
+range of the table in offset order. The view `log` shows the same to people and SQL tools.
 """
 
 import os
@@ -75,7 +75,7 @@ _ARCHIVED = (
 
 
 def retire(connection: sqlite3.Connection, reason: str) -> None:
-    """Let the file refuse every further record, also from processes that have it open, and tell them a reason.
+    """Make the file refuse every further record with a reason, also from processes that have it open.
 
     Raises: sqlite3.Error.
     """
@@ -91,12 +91,12 @@ def _refusal(reason: str) -> str:
 
 
 def retired(connection: sqlite3.Connection) -> str | None:
-    """Return the reason why a log takes no more records, None when it does. Raises: sqlite3.Error."""
+    """Return the reason why a log accepts no more records, None when it does. Raises: sqlite3.Error."""
     return meta_value(connection, _RETIRED)
 
 
 def foreign_texts(connection: sqlite3.Connection) -> list[str]:
-    """Return the names of what stands in sqlite_schema with another text than a log writes, or is gone from it.
+    """Return the names in sqlite_schema whose text is not what a log writes, or that are missing.
 
     Raises: sqlite3.Error.
     """
@@ -111,7 +111,7 @@ def foreign_texts(connection: sqlite3.Connection) -> list[str]:
 
 
 def note_archived(connection: sqlite3.Connection, ends: Mapping[int, int] | None) -> None:
-    """Note up to where an archive has the partitions, by number; with None there is no archive. Raises: sqlite3.Error."""
+    """Record up to where an archive has the partitions, by number; None: there is no archive. Raises: sqlite3.Error."""
     if ends is None:
         connection.execute("DROP TABLE IF EXISTS archived")
         return
@@ -122,7 +122,7 @@ def note_archived(connection: sqlite3.Connection, ends: Mapping[int, int] | None
 
 
 def archived_ends(connection: sqlite3.Connection) -> dict[int, int] | None:
-    """Return what `note_archived` was told last; a row that does not match its checksum lets nothing go.
+    """Return the ends last given to `note_archived`; a row that does not match its checksum lets nothing be dropped.
 
     Raises: sqlite3.Error.
     """
@@ -133,7 +133,7 @@ def archived_ends(connection: sqlite3.Connection) -> dict[int, int] | None:
 
 
 def refuse_cut_off(path: Path) -> None:
-    """Refuse a file that lost its end, before SQLite takes what is left for a new database, or for a shorter one.
+    """Refuse a truncated file, before SQLite takes the rest for a new or shorter database.
 
     Raises: LogCorrupt.
     """
@@ -144,18 +144,18 @@ def refuse_cut_off(path: Path) -> None:
         raise damaged(path, f"it is empty, but its journal {journal.name} is not")
     if 0 < size < _HEADER_BYTES:
         raise damaged(path, f"it has only {size} bytes")
-    # With a journal a part of a page may be there for a moment, or after a crash: then the journal has it in whole.
+    # With a journal, the last page may be partial for a moment, or after a crash: the journal then has all of it.
     if size > 0 and journal_bytes == _size(journal) == 0:
         page_bytes = _page_bytes(path)
         if page_bytes and size % page_bytes:
-            raise damaged(path, f"its {size} bytes do not make whole pages of {page_bytes}")
+            raise damaged(path, f"its {size} bytes are not a multiple of the page size {page_bytes}")
 
 
 def file_uri(path: Path, *, reads: bool = False) -> str:
-    """Return the URI that opens a file with SQLite, to read only if `reads`; from a read-only mount it always is.
+    """Return the URI that opens a file with SQLite, read-only if `reads`; from a read-only mount always.
 
-    There SQLite can share no memory with others, so it is told that nothing changes. Raises: LogReadOnly when the mount
-    has a write-ahead log that cannot be read without.
+    There SQLite cannot share memory with other processes, and is told that the file is immutable. Raises: LogReadOnly
+    when the mount has a write-ahead log, which cannot be read then.
     """
     uri = f"file:{quote(str(path.absolute()))}"
     if not _is_on_read_only_mount(path):
@@ -164,10 +164,10 @@ def file_uri(path: Path, *, reads: bool = False) -> str:
     if _size(journal) == 0:
         return f"{uri}?mode=ro&immutable=1"
     if not path.with_name(f"{path.name}-shm").exists():
-        why = f"it is on a read-only mount, and what {journal.name} holds was not put into the file yet"
+        why = f"it is on a read-only mount, and {journal.name} has changes not yet in the file"
         raise LogReadOnly(
-            f"the log {path} cannot be read there ({why}): copy {path.name} and {journal.name} together to a place that "
-            "can be written, and open the copy"
+            f"the log {path} cannot be read there ({why}): copy {path.name} and {journal.name} together to a directory "
+            "that is writable, and open the copy"
         )
     return f"{uri}?mode=ro"
 
@@ -175,12 +175,12 @@ def file_uri(path: Path, *, reads: bool = False) -> str:
 def _is_on_read_only_mount(path: Path) -> bool:
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except OSError:  # it is not there yet, or SQLite is going to say what is wrong
+    except OSError:  # it does not exist yet, or SQLite will report what is wrong
         return False
 
 
 def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
-    """Open the file, without a busy handler: whoever waits gives the event loop back meanwhile.
+    """Open the file, without a busy handler: a caller that waits yields to the event loop.
 
     Raises: sqlite3.Error; LogCorrupt for a file whose tables have no readable declaration.
     """
@@ -192,7 +192,7 @@ def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
         if max_bytes is not None:
             page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count={max_bytes // page_bytes}")
-    except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are no text
+    except UnicodeDecodeError as error:  # SQLite's own message quotes bytes that are not UTF-8
         connection.close()
         raise damaged(path, str(error)) from error
     except BaseException:
@@ -202,7 +202,7 @@ def connect(path: Path, max_bytes: int | None = None) -> sqlite3.Connection:
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> str:
-    """Check that the file is a log, make it one when it is new, and return its log_id.
+    """Check that the file is a log, initialize it when it is new, and return its log_id.
 
     Raises: LogCorrupt, TailLost, LogVersionMismatch, LogReadOnly; sqlite3.Error.
     """
@@ -222,7 +222,7 @@ def _create(connection: sqlite3.Connection, path: Path) -> None:
         raise read_only(path, "its file system does not allow a write-ahead log")
     with Transaction(connection):
         if not _is_empty(connection):
-            return  # another process was faster
+            return  # another process initialized it first
         refuse_lost(path)
         for statement in _TABLES.split(";\n"):
             connection.execute(statement)
@@ -236,7 +236,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database that is no log, or a newer one's. Raises: LogCorrupt, LogVersionMismatch; sqlite3.Error."""
+    """Refuse a database that is no log, or newer than this. Raises: LogCorrupt, LogVersionMismatch, sqlite3.Error."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LogCorrupt(f"{path} is an SQLite database, but not a log of this library: give the log another path")
     version = version_of(connection)
@@ -248,7 +248,7 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the format of a log's file. Raises: sqlite3.Error."""
+    """Return the format version of a log's file. Raises: sqlite3.Error."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -256,11 +256,11 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size if path.is_file() else 0
     except OSError:
-        return 0  # SQLite is going to say what is wrong there
+        return 0  # SQLite will report what is wrong
 
 
 def _page_bytes(path: Path) -> int:
-    """Return the page size that a database's header says; 0 when it is none.
+    """Return the page size in a database's header; 0 without a valid one.
 
     Source: https://sqlite.org/fileformat2.html, "The Database Header".
     """

@@ -1,7 +1,7 @@
-"""The small tables of an SQLite log, each row under a checksum: what a flipped bit did is undone, or said.
+"""The small tables of an SQLite log, each row with a checksum: a flipped bit is corrected, other damage is reported.
 
-A row that differs from its checksum by one bit is taken as it was before (its checksum proves that), and the next write
-of the row writes it so. A row that cannot be put right damages what it is about, and nothing else.
+A row that differs from its checksum by one bit is read as it was (its checksum proves that), and its next write repairs
+it. A row that cannot be corrected damages only what it describes.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from eventlib.errors import WiringError
-from eventlib.log.base import Claim
+from eventlib.log.base import Claim, TopicPartition
 from eventlib.log.checksum import MASK, computed, corrected, partition_seed, seal, seal_of
 from eventlib.log.sqlite.damage import as_it_stands
 from eventlib.log.sqlite.state import OwnerRow, PartitionState, topic_of
@@ -27,7 +27,7 @@ SELECT number, topic, partition, next_offset, newest_at, clean_to, kept, kept_by
 FROM partitions
 """
 UNSEALED = -1
-"""Stands for the checksum of a row in a file of the first format, which has none."""
+"""In place of a checksum, for a row in a file of the first format, which has none."""
 _MOVE = """
 UPDATE partitions SET next_offset = ?, newest_at = ?, clean_to = ?, kept = ?, kept_bytes = ?, dense_from = ?,
     checked_from = ?, digest = ?, checksum = ? WHERE number = ?
@@ -49,16 +49,16 @@ def partition_checksum(row: tuple[Any, ...]) -> int:
     return xxh3_64_intdigest(_NUMBERS(number, *moving), partition_seed(topic, partition)) >> 1
 
 
-def add_partitions(connection: sqlite3.Connection, places: Iterable[tuple[str, int]]) -> None:
-    """Make the partitions that are not there yet. Raises: sqlite3.Error."""
-    for place in places:
-        added = connection.execute("INSERT OR IGNORE INTO partitions (topic, partition) VALUES (?, ?)", place)
+def add_partitions(connection: sqlite3.Connection, topic_partitions: Iterable[TopicPartition]) -> None:
+    """Create missing partitions. Raises: sqlite3.Error."""
+    for topic_partition in topic_partitions:
+        added = connection.execute("INSERT OR IGNORE INTO partitions (topic, partition) VALUES (?, ?)", topic_partition)
         if added.rowcount:
             seal_partitions(connection, connection.execute(f"{PARTITIONS} WHERE number = ?", (added.lastrowid,)))
 
 
 def seal_partitions(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Give partitions, as `PARTITIONS` reads them, the checksums of what their rows say. Raises: sqlite3.Error."""
+    """Write the checksums of partitions' rows, as `PARTITIONS` reads them. Raises: sqlite3.Error."""
     seals = [(partition_checksum(row[:-1]), row[0]) for row in rows]
     connection.executemany("UPDATE partitions SET checksum = ? WHERE number = ?", seals)
 
@@ -66,24 +66,24 @@ def seal_partitions(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ..
 def delete_records(
     connection: sqlite3.Connection, state: PartitionState, which: str, values: Sequence[int] = ()
 ) -> int:
-    """Delete a partition's records whose positions a query returns, and take them out of its digest.
+    """Delete a partition's records whose positions a query returns, and subtract them from its digest.
 
-    Returns how many. `write_partitions` has to follow in the same transaction. Raises: sqlite3.Error.
+    Returns how many. `write_partitions` must follow in the same transaction. Raises: sqlite3.Error.
     """
     state.digest = state.digest - digest_of(connection, f"position IN ({which})", values) & MASK
-    return connection.execute(f"DELETE FROM records WHERE position IN ({which})", values).rowcount  # noqa: S608  as the caller has written it
+    return connection.execute(f"DELETE FROM records WHERE position IN ({which})", values).rowcount  # noqa: S608  written by the caller
 
 
 def digest_of(connection: sqlite3.Connection, condition: str, values: Sequence[int] = ()) -> int:
-    """Return the sum of the checksums of the records under a condition. Raises: sqlite3.Error."""
-    # In two halves: SQLite refuses a sum that does not fit into 64 bits.
+    """Return the sum of the checksums of the records that match a condition. Raises: sqlite3.Error."""
+    # In two halves: SQLite refuses a sum that exceeds 64 bits.
     sums = f"ifnull(sum(checksum & {_LOW}), 0), ifnull(sum(checksum >> {_LOW_BITS}), 0)"
     low, high = connection.execute(f"SELECT {sums} FROM records WHERE {condition}", values).fetchone()  # noqa: S608  as above
     return int(low) + (int(high) << _LOW_BITS) & MASK
 
 
 def write_partitions(connection: sqlite3.Connection, states: Iterable[PartitionState]) -> None:
-    """Write what has changed of partitions. Raises: sqlite3.Error."""
+    """Write the changed columns of partitions. Raises: sqlite3.Error."""
     rows = list[tuple[int, ...]]()
     for state in states:
         moving = state.moving
@@ -93,17 +93,17 @@ def write_partitions(connection: sqlite3.Connection, states: Iterable[PartitionS
 
 
 def partition_rows(connection: sqlite3.Connection) -> Iterable[tuple[tuple[Any, ...], str]]:
-    """Yield the partitions' rows, and what is wrong with each ("" when nothing is). Raises: sqlite3.Error."""
+    """Yield the partitions' rows, and what is wrong with each ("" for an intact one). Raises: sqlite3.Error."""
     for *row, checksum in _as_they_stand(connection, PARTITIONS):
         found, why = _checked(tuple(row), checksum, partition_checksum, "partitions")
         yield found, why
 
 
 def _as_they_stand(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a small table; a text that is none any more damages its own row only. Raises: sqlite3.Error."""
+    """Return the rows of a small table; invalid text damages only its own row. Raises: sqlite3.Error."""
     try:
         return connection.execute(sql).fetchall()
-    except sqlite3.OperationalError:  # as SQLite says that a text is none
+    except sqlite3.OperationalError:  # SQLite's error for invalid text
         strictly, connection.text_factory = connection.text_factory, as_it_stands
         try:
             return connection.execute(sql).fetchall()
@@ -112,14 +112,14 @@ def _as_they_stand(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, 
 
 
 def topic_rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Return the topics' rows. A setting of one that cannot be put right keeps everything. Raises: sqlite3.Error.
+    """Return the topics' rows. A setting that cannot be corrected keeps everything. Raises: sqlite3.Error.
 
-    A row that is no topic's any more is left out: who declares the topic writes it again, and its partitions are there.
+    An uncorrectable row is left out: the next declaration of the topic writes it again; its partitions still exist.
     """
     found = list[tuple[Any, ...]]()
     for *values, checksum in _as_they_stand(connection, "SELECT * FROM topics"):
         row, why = _checked(tuple(values), checksum, seal_of, "topics")
-        if why:  # what drops records waits until the topic is declared anew
+        if why:  # retention is paused until the topic is declared again
             row = (*row[:3], None, None, 0, *row[6:])
             try:
                 topic_of(row)
@@ -137,9 +137,9 @@ def write_topics(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]
 
 
 def owner_rows(connection: sqlite3.Connection) -> Mapping[tuple[str, int], OwnerRow]:
-    """Return who owns what. Raises: sqlite3.Error.
+    """Return the owners. Raises: sqlite3.Error.
 
-    A row that cannot be put right is left out: its task is claimed anew, with an epoch over every other one.
+    A row that cannot be corrected is left out: its task is claimed again, with an epoch above every other one.
     """
     owners = dict[tuple[str, int], OwnerRow]()
     for *values, checksum, seen_at in _as_they_stand(connection, _OWNERS):
@@ -152,7 +152,7 @@ def owner_rows(connection: sqlite3.Connection) -> Mapping[tuple[str, int], Owner
 
 
 def write_owner(connection: sqlite3.Connection, claim: Claim, owner: str, seen_at: int) -> None:
-    """Write who owns a service's partition. Raises: sqlite3.Error."""
+    """Write the owner of a service's partition. Raises: sqlite3.Error."""
     service, partition, epoch = claim
     checksum = seal(service, partition, epoch, owner)
     connection.execute(
@@ -162,19 +162,19 @@ def write_owner(connection: sqlite3.Connection, claim: Claim, owner: str, seen_a
 
 
 def next_epoch(
-    connection: sqlite3.Connection, owners: Mapping[tuple[str, int], OwnerRow], place: tuple[str, int]
+    connection: sqlite3.Connection, owners: Mapping[tuple[str, int], OwnerRow], topic_partition: tuple[str, int]
 ) -> int:
     """Return the epoch of the next claim on a service's partition. Raises: sqlite3.Error."""
-    known = owners.get(place)
+    known = owners.get(topic_partition)
     if known is not None:
         return known.epoch + 1
-    rows = connection.execute("SELECT 1 FROM owners WHERE service = ? AND partition = ?", place).fetchone()
-    # What an unreadable row said is not known; no claim was ever renewed as often as that.
+    rows = connection.execute("SELECT 1 FROM owners WHERE service = ? AND partition = ?", topic_partition).fetchone()
+    # The epoch in an unreadable row is unknown; no claim was ever renewed as often as this.
     return 1 if rows is None else max((row.epoch for row in owners.values()), default=0) + _FAR_AHEAD
 
 
 def write_milestones(connection: sqlite3.Connection, milestones: Iterable[tuple[int, int]]) -> None:
-    """Write how late all records before some positions are at most. Raises: sqlite3.Error."""
+    """Write the latest time of all records before some positions. Raises: sqlite3.Error."""
     connection.executemany(_MILESTONE, [(position, at, seal(position, at)) for position, at in milestones])
 
 
@@ -187,7 +187,7 @@ def milestone_before(connection: sqlite3.Connection, state: PartitionState, at_m
 
 
 def meta_value(connection: sqlite3.Connection, name: str) -> str | None:
-    """Return a fact about the log, None when there is none. Raises: sqlite3.Error."""
+    """Return a fact about the log, None when it is missing. Raises: sqlite3.Error."""
     row = connection.execute("SELECT value, checksum FROM meta WHERE name = ?", (name,)).fetchone()
     if row is None:
         return None
@@ -196,7 +196,7 @@ def meta_value(connection: sqlite3.Connection, name: str) -> str | None:
 
 
 def write_meta(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
-    """Note facts about the log. Raises: sqlite3.Error."""
+    """Write facts about the log. Raises: sqlite3.Error."""
     rows = [(name, value, seal(name, value)) for name, value in facts.items()]
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", rows)
 
@@ -208,5 +208,5 @@ def _checked(row: tuple[Any, ...], checksum: Any, checksum_of: Any, table: str) 
     mended = corrected(row, checksum, checksum_of)
     if mended is None:
         return row, what
-    _log.warning("%s: one bit had flipped, and is taken back; `eventlib repair` puts the file right", what)
+    _log.warning("%s: one flipped bit was corrected in memory; `eventlib repair` repairs the file", what)
     return mended, ""

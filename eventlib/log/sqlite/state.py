@@ -1,4 +1,4 @@
-"""What a process knows of an SQLite log, and how the log behaves."""
+"""A process's cached state of an SQLite log, and the log's options."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SqliteOptions:
-    """How an SQLite log behaves in time; the defaults are meant for everybody.
+    """Timing and size options of an SQLite log.
 
-    An owner is seen every `heartbeat_s` and given up when it was not seen for `lease_s`. Other processes' appends are
-    looked for every `watch_active_s`, falling back to every `watch_idle_s` when nothing comes. `compact_floor` is how
-    many records a partition has to grow by before it is compacted. An append that would let the file grow over
-    `max_bytes` fails with LogFull (default: as far as the disk goes). `clock` gives milliseconds.
+    An owner beats every `heartbeat_s` and is declared dead when it was not seen for `lease_s`. Other processes' appends
+    are polled for every `watch_active_s`, falling back to every `watch_idle_s` when idle. A partition is compacted
+    after it has grown by at least `compact_floor` records. An append that would let the file grow over `max_bytes`
+    fails with LogFull (default: the disk's size). `clock` returns milliseconds.
     """
 
     busy_s: float = 30.0
@@ -39,7 +39,7 @@ class SqliteOptions:
 
 @dataclass(slots=True, eq=False)
 class PartitionState:
-    """What is known of a partition, as of the last transaction."""
+    """The cached state of a partition, as of the last transaction."""
 
     topic: Topic
     partition: int
@@ -52,13 +52,13 @@ class PartitionState:
     dense_from: int = 0
     """From here on each offset has its record: nothing was compacted or retained."""
     checked_from: int = 0
-    """From here on each record has a checksum: what stands before was written by an older release."""
+    """From here on each record has a checksum: earlier ones were written by an older release."""
     digest: int = 0
     damage: str = ""
-    """Why nothing that is known of it can be trusted; empty when it can."""
+    """Why its cached state cannot be trusted; empty when it can."""
     max_event_bytes: int = 0
     recent: RecentRecords | None = None
-    """What of it is still in memory; None while it has no reader at its end here."""
+    """Its records in memory; None while no reader in this process is at its end."""
     base: int = field(init=False)
     """The position of its offset 0."""
     seed: int = field(init=False)
@@ -70,7 +70,7 @@ class PartitionState:
 
     @property
     def moving(self) -> tuple[int, ...]:
-        """What changes of it, in the order of the file's columns."""
+        """Its changing columns, in the order of the file's columns."""
         return (
             self.end,
             self.newest_at,
@@ -84,11 +84,11 @@ class PartitionState:
 
     @property
     def range(self) -> dict[str, int]:
-        """Its first position, and the next partition's, as a query's values."""
+        """Its first position, and the next partition's, as a query's parameters."""
         return {"base": self.base, "top": self.number + 1 << OFFSET_BITS}
 
     def read_recent(self, offset: int, limit: int) -> list[Record] | None:
-        """Return records from memory as a log returns them; None when the file has to say what there is."""
+        """Return records from memory, in the form of `Log.read`; None when the file must be read."""
         if self.recent is None or self.damage or offset < self.dense_from:
             return None
         return self.recent.read(offset, limit, self.end)
@@ -99,14 +99,14 @@ class PartitionState:
             self.recent = None
 
     def learn(self, row: Sequence[int]) -> None:
-        """Take over what the file says."""
+        """Load the partition's row."""
         self.end, self.newest_at, self.clean_to, self.kept, self.kept_bytes, *rest = row
         self.dense_from, self.checked_from, self.digest = rest
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerRow:
-    """Who owns a service's partition, as the file says it; `owner` is empty for nobody."""
+    """The owner of a service's partition, as in the file; `owner` is empty for none."""
 
     epoch: int
     owner: str
@@ -115,7 +115,7 @@ class OwnerRow:
 
 @dataclass(slots=True)
 class Listeners:
-    """Who wants to know when the file has changed."""
+    """Callbacks for changes of the file."""
 
     appended: list[Callable[[set[TopicPartition]], None]] = field(default_factory=list)
     owners_changed: list[Callable[[], None]] = field(default_factory=list)

@@ -15,7 +15,7 @@ OLDER_TEXTS = frozenset((
     *(8298243595742787451, 8377426911475200505, 8892200643999867346, 8940623070822526748, 9159755708799081934),
 ))  # fmt: skip
 """The seals of the first format's rows in sqlite_schema, as they were and as `upgrade` leaves them."""
-# What the columns of a table read in a file that has fewer.
+# The columns of each table, as they read in a file that has fewer.
 _VIEWS = {
     "meta": f"name, value, {UNSEALED} AS checksum",
     "topics": f"*, {UNSEALED} AS checksum",
@@ -48,25 +48,25 @@ SEALED = {
     "owners": (("service", "partition"), ("service", "partition", "epoch", "owner")),
     "archived": (("number",), ("number", "next_offset")),
 }  # fmt: skip
-"""Each small table's key, and what its rows' checksums are over; partitions have a way of their own."""
+"""Each small table's key, and the columns under its rows' checksums; partitions are handled separately."""
 
 
 def show_as_newest(connection: sqlite3.Connection) -> None:
-    """Let this connection read a file of the first format as if it were of the newest. Raises: sqlite3.Error."""
+    """Let this connection read a file of the first format as the newest format. Raises: sqlite3.Error."""
     for name, columns in _VIEWS.items():
         connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS {name} AS SELECT {columns} FROM main.{name}")  # noqa: S608  names of this file
 
 
 def show_as_it_is(connection: sqlite3.Connection) -> None:
-    """End what `show_as_newest` began. Raises: sqlite3.Error."""
+    """Undo `show_as_newest`. Raises: sqlite3.Error."""
     for name in _VIEWS:
         connection.execute(f"DROP VIEW IF EXISTS temp.{name}")
 
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """Bring a file of the first format to `version`, in the transaction that was begun. Raises: sqlite3.Error.
+    """Upgrade a file of the first format to `version`, in the transaction that was begun. Raises: sqlite3.Error.
 
-    Records that are there stay without a checksum; the small tables get theirs now.
+    Existing records stay without a checksum; the small tables get theirs now.
     """
     show_as_it_is(connection)
     for column in _COLUMNS:
@@ -107,7 +107,7 @@ def seal_records(connection: sqlite3.Connection) -> int:
 
 
 def _seal_partition(connection: sqlite3.Connection, part: ScanPart) -> tuple[int, int]:
-    """Seal what a partition has before its checked_from; return how many, and its digest then."""
+    """Seal a partition's records before its checked_from; return how many, and its digest then."""
     sealed, digest, top = 0, part.row[10], part.base + part.row[9]
     while rows := connection.execute(_UNSEALED, (part.base, top)).fetchall():
         checksums = [
