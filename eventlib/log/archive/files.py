@@ -91,7 +91,7 @@ class Lost(_Part):
 
 
 class Replaced(_Part):
-    """A file that was merged into another at a time; who reads an older manifest may still need it for a while."""
+    """A file that was merged into another at a time; readers of an older manifest may still need it for a while."""
 
     path: str
     at_ms: int
@@ -155,7 +155,7 @@ class Manifest(_Part):
 
 
 def changed_files(place: Path, manifest: Manifest) -> Iterator[tuple[DataFile, str]]:
-    """Yield the files of an archive that are not what was archived, with what is wrong with each; all are read."""
+    """Yield an archive's damaged files, with what is wrong with each; all are read."""
     for file in manifest.files:
         try:
             size, found = (place / file.path).stat().st_size, sha256_of(place / file.path)
@@ -191,7 +191,7 @@ def read_manifest(place: Path, number: int | None = None) -> Manifest:
 
 
 def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M:
-    """Return what a manifest of some kind says; `what` it is about, and was. Raises: LogCorrupt, LogVersionMismatch; OSError."""
+    """Return a parsed manifest; `what` is for the errors. Raises: LogCorrupt, LogVersionMismatch; OSError."""
     try:
         content: Any = json.loads(path.read_bytes())
         is_sealed = isinstance(content, dict) and "sha256" in content
@@ -207,9 +207,9 @@ def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M
 
 
 def commit(place: Path, manifest: Manifest) -> None:
-    """Let a manifest count, all of it at one moment; whoever does so holds the archive's lock.
+    """Commit a manifest atomically; the caller holds the archive's lock.
 
-    Guarantee: what it names is on the disk before it is, and it stays there when it returns.
+    Guarantee: the files it names are on disk before it is, and it is durable when this returns.
     """
     path = _path(place, manifest.number)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A log's archive as a log that can only be read: `archive:DIR`, for every command that looks at a log."""
+"""A log's archive as a read-only log: `archive:DIR`, for every command that reads a log."""
 
 import asyncio
 from bisect import bisect_right
@@ -34,10 +34,10 @@ def _in_order(found: list[tuple[int, int, DataFile]]) -> list[_Span]:
 
 
 class ArchiveLog(Log):
-    """What was archived of a log: the same records at the same offsets; open it with `ArchiveLog.open`.
+    """A log's archived records at their original offsets; open it with `ArchiveLog.open`.
 
-    Guarantee: what one manifest says is read together; a newer one is found when the log is asked for an end, for
-    topics, or waited for.
+    Guarantee: a read uses one manifest; a newer one is loaded when an end or the topics are requested, or while
+    waiting.
     """
 
     def __init__(self, place: Path, url: str, manifest: Manifest) -> None:
@@ -105,7 +105,7 @@ class ArchiveLog(Log):
         return LogReader(self, positions)
 
     async def refresh(self) -> None:
-        """Learn what was archived since. Raises: LogUnavailable."""
+        """Load a newer manifest. Raises: LogUnavailable."""
         self._check_open()
         number = newest_number(self.place)
         if number != self._manifest.number:
@@ -184,7 +184,7 @@ class ArchiveLog(Log):
             raise LogUnavailable(f"the log {self.url} was closed by this process; open it again to use it")
 
     def _watch(self) -> None:
-        """Look for a newer manifest from time to time, as long as somebody here waits for one."""
+        """Poll for a newer manifest while readers in this process wait for one."""
         if self._watching is None and not self._closed:
             self._watching = asyncio.get_running_loop().call_later(_WATCH_S, self._look)
 

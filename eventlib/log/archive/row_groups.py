@@ -1,4 +1,4 @@
-"""Reading an archive's files: a row group at a time, those used lately kept."""
+"""Reads an archive's files: a row group at a time, with a cache of recent ones."""
 
 from collections import OrderedDict
 from pathlib import Path
@@ -16,7 +16,7 @@ _KEPT_BYTES = 256_000_000
 
 
 class RowGroup(NamedTuple):
-    """A row group's place in its file, and where its partitions and offsets begin and end."""
+    """A row group's index in its file, and the range of its partitions and offsets."""
 
     number: int
     least: tuple[int, int]
@@ -90,7 +90,7 @@ class Groups:
 
 
 def unreadable(path: Path, error: Exception) -> LogCorrupt:
-    """Return what is said of a file that no reader takes."""
+    """Return the error for an unreadable file."""
     return LogCorrupt(
         f"the archive's file {path} is not what was archived ({error}): bring it back from a copy of the archive, or "
         "archive the log anew to another directory; `eventlib doctor --deep` names all such files"

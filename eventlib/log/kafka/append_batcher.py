@@ -1,4 +1,4 @@
-"""Group commit: appends that arrive while one is under way are sent together as the next batch."""
+"""Group commit: appends that arrive while one is in flight are sent together as the next batch."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ _OVERHEAD = 100  # of a record, beside its key, value and headers; and of each a
 
 
 class _Entry(NamedTuple):
-    """One caller's records, and the future that it waits for."""
+    """One caller's records, and the future that it awaits."""
 
     records: Sequence[Record]
     size: int
@@ -31,8 +31,8 @@ class _Entry(NamedTuple):
 class AppendBatch:
     """Collects appends, and writes them one group after the other.
 
-    `write` writes records whole or not at all. A group that is refused for its content is tried again one by one, so
-    that each caller answers for its own.
+    `write` is atomic. A group whose content is refused is retried one entry at a time, so that each caller gets its own
+    error.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class AppendBatch:
         self._writing: asyncio.Task[None] | None = None
 
     def append(self, records: Sequence[Record]) -> "asyncio.Future[list[int]]":
-        """Put records into the next group; the future has their offsets when they are durable."""
+        """Add records to the next group; the future resolves to their offsets when they are durable."""
         return self._enqueue(records, size_of(records), None)
 
     def alone(self, act: Callable[[], Awaitable[None]]) -> "asyncio.Future[list[int]]":
-        """Let something else be done in its turn, between two groups; the future says that it is over."""
+        """Run an action exclusively between two groups; the future resolves when it is done."""
         return self._enqueue((), 0, act)
 
     def _enqueue(
@@ -62,7 +62,7 @@ class AppendBatch:
         return future
 
     async def close(self) -> None:
-        """Stop; whoever still waits is not told whether it was written."""
+        """Stop; waiting callers do not learn whether their records were written."""
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
@@ -108,7 +108,7 @@ class AppendBatch:
                 return
             for entry in group:
                 await self._together([entry])
-        except Exception as error:  # noqa: BLE001  whatever it is, each caller has to hear of it
+        except Exception as error:  # noqa: BLE001  each caller gets the error, whatever it is
             _fail(group, error)
         else:
             first = 0
@@ -135,9 +135,9 @@ def _fail(entries: "Sequence[_Entry] | deque[_Entry]", error: Exception) -> None
 
 
 class Appends:
-    """What a process appends as nobody in particular.
+    """Appends of a process without a claim.
 
-    Guarantee: all or nothing, and durable. After LogUnavailable it may be on the log all the same.
+    Guarantee: atomic, and durable. After LogUnavailable the records may still be on the log.
     """
 
     def __init__(self, cluster: Cluster, written: Written, largest: Callable[[str], int]) -> None:
@@ -162,7 +162,7 @@ class Appends:
         return await group.append(records)
 
     async def close(self) -> None:
-        """Stop, and fail what still waits."""
+        """Stop, and fail what is queued."""
         await asyncio.gather(*(group.close() for group in (*self._groups.values(), self._several)))
 
     async def _produce(self, records: Sequence[Record]) -> list[int]:
@@ -175,7 +175,9 @@ class Appends:
         try:
             offsets = await producer.produce(records)
         except EventlibError:
-            if self._plain is producer:  # whether its last batch was written may be unknown: the next one begins anew
+            if (
+                self._plain is producer
+            ):  # the outcome of its last batch may be unknown: the next append uses a new producer
                 self._plain = None
             raise
         self._written.wrote(records, offsets)
@@ -191,7 +193,7 @@ class Appends:
         try:
             offsets = await producer.commit(records)
         except Fenced as error:
-            raise LogUnavailable(f"it is not known whether this was written: {error}") from error
+            raise LogUnavailable(f"the outcome of this append is unknown: {error}") from error
         self._transactional = producer
         self._written.wrote(records, offsets)
         return offsets

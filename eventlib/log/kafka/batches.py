@@ -1,4 +1,4 @@
-"""From records to Kafka's batches, and back: an event's attributes are headers there (CloudEvents' Kafka binding)."""
+"""Converts records to Kafka's batches and back; an event's attributes are headers (CloudEvents' Kafka binding)."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -41,7 +41,7 @@ class Producing(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some records of one partition in Kafka's form; `indexes` are their places in what was appended."""
+    """Records of one partition in Kafka's format; `indexes` are their indexes in the append."""
 
     place: TopicPartition
     indexes: Sequence[int]
@@ -104,7 +104,7 @@ def _batch(
 
 
 def headers_of(record: Record) -> list[tuple[str, bytes]]:
-    """Return a record's attributes and headers as Kafka's headers."""
+    """Return a record's attributes and headers as Kafka headers."""
     event_id, kind, source, subject, sequence, correlation_id, causation_id, traceparent, headers = record[6:]
     found = [] if event_id is None and kind is None else [_VERSION]
     if event_id is not None:
@@ -132,7 +132,7 @@ def _repeated(name: str, value: str) -> tuple[str, bytes]:
 
 
 def record_of(place: TopicPartition, raw: Any) -> Record:
-    """Return a record of Kafka's as one of ours; an attribute in a form that is not ours stays a header."""
+    """Convert a Kafka record; an attribute in an unknown form stays a header."""
     fields: list[Any] = [*place, raw.offset, raw.timestamp, raw.key, raw.value, *_NO_ATTRIBUTES]
     others = list[tuple[str, bytes]]()
     for name, value in raw.headers:
@@ -168,7 +168,7 @@ def _keep_newest(raws: Iterable[Any], kept: MutableMapping[bytes, bytes], kind: 
 
 
 def _damaged(place: TopicPartition, first: int, batch: Any, following: MemoryRecords) -> DamagedRecord:
-    """Return the damage of a batch, all of whose records are lost by it; where it ends is in its own bytes, too."""
+    """Return the damage of a batch: all its records are lost; its end is taken from its own header."""
     most = following.next_batch().base_offset if following.has_next() else batch.base_offset + _MOST_IN_A_BATCH
     resume_at = batch.next_offset if batch.base_offset < batch.next_offset <= most else batch.base_offset + 1
     offset = max(first, batch.base_offset)
@@ -207,7 +207,7 @@ class Chunk:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no records, only markers or what was aborted."""
+        """Whether it has no records, only markers or aborted ones."""
         return not self._batches and not self._records and self._refused is None
 
     @property
@@ -223,7 +223,7 @@ class Chunk:
         return self._records
 
     def keep_newest(self, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None) -> None:
-        """Fold the records from `offset` on as `Log.newest` does, without making them. Raises: as `records` does."""
+        """Fold the records from `offset` on as `Log.newest` does, without creating them. Raises: as `records` does."""
         if self._refused is not None:
             raise self._refused
         if self._records is not None:
@@ -270,7 +270,7 @@ class Chunk:
             self.next = error.resume_at if isinstance(error, DamagedRecord) else self.first + 1
 
     def _inflated(self, data: bytes) -> Any:
-        """Return a compressed batch as if it were not; None for one that has to wait, or cannot be read."""
+        """Return the inflated batch; None if it must wait, or is unreadable."""
         try:
             plain = uncompressed(self.place, data, self._left)
         except (ContractError, LogCorrupt) as error:

@@ -1,4 +1,4 @@
-"""Kafka's compressed batches, as if they had not been: inflated within bounds.
+"""Inflates Kafka's compressed batches, within bounds.
 
 Source: https://kafka.apache.org/documentation/#recordbatch.
 """

@@ -1,4 +1,4 @@
-"""What brokers answer when something fails, and what that means here."""
+"""The brokers' error codes, and the errors they become."""
 
 from enum import IntEnum
 
@@ -64,10 +64,10 @@ STALE_LEADER = frozenset(
         Code.UNKNOWN_LEADER_EPOCH,
     }
 )
-"""Another broker leads the partition by now, or soon: ask who does."""
+"""Another broker leads the partition: refresh the metadata."""
 
 STALE_COORDINATOR = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
-"""Another broker coordinates by now, or soon: ask which."""
+"""Another broker is the coordinator: look it up again."""
 
 FENCED = frozenset(
     {
@@ -106,9 +106,9 @@ _DENIED = frozenset(
 
 
 class Transient(Exception):
-    """A request failed in a way that passes; what was asked may have been done.
+    """A transient failure; the request may have been executed.
 
-    `stale` says that what is known of the cluster may be the reason.
+    `stale` means that outdated metadata may be the cause.
     """
 
     def __init__(self, sentence: str, *, stale: bool = True) -> None:
@@ -117,11 +117,11 @@ class Transient(Exception):
 
 
 class Fenced(Exception):
-    """The producer cannot go on: another one took its place, or its transaction was ended for it."""
+    """The producer is unusable: another one fenced it, or its transaction was aborted."""
 
 
 class Undecided(Fenced):
-    """The producer cannot go on: it is not known how its transaction ended, and only a newer one can find out."""
+    """The producer is unusable: its transaction's outcome is unknown until a newer producer resolves it."""
 
 
 def name_of(code: int) -> str:
@@ -130,7 +130,7 @@ def name_of(code: int) -> str:
 
 
 def failure(code: int, what: str) -> Transient | Fenced | EventlibError:
-    """Return what to raise for an error code in the answer to `what`."""
+    """Return the error for an error code in the response to `what`."""
     sentence = f"{what}: {name_of(code)}"
     if code in _PASSES:
         return Transient(sentence, stale=code in STALE_LEADER)

@@ -25,11 +25,11 @@ _OWN = (OWNERS.name, DECLARATIONS.name)
 
 
 class Incoming:
-    """A log that nobody else may use yet: services that start on it are told so.
+    """A log that is closed to services until the import is complete: until then they fail at startup.
 
-    Between records only offsets that nobody can read are used up, by aborted transactions. So offsets, and all that
-    names them, are those of the log that it is a copy of. Guarantee: what is there stands as it was given; after a
-    crash its partitions' ends tell how far it has come; a second copier of the same log stops with an error, or this.
+    Gaps between records are filled with aborted transactions, which consume offsets without visible records. So all
+    offsets equal those of the source. Guarantee: records are stored as given; after a crash the partitions' ends tell
+    the progress; with two copiers of the same log, one stops with an error.
     """
 
     def __init__(self, cluster: Cluster, url: str) -> None:
@@ -53,9 +53,9 @@ class Incoming:
         return log
 
     async def begin(self, topics: Sequence[Topic], source: str) -> bool:
-        """Make its topics, or go on where a copy of the same source was broken off; tell whether it was whole before.
+        """Create its topics, or resume an interrupted copy of the same source; return whether it was already complete.
 
-        Raises: WiringError when somebody has used it, or it is another's copy; TopicMismatch.
+        Raises: WiringError when it is in use, or a copy of another log; TopicMismatch.
         """
         if INCOMING.name not in self._cluster.topics:
             self._refuse_used(topics)
@@ -71,13 +71,13 @@ class Incoming:
         return any(note.get("whole") for note in notes)
 
     async def discard(self, topics: Sequence[Topic]) -> None:
-        """Delete what there is of an unfinished copy of these topics; a log that is whole, or no copy, stays."""
+        """Delete an unfinished copy of these topics; a complete log, or no copy, is left alone."""
         if INCOMING.name in self._cluster.topics:
             await self._topics.delete([*(topic.name for topic in topics), *_OWN])
             await self._topics.delete([INCOMING.name])
 
     async def empty(self, names: Sequence[str]) -> None:
-        """Let topics be as if nothing had been written to them."""
+        """Empty topics, as if nothing had been written to them."""
         if not names:
             return
         await self._topics.delete(names)
@@ -95,16 +95,16 @@ class Incoming:
         return await self._looks.read(place, offset, limit)
 
     async def put(self, records: Sequence[Record]) -> None:
-        """Append records of one partition, whose offsets follow each other and its end.
+        """Append records of one partition, contiguous and starting at its end.
 
-        Raises: LogCorrupt when they were given other offsets; LogUnavailable, and then its end says what was written.
+        Raises: LogCorrupt when they got other offsets; LogUnavailable, and then its end tells what was written.
         """
         offsets = await self._writer.produce(records)
         if offsets[0] != records[0].offset or offsets[-1] != records[-1].offset:
             raise self._disturbed(records[0][:2], records[0].offset)
 
     async def pass_over(self, place: TopicPartition, until: int) -> None:
-        """Let a partition end at an offset, with nothing to be read between here and there. Raises: as `put`."""
+        """Advance a partition's end to an offset, without readable records in between. Raises: as `put`."""
         position = await self.end(place)
         while position < until:
             step = min(until - position, _MOST_AT_ONCE)
@@ -114,7 +114,7 @@ class Incoming:
             await self._reached(place, position)
 
     async def finish(self) -> None:
-        """Let it be a log like any other, with retention and compaction as they are declared. Raises: LogUnavailable."""
+        """Open it as a normal log, with its declared retention and compaction. Raises: LogUnavailable."""
         await self._note({"whole": True})
         await self._topics.create(self._declared.values())
         await self._topics.delete([INCOMING.name])

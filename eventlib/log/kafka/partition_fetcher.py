@@ -1,4 +1,4 @@
-"""Fetches records of partitions and their offsets, and buffers what a reader has not taken."""
+"""Fetches partitions' records and offsets, and buffers what a reader has not yet returned."""
 
 import asyncio
 from bisect import bisect_left
@@ -22,20 +22,20 @@ _A_LITTLE = 5_000
 
 
 class Looking(Protocol):
-    """A reader, as its slots know it."""
+    """The reader interface that its slots use."""
 
     def look(self) -> None:
-        """Something has changed: look again."""
+        """Check again: something has changed."""
 
     def room(self) -> int:
-        """Return how many bytes a slot may hold."""
+        """Return how many bytes a slot may buffer."""
 
 
 class Slot:
     """A partition, from a position on.
 
-    `position` is the next offset to be taken, `fetched` the next to be brought. `tail` brings it, or nobody does
-    while the slot has to catch up.
+    `position` is the next offset to return, `fetched` the next to fetch. `tail` fetches it; it is None while the slot
+    catches up by itself.
     """
 
     def __init__(self, reader: Looking, place: TopicPartition, offset: int) -> None:
@@ -49,21 +49,21 @@ class Slot:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be brought."""
+        """Whether it may buffer more."""
         return self._bytes < self.reader.room()
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is something to take."""
+        """Whether it has records to return."""
         return bool(self._chunks)
 
     @property
     def is_refused(self) -> bool:
-        """Whether what comes next cannot be taken: it was damaged."""
+        """Whether its next records are unreadable: they were damaged."""
         return bool(self._chunks) and self._chunks[0].is_refused
 
     def deliver(self, chunk: Chunk) -> None:
-        """Keep what comes next, if this is it and there is room."""
+        """Buffer the next chunk, if it is contiguous and there is room."""
         if not chunk.first <= self.fetched < chunk.next or not self.has_room:
             return
         self.fetched = chunk.next
@@ -75,20 +75,20 @@ class Slot:
         self.reader.look()
 
     def skip_to(self, offset: int) -> None:
-        """Know that there is nothing before an offset."""
+        """Skip to an offset: there is nothing before it."""
         self.fetched = max(self.fetched, offset)
         if not self._chunks:
             self.position = max(self.position, self.fetched)
 
     def go_past(self, offset: int) -> bool:
-        """Go on at an offset a little ahead; False, and nothing is done, when it is not."""
+        """Skip to an offset a little ahead; False, without effect, if it is farther."""
         if self.is_refused or not self.position <= offset <= self.fetched + _A_LITTLE:
             return False
         self.position = offset
         return True
 
     def take(self, limit: int) -> list[Record]:
-        """Take up to `limit` records; the position goes past gaps after them. Raises: as `Chunk.records` does."""
+        """Return up to `limit` records, and move the position past gaps after them. Raises: as `Chunk.records` does."""
         found = list[Record]()
         while self._chunks and len(found) < limit:
             if found and self.is_refused:
@@ -114,7 +114,7 @@ def _offset(record: Record) -> int:
 
 
 LATEST, EARLIEST = -1, -2
-"""The times that stand for a partition's ends."""
+"""The special timestamps for a partition's ends."""
 
 _A_CONSUMER = -1
 _ALL, _COMMITTED = 0, 1
@@ -126,7 +126,7 @@ NO_SESSION = (0, -1)
 
 
 class FetchSpec(NamedTuple):
-    """From where a partition is to be fetched, and how many bytes at most; at least one batch comes."""
+    """The offset at which to fetch a partition, and how many bytes at most; at least one batch is returned."""
 
     place: TopicPartition
     offset: int
@@ -134,7 +134,7 @@ class FetchSpec(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A broker's answer about one partition: what it sent, and up to where there is something committed."""
+    """A broker's response for one partition: a chunk, and the end of what is committed."""
 
     place: TopicPartition
     code: int
@@ -143,7 +143,7 @@ class Fetched(NamedTuple):
 
 
 async def fetch(cluster: Cluster, node: int, wanted: Sequence[FetchSpec], lane: str = "read") -> list[Fetched]:
-    """Fetch what is there now, from one broker. Raises: Transient."""
+    """Fetch what is available now, from one broker. Raises: Transient."""
     answer = await cluster.send(node, fetch_request(cluster, wanted), lane)
     if answer.error_code:
         raise failure(answer.error_code, "fetching")
@@ -158,7 +158,7 @@ def fetch_request(
     forgotten: Iterable[TopicPartition] = (),
     wait_ms: int = 0,
 ) -> Exactly:
-    """Return the request for a fetch; in a session it names only what has changed since the last one."""
+    """Return a fetch request; in a session it names only what has changed since the last one."""
     topics = dict[str, list[tuple[int, ...]]]()
     for (topic, partition), offset, most_bytes in wanted:
         each = (partition, _ANY_EPOCH, offset, _A_CONSUMER, most_bytes)
@@ -174,7 +174,7 @@ def fetch_request(
 
 
 def fetched(cluster: Cluster, answer: Any, offsets: Mapping[TopicPartition, int]) -> list[Fetched]:
-    """Read the answer to a fetch; `offsets` are where each partition was fetched from. Raises: LogCorrupt."""
+    """Parse a fetch response; `offsets` are where each partition was fetched from. Raises: LogCorrupt."""
     found = list[Fetched]()
     for topic, partitions in answer.topics:
         name = cluster.logical(topic)

@@ -1,4 +1,4 @@
-"""Looking at partitions without following them: for restore, inspection, and where they begin and end."""
+"""Reads partitions without following them: for restore, inspection, and their start and end offsets."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, MutableMapping
@@ -18,20 +18,20 @@ _LONGEST_PAUSE_S = 0.02
 
 
 class Written:
-    """Up to where this process has written to each partition.
+    """The end of this process's own writes to each partition.
 
-    A commit is answered before its records can be read, so who looks for them has to know that they are coming.
+    A commit is acknowledged before its records are readable, so readers must know to wait for them.
     """
 
     def __init__(self) -> None:
         self._ends = dict[TopicPartition, int]()
 
     def end(self, place: TopicPartition) -> int:
-        """Return the offset after what this process has written last."""
+        """Return the offset after this process's last write."""
         return self._ends.get(place, 0)
 
     def wrote(self, records: Iterable[Record], offsets: Iterable[int]) -> None:
-        """Take note of an append."""
+        """Record an append."""
         ends = self._ends
         for record, offset in zip(records, offsets, strict=True):
             place = record[:2]
@@ -39,12 +39,12 @@ class Written:
                 ends[place] = offset + 1
 
     def forget(self, topic: str) -> None:
-        """Take note that a topic is gone: one under its name begins at 0 again."""
+        """Forget a deleted topic: a new one with its name begins at 0."""
         self._ends = {place: end for place, end in self._ends.items() if place[0] != topic}
 
 
 class Looks:
-    """Reads at any place; what a broker sent beyond what was asked for is kept for who reads on."""
+    """Reads at any offset; surplus bytes of a fetch are kept for the next sequential read."""
 
     def __init__(self, cluster: Cluster, written: Written) -> None:
         self._cluster = cluster
@@ -52,7 +52,7 @@ class Looks:
         self._kept = dict[TopicPartition, Chunk]()
 
     def forget(self, topic: str) -> None:
-        """Forget what was seen of a topic that is gone."""
+        """Forget a deleted topic."""
         self._written.forget(topic)
         self._kept = {place: chunk for place, chunk in self._kept.items() if place[0] != topic}
 
@@ -84,11 +84,11 @@ class Looks:
                 break
             chunk.keep_newest(offset, kept, kind)
             offset = chunk.next
-            await asyncio.sleep(0)  # others are to run between chunks
+            await asyncio.sleep(0)  # other coroutines run between chunks
         return max(offset, end)
 
     async def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the next offset of each partition, after all that is committed and all that this process wrote."""
+        """Return each partition's end, after everything committed and everything this process wrote."""
         found = await offsets_at(self._cluster, places, LATEST)
         return {place: max(end, self._written.end(place)) for place, end in found.items()}
 
@@ -99,7 +99,7 @@ class Looks:
 
     async def start(self, place: TopicPartition) -> int:
         """See `Log.start`."""
-        # The end first: what is appended while this looks around must not lie before what it returns.
+        # The end first: appends made during this call must not lie before what it returns.
         end = (await self.ends([place]))[place]
         try:
             oldest = await self.read(place, await self.log_start(place), 1)
@@ -118,9 +118,9 @@ class Looks:
         return found if found >= 0 else end
 
     async def _until_visible(self, place: TopicPartition, end: int) -> int:
-        """Wait until all before an offset can be read, and return where that ends by then.
+        """Wait until everything before an offset is readable, and return the partition's end then.
 
-        Raises: LogUnavailable when something holds it up.
+        Raises: LogUnavailable when an open transaction blocks it.
         """
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._cluster.options.append_timeout_s, 0.001
@@ -134,7 +134,7 @@ class Looks:
         return visible
 
     async def _chunk(self, place: TopicPartition, position: int, limit: int) -> tuple[int, Chunk | None]:
-        """Return the next chunk that has something, and from where it counts; None at the end."""
+        """Return the next chunk with records, and its first offset to use; None at the end."""
         while True:
             answer = await self._cluster.persist(
                 lambda: self._fetch(place, position, limit),  # noqa: B023  awaited before position changes

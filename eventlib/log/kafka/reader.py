@@ -1,4 +1,4 @@
-"""Readers of a Kafka log: they take turns between partitions, read ahead within bounds, and wait together."""
+"""Readers of a Kafka log: they serve partitions round-robin, read ahead within bounds, and share waiting requests."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ that a request waits for at each append to one of them."""
 
 
 class Feed:
-    """What the readers of one log share: some tails for each broker, and the memory for reading ahead."""
+    """What the readers of one log share: tails per broker, and the read-ahead memory."""
 
     def __init__(self, cluster: Cluster, written: Written, looks: Looks) -> None:
         self.cluster = cluster
@@ -37,12 +37,12 @@ class Feed:
         return min(max(_BUDGET_BYTES // max(self._slots, 1), _LEAST_BYTES), _MOST_BYTES)
 
     def opened(self, reader: "KafkaReader") -> None:
-        """Take a reader into account."""
+        """Register a reader."""
         self._readers.add(reader)
         self._slots += len(reader.slots)
 
     def closed(self, reader: "KafkaReader") -> None:
-        """Leave a reader out of account."""
+        """Unregister a reader."""
         if reader in self._readers:
             self._readers.remove(reader)
             self._slots -= len(reader.slots)
@@ -57,7 +57,7 @@ class Feed:
         return self._tails[node, lane].follow(slot)
 
     async def close(self) -> None:
-        """End every reader's waiting."""
+        """Fail every waiting reader."""
         for reader in [*self._readers]:
             reader.fail(LogUnavailable("the log was closed by this process; open it again to use it"))
         await asyncio.gather(*(tail.close() for tail in self._tails.values()))
@@ -86,7 +86,7 @@ class KafkaReader(Reader):
         while True:
             if self._was_full:
                 self._was_full = False
-                await asyncio.sleep(0)  # a reader with a backlog would otherwise never let anybody else run
+                await asyncio.sleep(0)  # a reader with a backlog would otherwise starve other coroutines
             self._something.clear()
             records = self._take(limit)
             self._catch_up()
@@ -98,7 +98,7 @@ class KafkaReader(Reader):
             self._raise(late=late)
             if late and self._is_current():
                 return records
-            # What is there already is waited for in any case: it is on its way.
+            # What is known to exist is awaited in any case: it is on its way.
             await self._wait(None if late else deadline)
 
     def wake(self) -> None:
@@ -107,7 +107,7 @@ class KafkaReader(Reader):
         self.look()
 
     def look(self) -> None:
-        """Let a poll that waits look again."""
+        """Make a waiting poll check again."""
         self._something.set()
 
     def room(self) -> int:
@@ -142,7 +142,7 @@ class KafkaReader(Reader):
         self.look()
 
     def fail(self, error: EventlibError) -> None:
-        """End the waiting with an error."""
+        """Fail the waiting poll."""
         self._error = error
         if self._catching_up is not None:
             self._catching_up.cancel()
@@ -161,12 +161,12 @@ class KafkaReader(Reader):
             if room <= 0:
                 break
             found += slot.take(-(-room // (len(ready) - turn)))
-            # To the back of the line: with less room than ready partitions, the next poll begins with the others.
+            # To the back of the queue: with less room than ready partitions, the next poll begins with the others.
             self.slots[slot.place] = self.slots.pop(slot.place)
         return found
 
     def _is_current(self) -> bool:
-        """Tell whether all is here that was there a moment ago, and all that this process has written."""
+        """Whether everything up to the ends known at the call, and this process's own writes, is here."""
         end = self._feed.written.end
         return all(slot.tail is not None and slot.fetched >= end(place) for place, slot in self.slots.items())
 
@@ -230,7 +230,7 @@ class KafkaReader(Reader):
 
     async def _took(self, slot: Slot, each: Fetched) -> None:
         if self.slots[slot.place] is not slot:
-            return  # somebody sought meanwhile
+            return  # a seek happened meanwhile
         if each.code == Code.OFFSET_OUT_OF_RANGE:
             await self._find(slot)
             return
@@ -244,18 +244,18 @@ class KafkaReader(Reader):
             self.look()
 
     async def _over_gap(self, slot: Slot, end: int) -> None:
-        """Go to the end when nothing is left before it: asked for alone, so that others' bytes do not count."""
+        """Skip to the end when nothing is left before it: fetched alone, so that others' bytes do not count."""
         node = self._feed.cluster.leader(slot.place)
         (alone,) = await fetch(self._feed.cluster, node, [FetchSpec(slot.place, slot.fetched, self.room())])
         if alone.code == Code.NONE and alone.chunk is None:
             slot.skip_to(end)
 
     async def _find(self, slot: Slot) -> None:
-        """Go on where there is something: what was there is not kept any more, or it is still to be written."""
+        """Move to an offset that exists: the position was dropped by retention, or is not written yet."""
         start, end = [
             (await offsets_at(self._feed.cluster, [slot.place], time))[slot.place] for time in (EARLIEST, LATEST)
         ]
         if slot.fetched < start:
             slot.skip_to(start)
         else:
-            slot.fetched = min(slot.fetched, end)  # something may have been written there meanwhile
+            slot.fetched = min(slot.fetched, end)  # it may have been written meanwhile

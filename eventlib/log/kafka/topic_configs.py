@@ -9,13 +9,13 @@ from eventlib.log.kafka.options import KafkaOptions
 from eventlib.model.topic import Topic
 
 OWN = "_eventlib."
-"""What the names of topics that the log has for itself begin with."""
+"""The prefix of the log's internal topics."""
 
 OWNERS = Topic(f"{OWN}owners", partitions=1, compacted=True)
-"""Who has taken which partition of which service, newest last: a claim's epoch is its offset there."""
+"""The owner of each partition of each service, newest last: a claim's epoch is its offset there."""
 
 INCOMING = Topic(f"{OWN}incoming", partitions=1)
-"""There as long as the log is a copy that is not whole yet."""
+"""Exists while the log is an incomplete copy."""
 
 DECLARATIONS = Topic(f"{OWN}topics", partitions=1, compacted=True)
 """What Kafka has no setting for, by topic."""
@@ -32,7 +32,7 @@ COMPACTION_KEYS = ("delete.retention.ms", "min.compaction.lag.ms")
 _MILLISECOND = timedelta(milliseconds=1)
 _WEEK = timedelta(days=7)
 _SEGMENTS = 4
-"""Retention drops whole segments, so what is kept is some of them."""
+"""Retention drops whole segments, so a topic is split into several."""
 
 _LEAST_SEGMENT_BYTES, _MOST_SEGMENT_BYTES = 1 << 20, 1 << 30
 _COMPACTED_SEGMENT_BYTES = 64 << 20  # the newest segment is never compacted

@@ -1,4 +1,4 @@
-"""Topics: created from their declarations, and held against them."""
+"""Topics: created from their declarations, and checked against them."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ class Topics:
         self._read_to = 0
 
     async def load(self) -> None:
-        """Learn what is on the cluster now. Raises: LogUnavailable, LogDenied."""
+        """Load the cluster's topics. Raises: LogUnavailable, LogDenied."""
         await self._cluster.refresh()
         await self._read_declarations()
         names = [name for name in self._cluster.topics if not name.startswith(OWN)]
@@ -74,10 +74,10 @@ class Topics:
             await self._create(missing)
         changed = [topic for topic in declared if self.known.get(topic.name) != topic]
         await self._declare(changed)
-        await self._alter(changed)  # also what was missing: somebody else may have created it first, in another way
+        await self._alter(changed)  # also new ones: another client may have created it first, with other settings
         if changed:
             await self.load()
-            await self._refuse_mismatches(declared)  # somebody else may have been quicker
+            await self._refuse_mismatches(declared)  # another client may have created it first
 
     async def delete(self, names: Iterable[str]) -> None:
         """See `Log.delete_topics`."""
@@ -93,11 +93,11 @@ class Topics:
         await self.load()
 
     async def create_keeping_all(self, topics: Sequence[Topic]) -> None:
-        """Create topics that lose nothing for now: neither retention nor compaction, until `create` sets them."""
+        """Create topics that drop nothing yet: no retention, no compaction, until `create` sets them."""
         await self._create(topics, _KEEPS_ALL)
 
     async def create_own(self) -> None:
-        """Create the topics that this log keeps for itself, where they are missing."""
+        """Create this log's internal topics, where missing."""
         missing = [topic for topic in (OWNERS, DECLARATIONS) if topic.name not in self._cluster.topics]
         if missing:
             await self._create(missing)
@@ -191,7 +191,7 @@ class Topics:
             raise Transient(f"the settings of topic {name} were changed, and that is not known everywhere", stale=False)
 
     async def _differences(self, topics: Sequence[Topic]) -> dict[str, dict[str, str]]:
-        """Return what is not set as declared, by topic."""
+        """Return the settings that differ from the declarations, by topic."""
         there = await self._configs([topic.name for topic in topics])
         found = dict[str, dict[str, str]]()
         for topic in topics:
