@@ -1,4 +1,4 @@
-"""The past again: what each task did, from its journal; and what today's code would have done."""
+"""Replays a log: what each task did, from its journal, and what the current code would have done."""
 
 from eventlib.replay.comparison import Change
 from eventlib.replay.key_history import history

@@ -22,15 +22,15 @@ from eventlib.values import from_ms
 _ENDS = {"edit", "discard", "refuse"}
 
 Outcome = Literal["done", "refused", "asked"]
-Wish = ParkedInputEdited | ParkedInputDiscarded
+Request = ParkedInputEdited | ParkedInputDiscarded
 
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """Somebody's wish about a parked input of a saga, or a parked effect, and what came of it.
+    """An operator's request about a parked input of a saga, or a parked effect, and its outcome.
 
-    `at` is when it was asked for (UTC); `event_id` and `event_type` are the input's, or the effect's request's.
-    `outcome`: `done`; `refused`, since it stood no longer first, or waited no more; `asked`, and not handled yet.
+    `at` is the time of the request (UTC); `event_id` and `event_type` are the input's, or the effect's request's.
+    `outcome`: `done`; `refused`, because it was no longer first or no longer parked; `asked`: not handled yet.
     """
 
     at: datetime
@@ -45,10 +45,10 @@ class Amendment:
 
 
 async def amendments_of(log: EventLog, saga: Saga) -> list[Amendment]:
-    """Return what people have changed about a saga, in the order in which they asked for it.
+    """Return what operators changed about a saga, in the order of their requests.
 
-    Cost: reads what was asked of services since the saga began and, where that was about it, their journals from then on.
-    Raises: UndecodableRecord when a newer version has asked; ContractError when a journal cannot be read.
+    Cost: reads the control topics since the saga began and, for requests about it, the journals from then on.
+    Raises: UndecodableRecord for a request of a newer version; ContractError when a journal cannot be read.
     """
     there = await log.port.topics()
     types = {event.record.event_id: event.type for event in saga.events}
@@ -56,8 +56,10 @@ async def amendments_of(log: EventLog, saga: Saga) -> list[Amendment]:
     found = list[Amendment]()
     for service in log.choreography.services:
         for partition in range(service.partitions if service.control.name in there else 0):
-            place = service.control.name, partition
-            async for records in chunks(log.port, place, await log.port.offset_at(*place, since_ms)):
+            topic_partition = service.control.name, partition
+            async for records in chunks(
+                log.port, topic_partition, await log.port.offset_at(*topic_partition, since_ms)
+            ):
                 for record in records:
                     if record.causation_id in types:
                         found += await _read(log, service, record, types[record.causation_id])
@@ -65,41 +67,40 @@ async def amendments_of(log: EventLog, saga: Saga) -> list[Amendment]:
 
 
 async def _read(log: EventLog, service: Service, record: Record, event_type: str) -> list[Amendment]:
-    asked = await request_in(record, log.codec)
-    if not isinstance(asked, Wish):
-        return []  # asked for a retry, which changes nothing
-    kind: Literal["edit", "discard"] = "edit" if isinstance(asked, ParkedInputEdited) else "discard"
-    outcome = await _outcome(log, service, record, asked)
-    about = kind, asked.event_id, event_type
-    return [
-        Amendment(from_ms(record.timestamp_ms), service.name, asked.decider, *about, asked.by, asked.reason, outcome)
-    ]
+    request = await request_in(record, log.codec)
+    if not isinstance(request, Request):
+        return []  # a retry, which changes nothing
+    kind: Literal["edit", "discard"] = "edit" if isinstance(request, ParkedInputEdited) else "discard"
+    outcome = await _outcome(log, service, record, request)
+    about = kind, request.event_id, event_type
+    by = request.by, request.reason
+    return [Amendment(from_ms(record.timestamp_ms), service.name, request.decider, *about, *by, outcome)]
 
 
-async def _outcome(log: EventLog, service: Service, asked: Record, wish: Wish) -> Outcome:
-    """Return what the task has made of a wish, by its journal: it was heard after it was asked for."""
-    since = await log.port.offset_at(service.journal.name, asked.partition, asked.timestamp_ms)
-    async for _, entry in TaskJournal(log, service, asked.partition).entries(since):
+async def _outcome(log: EventLog, service: Service, record: Record, request: Request) -> Outcome:
+    """Return a request's outcome, from the task's journal since the request."""
+    since = await log.port.offset_at(service.journal.name, record.partition, record.timestamp_ms)
+    async for _, entry in TaskJournal(log, service, record.partition).entries(since):
         for step in entry.steps:
-            if step.request == wish.event_id and step.kind in _ENDS and _is_of(step, asked.offset):
+            if step.request == request.event_id and step.kind in _ENDS and _is_of(step, record.offset):
                 return "refused" if step.kind == "refuse" else "done"
-    # Nothing came of it: either it was not heard yet, or what it is about waits no more, and then nothing ever will.
+    # No step: the request is not consumed yet, or its target is no longer parked and no step will follow.
     for parking in await parkings(log, wanted=ParkedQuery([service.name])):
-        if parking.id == wish.event_id:
+        if parking.id == request.event_id:
             return "asked"
-        if parking.id is None and (parking.decider, parking.key) == (wish.decider, wish.key):
+        if parking.id is None and (parking.decider, parking.key) == (request.decider, request.key):
             first = await waiting_inputs(log, parking, limit=1)
-            return "asked" if [each.record.event_id for each in first] == [wish.event_id] else "refused"
+            return "asked" if [each.record.event_id for each in first] == [request.event_id] else "refused"
     return "refused"
 
 
 def _is_of(step: Step, offset: int) -> bool:
-    """Tell whether a step is what came of what stands there on the control topic; a given up effect's names nothing."""
+    """Return whether a step answers the request at this control offset; a discarded effect's step names no topic."""
     return not step.topic or offset == (step.first if step.kind == "refuse" else step.last)
 
 
-class Known(NamedTuple):
-    """What was known of a key of a decider; `entry` is None where the key was only parked, or let go on."""
+class RerunKey(NamedTuple):
+    """What a rerun's changelog has about a key; `entry` is None if the key was only parked or released."""
 
     decider: str
     key: str
@@ -107,22 +108,22 @@ class Known(NamedTuple):
     is_parked: bool = False
 
 
-async def known_by_rerun(
-    log: EventLog, place: TopicPartition, deciders: Mapping[str, Decider[Any]]
-) -> AsyncIterator[Known]:
-    """Yield what stands on a rerun's changelog, in order: what comes later about a key is what it knew in the end.
+async def rerun_changelog(
+    log: EventLog, changelog: TopicPartition, deciders: Mapping[str, Decider[Any]]
+) -> AsyncIterator[RerunKey]:
+    """Yield a rerun's changelog in order; the last item of a key is its final state.
 
-    Raises: ContractError, UnknownSchema for a state that today's code cannot read.
+    Raises: ContractError, UnknownSchema for a state that the current code cannot read.
     """
-    async for records in chunks(log.port, place, 0):
+    async for records in chunks(log.port, changelog, 0):
         for record in records:
             kind, (decider, key) = _kind_and_name((record.key or b"").decode())
             if kind == PARKED:
-                yield Known(decider, key, None, is_parked=record.value is not None)
+                yield RerunKey(decider, key, None, is_parked=record.value is not None)
             elif kind == STATE and record.value is None:
-                yield Known(decider, key, KeyedState())
+                yield RerunKey(decider, key, KeyedState())
             elif kind == STATE and decider in deciders:
-                yield Known(
+                yield RerunKey(
                     decider, key, await log.codec.known(partial(entry_of, record, deciders[decider], log.codec))
                 )
 

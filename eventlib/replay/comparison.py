@@ -1,4 +1,4 @@
-"""Compares what today's code emits with what was emitted, field by field."""
+"""Compares what the current code emits with what was emitted, field by field."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -18,19 +18,19 @@ from eventlib.replay.report import Difference, Input, Kind, Telling
 
 @dataclass(frozen=True, slots=True)
 class OutputQuery:
-    """Which decisions are compared: those since a time (ms), and of some sagas (correlation ids) only; None: all."""
+    """Which decisions are compared: since a time (ms), and of these sagas (correlation ids); None: all."""
 
     since_ms: int = 0
     sagas: frozenset[str] | None = None
 
     def about(self, correlation_id: str | None) -> bool:
-        """Tell whether a decision of this saga is compared."""
+        """Return whether decisions of this saga are compared."""
         return self.sagas is None or correlation_id in self.sagas
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision of today's code, beside the recorded one: the input, what was said, what would be, what went wrong."""
+    """One decision, recorded and replayed: its input, what was emitted (`then`), what would be (`now`), what failed."""
 
     handler: str
     key: str
@@ -43,35 +43,35 @@ class Decision:
 
 
 def same(now: Sequence[Event], then: Sequence[Item]) -> bool:
-    """Tell whether events are those that were said: their types, contents, keys, topics and order."""
+    """Return whether events equal the emitted ones: types, contents, keys, topics and order."""
     if len(now) != len(then):
         return False
-    for event, (record, said) in zip(now, then, strict=True):
-        if event is not said and (
-            type(event) is not type(said) or not (event.__dict__ == said.__dict__ or _equal(event, said))
+    for event, (record, emitted) in zip(now, then, strict=True):
+        if event is not emitted and (
+            type(event) is not type(emitted) or not (event.__dict__ == emitted.__dict__ or _equal(event, emitted))
         ):
             return False
-        topic, key = _place(type(event))
+        topic, key = _topic_and_key(type(event))
         if topic != record.topic or (None if key is None else str(event.__dict__[key]).encode()) != record.key:
             return False
     return True
 
 
-def _equal(event: Event, said: Event) -> bool:
-    """Compare by what goes on the wire, where a value is not equal to itself, as NaN."""
-    return event.model_dump_json() == said.model_dump_json()
+def _equal(event: Event, emitted: Event) -> bool:
+    """Compare serialized forms: NaN is not equal to itself."""
+    return event.model_dump_json() == emitted.model_dump_json()
 
 
 @lru_cache(maxsize=1_024)
-def _place(event_type: type[Event]) -> tuple[str, str | None]:
+def _topic_and_key(event_type: type[Event]) -> tuple[str, str | None]:
     contract = contract_of(event_type)
     return contract.topic.name, contract.key
 
 
 class Describer:
-    """Makes differences readable: events as their fields, and sagas by name.
+    """Makes differences readable: events as their fields, sagas by key.
 
-    An saga is known by the key field of the events that end a saga.
+    A saga's key is the key field of the events that end it.
     """
 
     def __init__(self, choreography: Choreography) -> None:
@@ -79,7 +79,7 @@ class Describer:
         self._fields = tuple(dict.fromkeys(c.key for c in contracts if c.final and c.key is not None))
 
     def difference(self, decision: Decision) -> Difference:
-        """Return a decision that differs."""
+        """Return the difference that a decision makes."""
         facts = [decision.input.facts, *(_facts(e) for e in decision.now), *(_facts(e) for _, e in decision.then)]
         kind: Kind = "other" if decision.then and decision.now else "silent" if decision.then else "talks"
         return Difference(
@@ -103,19 +103,19 @@ class Describer:
 
 
 def input_of(record: Record, event: object) -> Input:
-    """Return a record as what was decided on."""
-    place = record.topic, record.partition, record.offset
-    return Input(record.type or type(event).__name__, record.event_id, *place, facts=_facts(event))
+    """Return a record as the input of a decision."""
+    location = record.topic, record.partition, record.offset
+    return Input(record.type or type(event).__name__, record.event_id, *location, facts=_facts(event))
 
 
 def telling(event: Event) -> Telling:
-    """Return an event as it would be said."""
+    """Return an event as it would be emitted."""
     contract = contract_of(type(event))
     return Telling(contract.type, key_of(event) or "", contract.topic.name, _facts(event))
 
 
 def told(event: Any, record: Record) -> Telling:
-    """Return an event as it was said."""
+    """Return an event as it was emitted."""
     error = "" if isinstance(event, Event) else str(event)
     return Telling(record.type or "", key_text(record), record.topic, _facts(event), error)
 
@@ -125,7 +125,7 @@ def _facts(event: object) -> dict[str, object]:
 
 
 class Absent(Enum):
-    """Stands where one side has no value."""
+    """Marks a side that has no value."""
 
     ABSENT = "absent"
 
@@ -139,7 +139,7 @@ ABSENT: Final = Absent.ABSENT
 class Change(NamedTuple):
     """One field that differs: its path, such as `lines[2].quantity`, and its values; ABSENT where there is none.
 
-    What entered or left a sequence stands under the sequence's own path.
+    An element added to or removed from a sequence has the sequence's own path.
     """
 
     path: str
@@ -148,9 +148,9 @@ class Change(NamedTuple):
 
 
 def changes(before: object, after: object) -> tuple[Change, ...]:
-    """Return what differs, in the order of the fields; nothing for values that are equal.
+    """Return what differs, in field order; empty for equal values.
 
-    A side that is None or ABSENT as a whole, such as the state of a key that is not known yet, has no fields.
+    A side that is None or ABSENT as a whole, such as the state of an unknown key, has no fields.
     """
     return tuple(_changes("", before, after))
 
@@ -161,7 +161,7 @@ def _changes(path: str, before: object, after: object) -> Iterator[Change]:
     parts_before, parts_after = _parts(before), _parts(after)
     if parts_before is None and parts_after is None:
         if _is_sequence(before) and _is_sequence(after):
-            yield from _moved(path, before, after)  # type: ignore[arg-type]  # both are sequences
+            yield from _sequence_changes(path, before, after)  # type: ignore[arg-type]  # both are sequences
         elif type(before) is not type(after) or before != after:
             yield Change(path, before, after)
         return
@@ -188,16 +188,16 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence | frozenset | set) and not isinstance(value, str | bytes)
 
 
-def _moved(path: str, before: Sequence[object], after: Sequence[object]) -> Iterator[Change]:
-    """Say what left a sequence and what entered it; the whole of it when only its order has changed."""
+def _sequence_changes(path: str, before: Sequence[object], after: Sequence[object]) -> Iterator[Change]:
+    """Yield what was removed from and added to a sequence; all of it if only the order changed."""
     if before == after:
         return
     if not all(isinstance(each, Hashable) for each in (*before, *after)):
         yield Change(path, before, after)
         return
     old, new = Counter(before), Counter(after)
-    left, entered = old - new, new - old
-    yield from (Change(path, each, ABSENT) for each in left.elements())
-    yield from (Change(path, ABSENT, each) for each in entered.elements())
-    if not left and not entered:
+    removed, added = old - new, new - old
+    yield from (Change(path, each, ABSENT) for each in removed.elements())
+    yield from (Change(path, ABSENT, each) for each in added.elements())
+    if not removed and not added:
         yield Change(path, before, after)

@@ -1,4 +1,4 @@
-"""What all tasks of a replay share, and how today's code follows what was said."""
+"""What all tasks of a replay share, and how states follow from what was emitted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,34 +29,34 @@ class ReplayContext:
     describer: Describer
     code_version: str
     doubtful: set[tuple[str, str]] = field(default_factory=set)
-    """The deciders (`service/decider`) and keys of which an input is damaged: what they decide after it is not compared."""
+    """Deciders (`service/decider`) and keys with a damaged input: their later decisions are not compared."""
 
     def judge(self, decision: Decision, failure: Exception | None) -> None:
-        """Count a decision, and take note of it when today's code takes it otherwise, or fails in it."""
+        """Count a decision; record a difference if the current code decides something else, or fails."""
         self.tally.decisions[decision.handler] += 1
         if failure is not None or decision.kind is not None or not same(decision.now, decision.then):
             self.differs(decision, failure)
 
     def differs(self, decision: Decision, failure: Exception | None = None) -> None:
-        """Take note of a decision that today's code takes otherwise, or in which it fails."""
+        """Record a decision in which the current code decides something else, or fails."""
         if failure is not None and decision.kind is None:
             kind: Kind = "unreadable" if isinstance(failure, UndecodableRecord) else "raises"
             decision = replace(decision, kind=kind, why=f"{type(failure).__name__}: {failure}")
         self.tally.add(self.describer.difference(decision))
 
 
-def after(decider: Decider[Any], state: Any, said: Sequence[Item]) -> Any:
-    """Return a decider's state after what was said, as far as today's classes can read it."""
+def after(decider: Decider[Any], state: Any, emitted: Sequence[Item]) -> Any:
+    """Return a decider's state after the emitted events that the current classes can read."""
     wants_meta = decider.evolve_wants_meta
-    for record, event in said:
+    for record, event in emitted:
         if isinstance(event, Event):
             before = decider.initial if state is None else state
-            state = decider.evolved(before, event, meta_when_said(record) if wants_meta else _NO_META)
+            state = decider.evolved(before, event, meta_when_emitted(record) if wants_meta else _NO_META)
     return state
 
 
-def meta_when_said(record: Record) -> Meta:
-    """Return what an evolve was told of an event when it was said: before it had a place on the log."""
+def meta_when_emitted(record: Record) -> Meta:
+    """Return the Meta that evolve received when an event was emitted: before it had an offset."""
     return Meta(
         record.event_id,
         "",

@@ -1,4 +1,4 @@
-"""Stops a debugger inside a handler, with the state and the event of a past moment."""
+"""Stops a debugger inside a handler, with the state and event of a recorded decision."""
 
 import bdb
 import os
@@ -20,7 +20,7 @@ from eventlib.runtime.parking.parked import WAITS_BEHIND
 
 
 class Decision(NamedTuple):
-    """One call of a handler, or of `evolve` for an event that is only followed, with what it was called with."""
+    """One call of a handler (of `evolve` for an event without one), with its arguments."""
 
     past: KeyHistory
     step: HistoryStep[Any]
@@ -28,36 +28,36 @@ class Decision(NamedTuple):
     arguments: tuple[Any, ...]
 
     def emitted(self, returned: Any) -> Sequence[Event]:
-        """Return the events in what the call has returned."""
+        """Return the events that the call returned."""
         return returned if self.handler.says else []
 
     @property
     def said(self) -> list[Event | None]:
-        """What was said then; None for what today's code cannot read."""
-        return [said.event for said in self.step.said]
+        """The recorded events; None for one that the current code cannot read."""
+        return [each.event for each in self.step.said]
 
 
 async def decisions_about(log: EventLog, key: str, cause: str, decider_name: str | None = None) -> list[Decision]:
-    """Return the calls of handlers under a key that an event led to; else those in which it was said.
+    """Return the handler calls under a key that an event caused; if none, those that emitted it.
 
-    `cause` is the event's id or the beginning of it, or a deadline's name. Calls that raised, so that the input was
-    parked, are among them. Without a decider's name all deciders that know the key are asked.
+    `cause` is the event's id or a prefix of it, or a deadline's name. Calls that raised, so that the input was parked,
+    are included. Without a decider's name, all deciders that know the key are searched.
     Raises: WiringError for an unknown decider; UnknownKey; ContractError when no handler was called because of it.
     """
-    pasts = await _pasts(log, key, decider_name)
-    event_id = full_id(pasts, cause)
-    about = [(past, step) for past in pasts for step in past.steps if _is_about(step, event_id)]
-    called = [decision for past, step in about if (decision := _decision(past, step)) is not None]
-    came = [each for each in called if each.step.deadline == cause or _came_in(each.step, event_id)]
+    histories = await _histories(log, key, decider_name)
+    event_id = full_id(histories, cause)
+    about = [(history, step) for history in histories for step in history.steps if _is_about(step, event_id)]
+    called = [decision for history, step in about if (decision := _decision(history, step)) is not None]
+    caused = [each for each in called if each.step.deadline == cause or _is_input(each.step, event_id)]
     if called:
-        return sorted(came or called, key=lambda each: each.step.at)
+        return sorted(caused or called, key=lambda each: each.step.at)
     if not about:
-        raise ContractError(await why_unknown(log, pasts, cause))
-    past, step = about[-1]
-    raise ContractError(f"{past.decider.name} called no handler then: {_why_none(step)}")
+        raise ContractError(await why_unknown(log, histories, cause))
+    history, step = about[-1]
+    raise ContractError(f"{history.decider.name} called no handler then: {_why_none(step)}")
 
 
-async def _pasts(log: EventLog, key: str, decider_name: str | None) -> list[KeyHistory]:
+async def _histories(log: EventLog, key: str, decider_name: str | None) -> list[KeyHistory]:
     choreography = log.choreography
     found = list[KeyHistory]()
     for decider in choreography.deciders if decider_name is None else (choreography.decider(decider_name),):
@@ -67,7 +67,7 @@ async def _pasts(log: EventLog, key: str, decider_name: str | None) -> list[KeyH
             if decider_name is not None:
                 raise
     if not found:
-        raise UnknownKey(f"no decider knows key {key!r}: `eventlib saga {key}` shows what there is about it")
+        raise UnknownKey(f"no decider knows key {key!r}: `eventlib saga {key}` shows its events")
     return found
 
 
@@ -75,13 +75,13 @@ def _is_about(step: HistoryStep[Any], cause: str) -> bool:
     return step.deadline == cause or cause in ids_of(step)
 
 
-def _came_in(step: HistoryStep[Any], event_id: str) -> bool:
+def _is_input(step: HistoryStep[Any], event_id: str) -> bool:
     return step.kind in {"handled", "parked"} and step.input is not None and step.input.id == event_id
 
 
-def _decision(past: KeyHistory, step: HistoryStep[Any]) -> Decision | None:
-    """Return a step's call of a handler; None when there was none."""
-    decider: Decider[Any] = past.decider
+def _decision(history: KeyHistory, step: HistoryStep[Any]) -> Decision | None:
+    """Return a step's call of a handler; None if there was none."""
+    decider: Decider[Any] = history.decider
     before = decider.initial if step.before is None else step.before
     if step.deadline is not None:
         deadline = decider.deadlines.get(step.deadline)
@@ -100,7 +100,7 @@ def _decision(past: KeyHistory, step: HistoryStep[Any]) -> Decision | None:
         arguments = (before, event)
     if handler is None:
         return None
-    return Decision(past, step, handler, (*arguments, step.meta) if handler.wants_meta else (*arguments,))
+    return Decision(history, step, handler, (*arguments, step.meta) if handler.wants_meta else (*arguments,))
 
 
 def _was_called(step: HistoryStep[Any]) -> bool:
@@ -111,15 +111,15 @@ def _why_none(step: HistoryStep[Any]) -> str:
     name = step.deadline or ("" if step.input is None else step.input.type)
     match step.kind:
         case "answered":
-            return f"the event is the answer to {name}, which an effect gave"
+            return f"the event is an effect's answer to {name}"
         case "dropped" | "parked" | "discarded":
             return f"{name} was {step.kind}: {step.reason}"
         case _:
-            return f"{name} has no handler in today's code"
+            return f"{name} has no handler in the current code"
 
 
 Stop = Callable[[Decision], Sequence[Event] | None]
-"""Calls a decision's handler in a debugger and returns what it says; None when the person has left before its end."""
+"""Calls a decision's handler in a debugger; returns what it emits, None if the user quit before it returned."""
 
 
 def stop_in_pdb(decision: Decision) -> Sequence[Event] | None:
@@ -131,11 +131,11 @@ def stop_in_pdb(decision: Decision) -> Sequence[Event] | None:
 
 
 def debugpy_on(port: int, waiting: Callable[[], None]) -> Stop:
-    """Wait for an IDE to attach on a port of this machine, and return what stops there; `waiting` is called before.
+    """Wait for an IDE to attach on a local port, and return a Stop for it; `waiting` is called first.
 
-    Raises: WiringError when debugpy is not installed, or cannot have the port.
+    Raises: WiringError when debugpy is not installed, or cannot bind the port.
     """
-    # A warning about frozen modules, which a handler is none of.
+    # Silences a warning about frozen modules: a handler is in none.
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     try:
         debugpy = import_module("debugpy")
@@ -153,7 +153,7 @@ def debugpy_on(port: int, waiting: Callable[[], None]) -> Stop:
 
 
 def _stop_in_debugpy(decision: Decision) -> Sequence[Event]:
-    """Call the handler, and let the IDE stop in its frame as soon as it is entered."""
+    """Call the handler; the IDE stops in its frame on entry."""
     call = decision.handler.call
     settrace: Callable[..., None] = import_module("pydevd").settrace
 

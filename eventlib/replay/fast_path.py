@@ -1,7 +1,7 @@
-"""The short way of deciding again, for a decision that is the same as it was: nearly all are.
+"""The fast path of a replay, for decisions that are unchanged: nearly all are.
 
-It keeps to what is usual, and takes note of nothing before it is sure: whatever is not so goes the long way, from the
-beginning, which pure functions allow.
+It covers the common case and has no side effect until it is sure; everything else falls back to the full comparison,
+from the beginning, which pure functions allow.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from eventlib.log.base import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.identity import derived_id
-from eventlib.replay.context import meta_when_said
+from eventlib.replay.context import meta_when_emitted
 from eventlib.replay.partition_buffer import UNREAD, Item
-from eventlib.replay.scanner import SaidBy
+from eventlib.replay.scanner import EmissionKey
 from eventlib.replay.spilling_cache import SpillingCache
 from eventlib.runtime.keyed_state import KeyedState
 
 
-class _Place(NamedTuple):
-    """Where events of a type are said: what their records have."""
+class _Target(NamedTuple):
+    """What the records of an event type have: type, topic and key field."""
 
     type: str
     topic: str
@@ -28,7 +28,7 @@ class _Place(NamedTuple):
 
 
 class FastPathComparer:
-    """One decider's way with one type of event, which is no request, and ours. `source` is `service/decider`."""
+    """Compares one decider's decisions on one internal event type that is no request. `source` is `service/decider`."""
 
     __slots__ = (
         "_call",
@@ -40,8 +40,8 @@ class FastPathComparer:
         "_gives",
         "_handler_wants_meta",
         "_initial",
-        "_places",
         "_source",
+        "_targets",
         "_wants_meta",
     )
 
@@ -61,15 +61,17 @@ class FastPathComparer:
         self._evolve_wants_meta = decider.evolve_wants_meta
         self._wants_meta = decider.wants_meta(event_type)
         contracts = {each: contract_of(each) for each in handler.says}
-        self._places = {each: _Place(c.type, c.topic.name, c.key) for each, c in contracts.items() if c.key is not None}
+        self._targets = {
+            each: _Target(c.type, c.topic.name, c.key) for each, c in contracts.items() if c.key is not None
+        }
 
-    def decides(self, record: Record, event: Any, said: dict[SaidBy, list[Item]]) -> bool:
-        """Decide on an input again; False, and nothing was done, unless it is certainly the same as was `said` then."""
+    def decides(self, record: Record, event: Any, emitted: dict[EmissionKey, list[Item]]) -> bool:
+        """Replay an input; False, without side effects, unless the outputs certainly equal those `emitted` then."""
         cause_id = record.id
         if event.__class__ is not self._event_type or not cause_id:
             return False
         try:
-            key = record.key.decode()  # type: ignore[union-attr]  # a record without a key goes the long way
+            key = record.key.decode()  # type: ignore[union-attr]  # a record without a key takes the full path
             entry = self._entries.get(key)
             before, initial = entry.state, self._initial
             meta = record.meta() if self._wants_meta else _NO_META
@@ -77,14 +79,14 @@ class FastPathComparer:
             known = initial if state is None else state
             now = self._call(known, event, meta) if self._handler_wants_meta else self._call(known, event)
             by = self._source, key, cause_id
-            then = said.get(by, _NOTHING)
+            then = emitted.get(by, _NOTHING)
             if then or now:
                 state = self._after(state, now, then, by)
-        except Exception:  # noqa: BLE001  the long way meets it again, and tells
+        except Exception:  # noqa: BLE001  the full path meets it again, and reports it
             return False
         changed_by, saga = cause_id, record.correlation_id or cause_id
         if then:
-            del said[by]
+            del emitted[by]
             last = then[-1][0]
             changed_by, saga = last.event_id, last.correlation_id or saga
         if then or state is not before:
@@ -92,24 +94,24 @@ class FastPathComparer:
         return True
 
     def _after(self, state: Any, now: Sequence[Event], then: list[Item], by: tuple[str, str, str]) -> Any:
-        """Return the state after what was said, which is put in its order. Raises: _Otherwise."""
+        """Return the state after what was emitted; sorts `then`. Raises: _MayDiffer."""
         if len(then) != len(now):
-            raise _Otherwise
+            raise _MayDiffer
         if len(then) > 1:  # from several partitions, perhaps
             then.sort(key=_sequence)
         _, key, cause_id = by
         for ordinal, each in enumerate(now):
             was, read = then[ordinal]
-            if was.id != derived_id(cause_id, self._decider, key, ordinal) or not self._is_said(each, was, read):
-                raise _Otherwise
-            meta = meta_when_said(was) if self._evolve_wants_meta else _NO_META
+            if was.id != derived_id(cause_id, self._decider, key, ordinal) or not self._is_emitted(each, was, read):
+                raise _MayDiffer
+            meta = meta_when_emitted(was) if self._evolve_wants_meta else _NO_META
             known = self._initial if state is None else state
             state = self._evolved(known, read if isinstance(read, Event) else each, meta)
         return state
 
-    def _is_said(self, now: Event, was: Record, read: Any) -> bool:
-        """Tell whether an event is certainly what was said: by its bytes where these were not read yet."""
-        type_, topic, key = self._places[now.__class__]
+    def _is_emitted(self, now: Event, was: Record, read: Any) -> bool:
+        """Return whether an event certainly equals the emitted one: by bytes if that is not decoded yet."""
+        type_, topic, key = self._targets[now.__class__]
         if was.topic != topic or was.key != str(now.__dict__[key]).encode():
             return False
         if read is UNREAD:
@@ -117,8 +119,8 @@ class FastPathComparer:
         return read.__class__ is now.__class__ and bool(read.__dict__ == now.__dict__)
 
 
-class _Otherwise(Exception):
-    """The decision may be another one."""
+class _MayDiffer(Exception):
+    """The decision may differ."""
 
 
 def _sequence(item: Item) -> int:

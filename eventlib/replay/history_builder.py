@@ -1,7 +1,7 @@
-"""Folds what a task did under one key into the steps of its history.
+"""Builds the history of one key from its task's journal.
 
-What was said comes from the log, and only `evolve` is called: a handler that was changed since makes no difference
-to what was, and no effect ever runs.
+Outputs come from the log and only `evolve` is called: a handler changed since then has no influence, and no effect
+runs.
 """
 
 from collections.abc import Sequence
@@ -45,10 +45,10 @@ _NO_META = Meta("")
 _REFUSED: dict[str, Kind] = {"drop": "dropped", "park": "parked", "discard": "discarded"}
 
 
-class Taken(NamedTuple):
-    """An input as its decider met it: for the first time, or again after it was parked.
+class ConsumedInput(NamedTuple):
+    """An input as its decider consumed it: for the first time, or again after it was parked.
 
-    `edited` says who had it handled with other data than its record has, and why; `input` has that as its event.
+    `edited` names who replaced its data, and why; `input.event` has the edited data.
     """
 
     input: RecordedEvent
@@ -57,15 +57,15 @@ class Taken(NamedTuple):
     edited: str = ""
 
 
-class Replaced(NamedTuple):
-    """What a rerun knew of the key when its service took that over; None for nothing. `why` says who did it and why."""
+class StateTakenOver(NamedTuple):
+    """A key's state in a rerun when its service took that over; None if it had none. `why` names who did it, and why."""
 
     record: Record | None
     why: str
 
 
-class _Happened(NamedTuple):
-    """What an act came to; `entry` is None where it left the key as it was."""
+class _StepResult(NamedTuple):
+    """The result of an act; `entry` is None if the key is unchanged."""
 
     kind: Kind
     input: RecordedEvent | None = None
@@ -76,138 +76,140 @@ class _Happened(NamedTuple):
     reason: str = ""
 
 
-class KeyFold:
-    """Follows one key of a decider through its task's transactions."""
+class KeyHistoryBuilder:
+    """Builds the steps of one key of a decider from its task's transactions."""
 
-    def __init__(self, log: EventLog, decider: Decider[Any], key: str, said: EmittedEvents) -> None:
+    def __init__(self, log: EventLog, decider: Decider[Any], key: str, emitted: EmittedEvents) -> None:
         service = log.choreography.service_of(decider)
         topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
         self._decider = decider
         self._codec = log.codec
         self._key = key
-        self._said = said
-        self._speaker = RecordBuilder(decider, service.speaks_as, topics, log.codec)
+        self._emitted = emitted
+        self._builder = RecordBuilder(decider, service.speaks_as, topics, log.codec)
         self._foreign = log.foreigners.topics
         self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
-        self._past: dict[str, int] = {}
+        self._past_ends: dict[str, int] = {}
         self._first_ms = 0
         self._entry = _EMPTY
         self._requests: dict[str, RecordedEvent] = {}
 
-    def step(self, done: Done, act: Act | Taken | Replaced) -> HistoryStep[Any] | None:
-        """Take the next thing that a transaction did; None when it is no step of this key."""
-        happened = self._happened(done.at_ms, act)
-        if happened is None:
+    def step(self, done: Done, act: Act | ConsumedInput | StateTakenOver) -> HistoryStep[Any] | None:
+        """Apply the next act of a transaction; None if it is no step of this key."""
+        result = self._apply(done.at_ms, act)
+        if result is None:
             return None
         before = self._entry
-        after = happened.entry or before
+        after = result.entry or before
         self._entry = _EMPTY if after.is_gone else after
-        self._requests.update({said.id: said for said in happened.said if type(said.event) in self._decider.effects})
+        self._requests.update({each.id: each for each in result.said if type(each.event) in self._decider.effects})
         return HistoryStep(
-            kind=happened.kind,
+            kind=result.kind,
             at=from_ms(done.at_ms),
-            input=happened.input,
-            said=tuple(happened.said),
+            input=result.input,
+            said=tuple(result.said),
             entry_before=before,
             entry_after=after,
-            deadline=happened.deadline,
-            reason=happened.reason,
-            was_parked=isinstance(act, Taken) and act.was_parked,
-            edited=act.edited if isinstance(act, Taken) else "",
-            meta=happened.meta,
+            deadline=result.deadline,
+            reason=result.reason,
+            was_parked=isinstance(act, ConsumedInput) and act.was_parked,
+            edited=act.edited if isinstance(act, ConsumedInput) else "",
+            meta=result.meta,
             code_version=done.code_version,
             offset=done.offset,
         )
 
-    def _happened(self, at_ms: int, act: Act | Taken | Replaced) -> _Happened | None:  # noqa: PLR0911  one return for each kind
+    def _apply(self, at_ms: int, act: Act | ConsumedInput | StateTakenOver) -> _StepResult | None:  # noqa: PLR0911  one return for each kind
         match act:
             case Begun(beginning=(topic, _, past_end)):
-                self._past[topic] = past_end
+                self._past_ends[topic] = past_end
                 self._first_ms = self._first_ms or at_ms
                 return None
-            case Taken(refused=Refusal(kind, reason)):
-                return _Happened(_REFUSED[kind], act.input, meta=act.input.meta, reason=reason)
-            case Taken():
+            case ConsumedInput(refused=Refusal(kind, reason)):
+                return _StepResult(_REFUSED[kind], act.input, meta=act.input.meta, reason=reason)
+            case ConsumedInput():
                 return self._handle(at_ms, act.input)
-            case Replaced():
+            case StateTakenOver():
                 return self._replace(at_ms, act)
             case DeadlinePassed():
                 return self._pass_deadline(at_ms, act)
             case Answered(request_id=request_id):
                 return self._answer(at_ms, request_id)
             case Stalled(request_id=request_id, reason=reason):
-                return _Happened("stalled", self._requests.get(request_id), reason=reason)
+                return _StepResult("stalled", self._requests.get(request_id), reason=reason)
             case EffectReleased(request_id=request_id):
-                return _Happened("retried", self._requests.get(request_id))
+                return _StepResult("retried", self._requests.get(request_id))
             case EffectDiscarded(request_id=request_id, why=why):
-                return _Happened("discarded", self._requests.get(request_id), reason=why)
+                return _StepResult("discarded", self._requests.get(request_id), reason=why)
             case _:
                 return None
 
-    def _handle(self, at_ms: int, taken: RecordedEvent) -> _Happened:
-        record, event, entry = self._marked(taken.record), taken.event, self._entry
+    def _handle(self, at_ms: int, consumed: RecordedEvent) -> _StepResult:
+        record, event, entry = self._marked(consumed.record), consumed.event, self._entry
         if event is None:
             raise ContractError(
-                f"{self._decider.name} has handled {taken.type} {taken.id} under key {self._key!r}, and today's code "
-                f"cannot read it: {taken.error}"
+                f"{self._decider.name} handled {consumed.type} {consumed.id} under key {self._key!r}, and the current code "
+                f"cannot read it: {consumed.error}"
             )
         is_request = contract_of(type(event)).request
         cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self._foreign)
-        turn = self._speaker.turn(self._key, entry.sequence, cause, at_ms)
-        said = self._said.in_turn(turn)
+        emission = self._builder.turn(self._key, entry.sequence, cause, at_ms)
+        emitted = self._emitted.of(emission)
         before = self._decider.initial if entry.state is None else entry.state
-        state = self._with_said(self._evolved(before, event, record.meta()), said, turn)
+        state = self._with_emitted(self._evolved(before, event, record.meta()), emitted, emission)
         if is_request:
             entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
-        elif not said and (state is before or (state is None and entry.state is None)):
-            return _Happened("handled", taken, meta=record.meta())
-        changed = entry_after(entry, self._decider, cause, state, [each.record for each in said])
-        return _Happened("handled", taken, said, changed, record.meta())
+        elif not emitted and (state is before or (state is None and entry.state is None)):
+            return _StepResult("handled", consumed, meta=record.meta())
+        changed = entry_after(entry, self._decider, cause, state, [each.record for each in emitted])
+        return _StepResult("handled", consumed, emitted, changed, record.meta())
 
-    def _pass_deadline(self, at_ms: int, passed: DeadlinePassed) -> _Happened:
+    def _pass_deadline(self, at_ms: int, passed: DeadlinePassed) -> _StepResult:
         entry, name = self._entry, passed.name
-        past = self._mark if passed.due_ms < self._first_ms else ()
-        cause = cause_of_deadline((self._decider.name, self._key), name, passed.due_ms, entry, past)
-        meta = meta_of_deadline(cause, at_ms, self._speaker.source, self._key)
+        mark = self._mark if passed.due_ms < self._first_ms else ()
+        cause = cause_of_deadline((self._decider.name, self._key), name, passed.due_ms, entry, mark)
+        meta = meta_of_deadline(cause, at_ms, self._builder.source, self._key)
         if passed.refused is not None:
-            return _Happened("parked", meta=meta, deadline=name, reason=passed.refused.reason)
-        turn = self._speaker.turn(self._key, entry.sequence, cause, at_ms)
-        said = self._said.in_turn(turn)
-        state = None if name == FORGET else self._with_said(entry.state, said, turn)
+            return _StepResult("parked", meta=meta, deadline=name, reason=passed.refused.reason)
+        emission = self._builder.turn(self._key, entry.sequence, cause, at_ms)
+        emitted = self._emitted.of(emission)
+        state = None if name == FORGET else self._with_emitted(entry.state, emitted, emission)
         entry = entry._replace(memory=entry.memory.with_passed(name, passed.due_ms))
-        changed = entry_after(entry, self._decider, cause, state, [each.record for each in said])
-        return _Happened("deadline", None, said, changed, meta, deadline=name)
+        changed = entry_after(entry, self._decider, cause, state, [each.record for each in emitted])
+        return _StepResult("deadline", None, emitted, changed, meta, deadline=name)
 
-    def _answer(self, at_ms: int, request_id: str) -> _Happened:
-        """Count an effect's answer: the state changes when its decider reads it from the log, as everybody does."""
+    def _answer(self, at_ms: int, request_id: str) -> _StepResult:
+        """Count an effect's answer: the state changes when its decider consumes it from the log."""
         entry = self._entry
         cause = Cause(request_id, request_id, "", None)
-        said = self._said.in_turn(self._speaker.turn(self._key, entry.sequence, cause, at_ms))
-        return _Happened("answered", self._requests.get(request_id), said, entry._replace(sequence=entry.sequence + 1))
+        emitted = self._emitted.of(self._builder.turn(self._key, entry.sequence, cause, at_ms))
+        return _StepResult(
+            "answered", self._requests.get(request_id), emitted, entry._replace(sequence=entry.sequence + 1)
+        )
 
-    def _replace(self, at_ms: int, replaced: Replaced) -> _Happened | None:
-        """Take over what a rerun knew; the events said under the key are counted on."""
-        said = self._said.at(at_ms)
+    def _replace(self, at_ms: int, replaced: StateTakenOver) -> _StepResult | None:
+        """Take over a rerun's state; the key's event count continues."""
+        emitted = self._emitted.at(at_ms)
         try:
             known = _EMPTY if replaced.record is None else entry_of(replaced.record, self._decider, self._codec)
         except UnknownSchema as error:
             raise ContractError(
-                f"what was known of {self._key!r} when a rerun was taken over is lost: {error}"
+                f"the state of {self._key!r} that was taken over from a rerun is lost: {error}"
             ) from error
-        entry = known._replace(sequence=self._entry.sequence + len(said))
-        if not said and entry == self._entry:
+        entry = known._replace(sequence=self._entry.sequence + len(emitted))
+        if not emitted and entry == self._entry:
             return None
-        return _Happened("switched", None, said, entry, reason=replaced.why)
+        return _StepResult("switched", None, emitted, entry, reason=replaced.why)
 
     def _marked(self, record: Record) -> Record:
-        """Return an input as its handler saw it: what stood there before the service's first start is marked."""
-        is_past = record.offset < self._past.get(record.topic, 0)
+        """Return an input as its handler saw it: records older than the service's first start are marked."""
+        is_past = record.offset < self._past_ends.get(record.topic, 0)
         return record._replace(headers=record.headers + self._mark) if is_past else record
 
-    def _with_said(self, state: Any, said: Sequence[RecordedEvent], turn: Emission) -> Any:
-        for ordinal, each in enumerate(said):
+    def _with_emitted(self, state: Any, emitted: Sequence[RecordedEvent], emission: Emission) -> Any:
+        for ordinal, each in enumerate(emitted):
             if each.event is not None:
-                state = self._evolved(state, each.event, turn.meta((), ordinal))
+                state = self._evolved(state, each.event, emission.meta((), ordinal))
         return state
 
     def _evolved(self, state: Any, event: Event, meta: Meta) -> Any:
@@ -216,6 +218,6 @@ class KeyFold:
             return self._decider.evolved(known, event, meta)
         except Exception as error:
             raise ContractError(
-                f"today's evolve of {self._decider.name} raises on {type(event).__name__} {meta.id}, which was handled "
-                f"once: {type(error).__name__}: {error}"
+                f"the current evolve of {self._decider.name} raises on {type(event).__name__} {meta.id}, which was handled "
+                f"before: {type(error).__name__}: {error}"
             ) from error

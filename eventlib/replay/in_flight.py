@@ -1,4 +1,4 @@
-"""Which sagas are in flight: those about which something was said, and that have not ended."""
+"""Finds in-flight sagas: those with emitted events and no final one."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
@@ -14,8 +14,8 @@ _CHUNK = 2_000
 class Flights:
     """The sagas in flight.
 
-    A saga is all that shares a correlation id; it is known by the key under which it can end. Memory grows by some 100
-    bytes with each saga that has ended.
+    A saga is all events with one correlation id; its name is the key of its final event. Memory grows by about 100 bytes
+    with each ended saga.
     Raises: ContractError when no event of the choreography ends a saga.
     """
 
@@ -25,13 +25,13 @@ class Flights:
         self._finals = {contract.type for contract in contracts if contract.final}
         if not self._finals:
             raise ContractError(
-                f"no event of {log.choreography.name} says final=True, so nothing tells which sagas have ended"
+                f"no event of {log.choreography.name} has final=True, so no saga of it can be known to have ended"
             )
         keys = {contract.key for contract in contracts if contract.final}
-        told = [contract for contract in contracts if contract.key in keys and not contract.request]
-        self._types = {contract.type for contract in told if contract.foreign is None}
+        internal = [contract for contract in contracts if contract.key in keys and not contract.request]
+        self._types = {contract.type for contract in internal if contract.foreign is None}
         self._endings = {contract.topic for contract in contracts if contract.final}
-        self._others = {contract.topic for contract in told} - self._endings
+        self._others = {contract.topic for contract in internal} - self._endings
         self._services = {service.speaks_as for service in log.choreography.services}
         self._read_to: dict[TopicPartition, int] = {}
         self._ended = set[int]()
@@ -39,25 +39,25 @@ class Flights:
 
     async def find(self) -> Mapping[str, str]:
         """Return the key of each saga in flight by its correlation id."""
-        # What has begun is looked up first and read last, so that of what has begun every ending is known.
-        begun = {place: await self._log.port.end(*place) for place in _places(self._others)}
-        for place in _places(self._endings):
-            await self._read(place, await self._log.port.start(*place), await self._log.port.end(*place))
-        for place, end in begun.items():
-            await self._read(place, await self._log.port.start(*place), end)
+        # The ends of the other topics are taken first and read last: every ending of what they have is known then.
+        ends = {each: await self._log.port.end(*each) for each in _partitions(self._others)}
+        for each in _partitions(self._endings):
+            await self._read(each, await self._log.port.start(*each), await self._log.port.end(*each))
+        for each, end in ends.items():
+            await self._read(each, await self._log.port.start(*each), end)
         return self.keys
 
     async def land(self) -> None:
-        """Take those out that have ended since they were found."""
-        for place in _places(self._endings):
-            async for record in records_between(self._log, place, self._read_to[place]):
+        """Remove those that have ended since they were found."""
+        for each in _partitions(self._endings):
+            async for record in records_between(self._log, each, self._read_to[each]):
                 self._end(record)
 
-    async def _read(self, place: TopicPartition, first: int, end: int) -> None:
-        self._read_to[place] = end
-        async for record in records_between(self._log, place, first, end):
+    async def _read(self, topic_partition: TopicPartition, first: int, end: int) -> None:
+        self._read_to[topic_partition] = end
+        async for record in records_between(self._log, topic_partition, first, end):
             saga = record.correlation_id
-            if record.type not in self._types or saga is None or not self._is_said(record):
+            if record.type not in self._types or saga is None or not self._is_emitted(record):
                 continue
             if record.type in self._finals:
                 self._end(record)
@@ -69,21 +69,21 @@ class Flights:
             self._ended.add(hash((record.correlation_id, record.key)))
             self.keys.pop(record.correlation_id, None)
 
-    def _is_said(self, record: Record) -> bool:
-        """Tell whether a service has said this: what comes from outside begins nothing until it is answered."""
+    def _is_emitted(self, record: Record) -> bool:
+        """Return whether a service emitted this: an external event begins no saga until a service responds."""
         return (record.source or "").partition("/")[0] in self._services
 
 
-def _places(topics: Iterable[Topic]) -> Iterator[TopicPartition]:
+def _partitions(topics: Iterable[Topic]) -> Iterator[TopicPartition]:
     return ((topic.name, partition) for topic in topics for partition in range(topic.partitions))
 
 
 async def records_between(
-    log: EventLog, place: TopicPartition, first: int, end: int | None = None
+    log: EventLog, topic_partition: TopicPartition, first: int, end: int | None = None
 ) -> AsyncIterator[Record]:
     """Yield the records of a partition from an offset up to another one, or to its end."""
     offset = first
-    while (end is None or offset < end) and (records := await log.port.read(*place, offset, _CHUNK)):
+    while (end is None or offset < end) and (records := await log.port.read(*topic_partition, offset, _CHUNK)):
         for record in records:
             if end is not None and record.offset >= end:
                 return

@@ -1,7 +1,6 @@
-"""A task's past: its journal with every step resolved to the records that it speaks of.
+"""Reads a task's journal with every step resolved to the records that it refers to.
 
-Reads with `read`, `start` and `end` alone, so that it works on every log, and forwards in chunks, so that it works on
-logs of any length.
+Uses only `read`, `start` and `end`, which every log has, and reads forwards in chunks: logs may have any length.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -41,23 +40,23 @@ from eventlib.runtime.records import JournalEntry, Step
 from eventlib.runtime.transaction import Discard
 
 _CHUNK = 2_000
-_OF_ALL_KEYS = {"begin", "reset", "switch"}
+_ALL_KEYS = {"begin", "reset", "switch"}
 
 
 class Only(NamedTuple):
-    """A decider's name and a key: the only thing that one wants to hear of."""
+    """Restricts a journal to one key of one decider."""
 
     decider: str
     key: str
 
 
 class TaskJournal:
-    """The past of one task, from its journal's beginning on.
+    """The history of one task, from the start of its journal.
 
-    Guarantee: acts come in the order in which the task did them; inputs of a topic in the order of their offsets, each
-    once. With `only`, transactions that had nothing to do with that key are left out, and so are acts and inputs; on
-    a foreign topic, whose records may have another key than their events, all inputs are kept.
-    Raises: ContractError when the journal or an input is no longer whole: retention has dropped its beginning.
+    Guarantee: acts come in the task's order; inputs of a topic in offset order, each once. With `only`, transactions,
+    acts and inputs of other keys are omitted; of an external topic, whose records may have another key than their events,
+    all inputs are kept.
+    Raises: ContractError when retention has dropped the beginning of the journal or of an input.
     """
 
     def __init__(self, log: EventLog, service: Service, partition: int, only: Only | None = None) -> None:
@@ -65,7 +64,7 @@ class TaskJournal:
         self._service = service
         self._partition = partition
         self._only = only
-        self._inputs: dict[str, _InputTopic] = {}
+        self._inputs: dict[str, _InputCursor] = {}
         self._control = service.control.name
         self._foreign = log.foreigners.topics
         self._topics = (
@@ -75,14 +74,14 @@ class TaskJournal:
         )
 
     async def __aiter__(self) -> AsyncIterator[Done]:
-        """Yield the transactions up to the journal's end as it is now."""
+        """Yield the transactions up to the journal's current end."""
         async for record, entry in self.entries():
             acts = await self.acts(entry)
             if acts or self._only is None:
                 yield Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts)
 
     async def entries(self, first_offset: int | None = None) -> AsyncIterator[tuple[Record, JournalEntry]]:
-        """Yield the journal's records up to its end as it is now: from an offset on, or all of them.
+        """Yield the journal's records up to its current end: from an offset on, or all.
 
         Raises: ContractError when the beginning is missing.
         """
@@ -97,7 +96,7 @@ class TaskJournal:
                 if first and not any(step.kind == "begin" for step in entry.steps):
                     raise ContractError(
                         f"the journal of {self._service.name}/{partition} begins in the middle, at offset "
-                        f"{record.offset}: its beginning was dropped, and what was before cannot be known"
+                        f"{record.offset}: its beginning was dropped, and earlier states cannot be known"
                     )
                 first = False
                 yield record, entry
@@ -110,44 +109,44 @@ class TaskJournal:
             raise ContractError(f"{record.topic}/{record.partition}/{record.offset} cannot be read: {error}") from error
 
     def begin(self, topic: str, first: int) -> None:
-        """Take a topic's inputs from an offset on, as when the task began to read it there."""
-        self._inputs[topic] = _InputTopic(self._log, topic, self._partition, first)
+        """Consume a topic from an offset on, as the task did when it first read it."""
+        self._inputs[topic] = _InputCursor(self._log, topic, self._partition, first)
 
     async def taken(self, topic: str, last: int) -> list[Record]:
-        """Return a topic's records up to an offset that were not taken before."""
-        return await self._inputs[topic].taken(last)
+        """Return a topic's records up to an offset that were not returned before."""
+        return await self._inputs[topic].consume_to(last)
 
     async def next_ms(self, topic: str, counts: Callable[[Record], bool]) -> int | None:
-        """Return the time of the next input of a topic that counts; None: there is no more, or it was not begun yet."""
+        """Return the time of a topic's next input that counts; None if there is none, or the topic was not begun."""
         found = self._inputs.get(topic)
         return None if found is None else await found.next_ms(counts)
 
     async def acts(self, entry: JournalEntry) -> list[Act]:
-        """Return what an entry's steps speak of. Entries have to be given in order, each once."""
+        """Return an entry's acts. Entries must be passed in order, each once."""
         found = list[Act]()
         for step, refused in with_refusals(entry.steps):
             if step.kind == "run":
-                await self._take_run(step, refused, found)
+                await self._add_run(step, refused, found)
                 continue
             if step.kind == "begin":
                 self.begin(step.topic, step.first)
             if step.kind == "reset" and step.topic in self._inputs:
                 self._inputs[step.topic].go_to(step.last)
-            if self._only is None or self._only == (step.decider, step.key) or step.kind in _OF_ALL_KEYS:
+            if self._only is None or self._only == (step.decider, step.key) or step.kind in _ALL_KEYS:
                 found.append(await self._act(step, refused.get(step.decider)))
         return found
 
-    async def _take_run(self, run: Step, refused: Mapping[str, Refusal], found: list[Act]) -> None:
+    async def _add_run(self, run: Step, refused: Mapping[str, Refusal], found: list[Act]) -> None:
         if run.topic == self._control or (self._topics is not None and run.topic not in self._topics):
             return
         topic = self._inputs.get(run.topic)
         if topic is None:
-            raise ContractError(f"the journal of {self._service.name} takes {run.topic}, which it never began")
+            raise ContractError(f"the journal of {self._service.name} consumes {run.topic}, which it never began")
         only = None if self._only is None or run.topic in self._foreign else self._only.key
-        for record in await topic.taken(run.last):
+        for record in await topic.consume_to(run.last):
             if only is None or key_text(record) == only:
-                of_this = refused if record.offset == run.last else NONE_REFUSED
-                found.append(Input(record, of_this, journalled=record.offset >= run.first))
+                refusals = refused if record.offset == run.last else NONE_REFUSED
+                found.append(Input(record, refusals, journalled=record.offset >= run.first))
 
     async def _act(self, step: Step, refused: Refusal | None) -> Act:  # noqa: PLR0911  one return for each kind
         match step:
@@ -185,36 +184,37 @@ class TaskJournal:
                 return Other(step)
 
 
-async def parked_input(log: EventLog, place: TopicPartition, offset: int) -> Record:
-    """Return a parked input as it stood on its topic, and as written where it was damaged and is so no more.
+async def parked_input(log: EventLog, topic_partition: TopicPartition, offset: int) -> Record:
+    """Return a parked input as it is on its topic; if it was damaged and is repaired now, as it was written.
 
     Raises: ContractError when it is no longer there.
     """
-    records = await log.port.read(*place, offset, 1)
+    topic, partition = topic_partition
+    records = await log.port.read(topic, partition, offset, 1)
     if not records or records[0].offset != offset:
-        raise ContractError(f"{place[0]}/{place[1]}/{offset} was released, and is no longer there")
+        raise ContractError(f"{topic}/{partition}/{offset} was released, and is no longer there")
     return await as_written(records[0], log.port) or original_of(records[0])[1]
 
 
-class _InputTopic:
-    """A task's way through one of its topics."""
+class _InputCursor:
+    """A task's cursor in one of its topics."""
 
     def __init__(self, log: EventLog, topic: str, partition: int, first: int) -> None:
         self._port = log.port
-        self._place = topic, partition
+        self._topic_partition = topic, partition
         self._next = first
         self._chunk: list[Record] = []
         self._at = 0
         self._is_whole = False
 
-    async def taken(self, last: int) -> list[Record]:
-        """Return the records up to an offset that were not taken before."""
+    async def consume_to(self, last: int) -> list[Record]:
+        """Return the records up to an offset that were not returned before."""
         if not self._is_whole:
             await self._check()
         found = list[Record]()
         while self._next <= last:
             if self._at == len(self._chunk):
-                self._chunk, self._at = await self._port.read(*self._place, self._next, _CHUNK), 0
+                self._chunk, self._at = await self._port.read(*self._topic_partition, self._next, _CHUNK), 0
                 if not self._chunk:
                     break
             record = self._chunk[self._at]
@@ -227,7 +227,7 @@ class _InputTopic:
         return found
 
     async def next_ms(self, counts: Callable[[Record], bool]) -> int | None:
-        """Return the time of the next record that counts and was not taken; None when the topic has no more."""
+        """Return the time of the next unconsumed record that counts; None if the topic has no more."""
         if not self._is_whole:
             await self._check()
         at = self._at
@@ -236,30 +236,30 @@ class _InputTopic:
                 if counts(record):
                     return record.timestamp_ms
             seen_to = self._chunk[-1].offset + 1 if self._chunk else 0
-            more = await self._port.read(*self._place, max(self._next, seen_to), _CHUNK)
+            more = await self._port.read(*self._topic_partition, max(self._next, seen_to), _CHUNK)
             if not more:
                 return None
             self._chunk, self._at = [*self._chunk[self._at :], *more], 0
             at = len(self._chunk) - len(more)
 
     def go_to(self, offset: int) -> None:
-        """Go on at an offset, wherever it is."""
+        """Continue at any offset."""
         self._next = offset
         self._chunk, self._at = [], 0
 
     async def _check(self) -> None:
-        start = await self._port.log_start(*self._place)
+        start = await self._port.log_start(*self._topic_partition)
         if start > self._next:
-            topic, partition = self._place
+            topic, partition = self._topic_partition
             raise ContractError(
-                f"{topic}/{partition} begins at offset {start}: what stood there from {self._next} on was dropped, and "
-                "without it what followed cannot be known"
+                f"{topic}/{partition} begins at offset {start}: its records from {self._next} on were dropped, and later "
+                "states depend on them"
             )
         self._is_whole = True
 
 
 def with_refusals(steps: Sequence[Step]) -> Iterator[tuple[Step, Mapping[str, Refusal]]]:
-    """Yield each step that is not a refusal, with the refusals by decider that speak of it."""
+    """Yield each step that is not a refusal, with the refusals of it by decider."""
     at = 0
     while at < len(steps):
         step = steps[at]

@@ -1,4 +1,4 @@
-"""What a task can have done, one thing at a time, with the records that it was done with."""
+"""The acts of a task, each with the records it concerns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -11,7 +11,7 @@ from eventlib.runtime.transaction import Discard, Edit
 
 
 class Refusal(NamedTuple):
-    """Why a decider did not handle an input: it was dropped (a request answered before), parked, or given up."""
+    """Why a decider did not handle an input: dropped (a request answered before), parked, or discarded."""
 
     kind: Literal["drop", "park", "discard"]
     reason: str
@@ -21,10 +21,10 @@ NONE_REFUSED: Mapping[str, Refusal] = {}
 
 
 class Input(NamedTuple):
-    """An input that the task took: each decider that has a handler for its type has handled it, but those that refused.
+    """An input that the task consumed: every decider with a handler for its type handled it, except those in `refused`.
 
-    `refused` has these by name. `journalled` is False for an input that the journal leaves out, since no decider
-    handled its type then; its place among other topics' inputs is not known, within its topic it is.
+    `journalled` is False for an input that the journal omits, because no decider handled its type then: its order is
+    known within its topic only.
     """
 
     record: Record
@@ -33,9 +33,9 @@ class Input(NamedTuple):
 
 
 class Released(NamedTuple):
-    """A parked input that its decider handled again, as it stood on its topic; `refused` tells that it still could not.
+    """A parked input that its decider handled again, as it was on its topic; with `refused` it failed again.
 
-    With an `edit`, somebody had it handled with other data.
+    With an `edit`, an operator replaced its data.
     """
 
     decider: str
@@ -51,7 +51,7 @@ class Released(NamedTuple):
 
 
 class Discarded(NamedTuple):
-    """Somebody gave a parked input up: it was not handled, and will not be; `discard` says who, and why."""
+    """An operator discarded a parked input: it is never handled; `discard` names who, and why."""
 
     decider: str
     key: str
@@ -60,7 +60,7 @@ class Discarded(NamedTuple):
 
 
 class EffectDiscarded(NamedTuple):
-    """Somebody gave a parked effect up: nobody asks for it any more, and it has no answer; `why` says who, and why."""
+    """An operator discarded a parked effect: it never runs and has no answer; `why` names who, and why."""
 
     decider: str
     key: str
@@ -69,7 +69,7 @@ class EffectDiscarded(NamedTuple):
 
 
 class DeadlinePassed(NamedTuple):
-    """A deadline that has passed; `refused` tells why nothing came of it: its handler raised, and the key was parked."""
+    """A deadline that passed; with `refused` its handler raised, and the key was parked."""
 
     decider: str
     key: str
@@ -79,7 +79,7 @@ class DeadlinePassed(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An effect's answer was said: the event whose cause is the request."""
+    """An effect's answer was emitted: the event whose cause is the request."""
 
     decider: str
     key: str
@@ -96,7 +96,7 @@ class Stalled(NamedTuple):
 
 
 class EffectReleased(NamedTuple):
-    """A parked effect was let run again."""
+    """A parked effect was retried."""
 
     decider: str
     key: str
@@ -110,14 +110,14 @@ class Begun(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Somebody decided that an input is not to be handled: it is dropped when it comes, and `why` says who and why."""
+    """An operator put an input on the skip list: it is dropped when consumed; `why` names who, and why."""
 
     event_id: str
     why: str
 
 
 class Moved(NamedTuple):
-    """Somebody moved the task from an offset of a topic to another: what is between them was not handled here."""
+    """An operator moved the task from one offset of a topic to another: the inputs between them were not handled here."""
 
     topic: str
     first: int
@@ -126,9 +126,9 @@ class Moved(NamedTuple):
 
 
 class TookOver(NamedTuple):
-    """The task took over the states of a rerun of its service: all that it knows is what that knew; `why` says who and why.
+    """The task replaced all its states by those of a rerun of its service; `why` names who did it, and why.
 
-    `changelog` is the topic in which the rerun's states stand, in the task's partition.
+    `changelog` is the topic with the rerun's states, in the task's partition.
     """
 
     changelog: str
@@ -159,9 +159,9 @@ Act = (
 
 
 class Done(NamedTuple):
-    """One transaction of a task: where its journal entry stands, when and by which code it was made, what it did.
+    """One transaction of a task: its journal entry's offset, time and code version, and its acts.
 
-    `at_ms` is the recorded_at of everything that it said, `said` how many events that were.
+    `at_ms` is the recorded_at of all events it emitted, `said` their number.
     """
 
     offset: int

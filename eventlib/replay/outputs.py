@@ -1,4 +1,4 @@
-"""What a decider has said under one key, found on the topics that it speaks on."""
+"""The events that a decider emitted under one key, found on its output topics."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,36 +16,36 @@ from eventlib.runtime.emit import Emission
 
 
 class EmittedEvents:
-    """The events that were said under one key, by id."""
+    """The events emitted under one key, by id."""
 
     def __init__(self, found: Iterable[RecordedEvent]) -> None:
         self._by_id = defaultdict[str, list[RecordedEvent]](list)
-        for said in sorted(found, key=lambda each: each.record.sequence or 0):
-            self._by_id[said.id].append(said)
+        for emitted in sorted(found, key=lambda each: each.record.sequence or 0):
+            self._by_id[emitted.id].append(emitted)
 
-    def in_turn(self, turn: Emission) -> list[RecordedEvent]:
-        """Take what was said in one turn, in order; each is taken once, since a fact that came twice said the same.
+    def of(self, emission: Emission) -> list[RecordedEvent]:
+        """Take the events of one emission, in order; each once, since an input consumed twice emits the same ids.
 
-        What was said later, with the same cause, was said when a rerun was taken over.
+        Later events of the same cause were emitted when a rerun was taken over.
         """
         found = list[RecordedEvent]()
-        while (left := self._by_id.get(turn.id(len(found)))) and left[0].record.timestamp_ms == turn.at_ms:
+        while (left := self._by_id.get(emission.id(len(found)))) and left[0].record.timestamp_ms == emission.at_ms:
             found.append(left.pop(0))
         return found
 
     def at(self, at_ms: int) -> list[RecordedEvent]:
-        """Take what was said at a time and not in any turn: when what a rerun had said was said by its service."""
-        found = [said for left in self._by_id.values() for said in left if said.record.timestamp_ms == at_ms]
-        for said in found:
-            self._by_id[said.id].remove(said)
+        """Take the events of a time that belong to no emission: those emitted in the takeover of a rerun."""
+        found = [each for left in self._by_id.values() for each in left if each.record.timestamp_ms == at_ms]
+        for each in found:
+            self._by_id[each.id].remove(each)
         return sorted(found, key=lambda each: each.record.sequence or 0)
 
 
 class Search(NamedTuple):
-    """Where to look for what was said: from a time on, until another, or to the end of the log.
+    """Where to look for emitted events: from a time on, until another, or to the end of the log.
 
-    An event whose key field is the decider's own has, but for rare designs, the decider's key too: then only that
-    partition is read, unless it has to be `everywhere`.
+    An event with the decider's key field nearly always has the decider's key too: only that partition is read, unless
+    `everywhere` is set.
     """
 
     since_ms: int
@@ -54,13 +54,13 @@ class Search(NamedTuple):
 
 
 async def find_emitted(log: EventLog, decider: Decider[Any], key: str, search: Search) -> EmittedEvents:
-    """Find what a decider has said under a key."""
+    """Find the events that a decider emitted under a key."""
     service = log.choreography.service_of(decider)
     source = f"{service.speaks_as}/{decider.name}"
     found = list[RecordedEvent]()
-    for place in _places(service, decider, key, everywhere=search.everywhere):
-        offset = await log.port.offset_at(*place, search.since_ms)
-        async for records in chunks(log.port, place, offset):
+    for topic_partition in _output_partitions(service, decider, key, everywhere=search.everywhere):
+        offset = await log.port.offset_at(*topic_partition, search.since_ms)
+        async for records in chunks(log.port, topic_partition, offset):
             own = [record for record in records if record.source == source and (record.subject or "") == key]
             found += [recorded(*decoded) for decoded in await log.decode_many(own)]
             if search.until_ms is not None and records[-1].timestamp_ms > search.until_ms:
@@ -69,28 +69,28 @@ async def find_emitted(log: EventLog, decider: Decider[Any], key: str, search: S
 
 
 async def refuse_dropped(log: EventLog, decider: Decider[Any]) -> None:
-    """Refuse a past of which something that was said is missing, where retention explains it. Raises: ContractError."""
-    for topic, partition in _places(log.choreography.service_of(decider), decider, "", everywhere=True):
+    """Refuse a history with missing outputs if retention explains them. Raises: ContractError."""
+    for topic, partition in _output_partitions(log.choreography.service_of(decider), decider, "", everywhere=True):
         if (start := await log.port.log_start(topic, partition)) > 0:
             raise ContractError(
-                f"not all that {decider.name} has said is on the log any more: {topic}/{partition} begins at offset "
-                f"{start}, and what followed cannot be known without the rest"
+                f"some events that {decider.name} emitted are no longer on the log: {topic}/{partition} begins at offset "
+                f"{start}, and later states depend on the dropped events"
             )
 
 
 def recorded(record: Record, read: Event | UndecodableRecord | None) -> RecordedEvent:
-    """Return a record with what decoding it came to."""
+    """Return a record with its decoded event, or the error."""
     if isinstance(read, Event):
         return RecordedEvent(record, read)
     error = f"{record.type} is not an event of the choreography" if read is None else read.reason
     return RecordedEvent(record, None, error)
 
 
-def _places(service: Service, decider: Decider[Any], key: str, *, everywhere: bool) -> list[TopicPartition]:
-    places = dict[TopicPartition, None]()
+def _output_partitions(service: Service, decider: Decider[Any], key: str, *, everywhere: bool) -> list[TopicPartition]:
+    found = dict[TopicPartition, None]()
     for event_type in decider.says:
         topic, event_key = service.said_on(contract_of(event_type).topic), contract_of(event_type).key
         own = event_key == decider.key and not everywhere
         partitions = [topic.partition_of(key.encode())] if own else range(topic.partitions)
-        places.update(dict.fromkeys((topic.name, partition) for partition in partitions))
-    return [*places]
+        found.update(dict.fromkeys((topic.name, partition) for partition in partitions))
+    return [*found]

@@ -1,4 +1,4 @@
-"""One partition of a topic, read once for all tasks that consume it; and the shard of a replay that a process takes."""
+"""Buffers one partition for all tasks that consume it; and the shard of a replay that a process runs."""
 
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
@@ -10,10 +10,10 @@ from eventlib.model.event import Event
 from eventlib.model.service import Service
 
 Item = tuple[Record, Event | UndecodableRecord]
-"""A record as its deciders see it, with the event in it, or why there is none."""
+"""A record as its deciders see it, with its event, or why it has none."""
 
 UNREAD = UndecodableRecord("it was not read", "", 0, -1)
-"""Stands for the event of what is decoded only where comparing bytes does not tell."""
+"""Placeholder event of a record that is decoded only if comparing bytes is not enough."""
 
 Decode = Callable[[list[Record]], Awaitable[list[Item]]]
 
@@ -22,49 +22,49 @@ _CHUNK = 500
 
 
 class PartitionBuffer:
-    """What has been read of a partition, as far as some task may still want it.
+    """The records read from a partition that some task may still consume.
 
-    `next` is the offset to read from, `base` where `items` begin: every input between the two is in there. `newest_ms`
-    is the latest time among what was read; `ended` is set when there was nothing more. `types` are those that some
-    task handles here; None where others write, whose records have no type.
+    `next` is the offset to read from, `base` that of the first item: `items` has every input between the two.
+    `newest_ms` is the latest time read; `ended` is set at the end of the partition. `types` are the handled types; None
+    for an external topic, whose records have none.
     """
 
-    __slots__ = ("base", "ended", "items", "newest_ms", "next", "place", "takers", "types")
+    __slots__ = ("base", "cursors", "ended", "items", "newest_ms", "next", "topic_partition", "types")
 
-    def __init__(self, place: TopicPartition, first: int, types: frozenset[str] | None) -> None:
-        self.place = place
+    def __init__(self, topic_partition: TopicPartition, first: int, types: frozenset[str] | None) -> None:
+        self.topic_partition = topic_partition
         self.types = types
         self.next = self.base = first
         self.newest_ms = -1
         self.ended = False
         self.items: list[Item] = []
-        self.takers: list[Taker] = []
+        self.cursors: list[Cursor] = []
 
     def is_input(self, record: Record) -> bool:
-        """Tell whether some task handles this record."""
+        """Return whether some task handles this record."""
         return self.types is None or record.type in self.types
 
     def drop(self, count: int) -> int:
-        """Forget the oldest items, and return how many; who has not taken them yet reads them again by itself."""
+        """Drop the oldest items, and return how many; a cursor that still needs them reads them again."""
         self.base = self.items[count][0].offset if count < len(self.items) else self.next
         del self.items[:count]
-        for taker in self.takers:
-            taker.at -= count
+        for cursor in self.cursors:
+            cursor.at -= count
         return count
 
     def trim(self) -> int:
-        """Forget what everybody has taken, when it is worth it, and return how many items that were."""
-        taken = min(taker.at for taker in self.takers)
-        return 0 if taken < _WORTH_TRIMMING else self.drop(taken)
+        """Drop what all cursors have passed, if it is worth it; return how many items."""
+        passed = min(cursor.at for cursor in self.cursors)
+        return 0 if passed < _WORTH_TRIMMING else self.drop(passed)
 
 
-class Taker:
-    """One task's way through a strip. `at` is the index of its next item; negative when the strip has dropped that."""
+class Cursor:
+    """One task's cursor in a buffer. `at` is the index of its next item; negative if the buffer has dropped that."""
 
-    __slots__ = ("_chunk", "_chunk_end", "_decode", "_log", "at", "next", "strip")
+    __slots__ = ("_chunk", "_chunk_end", "_decode", "_log", "at", "buffer", "next")
 
-    def __init__(self, strip: PartitionBuffer, first: int, log: Log, decode: Decode) -> None:
-        self.strip = strip
+    def __init__(self, buffer: PartitionBuffer, first: int, log: Log, decode: Decode) -> None:
+        self.buffer = buffer
         self._log = log
         self._decode = decode
         self.next = first
@@ -72,11 +72,11 @@ class Taker:
         self._chunk_end = first
         self.at = -1
         self._join()
-        strip.takers.append(self)
+        buffer.cursors.append(self)
 
-    def taken(self, last: int) -> list[Item]:
-        """Return the inputs up to an offset that were not taken before, as far as the strip has them."""
-        items, first = self.strip.items, self.at
+    def consume_to(self, last: int) -> list[Item]:
+        """Return the next inputs up to an offset, as far as the buffer has them."""
+        items, first = self.buffer.items, self.at
         end = first
         while end < len(items) and items[end][0].offset <= last:
             end += 1
@@ -84,16 +84,16 @@ class Taker:
         self.next = last + 1
         return items[first:end]
 
-    async def caught_up(self, last: int) -> list[Item]:
-        """Return what of that the strip has dropped: it is read again, in chunks of this task's own."""
+    async def catch_up(self, last: int) -> list[Item]:
+        """Return those that the buffer has dropped, read again in this cursor's own chunks."""
         found = list[Item]()
         while self.at < 0 and self.next <= last:
             if self.next >= self._chunk_end:
-                records = await self._log.read(*self.strip.place, self.next, _CHUNK)
+                records = await self._log.read(*self.buffer.topic_partition, self.next, _CHUNK)
                 if not records:
                     self.next = last + 1
                     break
-                self._chunk = await self._decode([r for r in records if self.strip.is_input(r)])
+                self._chunk = await self._decode([r for r in records if self.buffer.is_input(r)])
                 self._chunk_end = records[-1].offset + 1
             until = min(last + 1, self._chunk_end)
             found += [item for item in self._chunk if self.next <= item[0].offset < until]
@@ -102,13 +102,13 @@ class Taker:
         return found
 
     def go_to(self, offset: int) -> None:
-        """Go on at an offset, wherever it is."""
+        """Continue at any offset."""
         self.next, self._chunk_end, self.at = offset, offset, -1
         self._join()
 
     def _join(self) -> None:
-        if self.next >= self.strip.base:
-            self.at = bisect_left(self.strip.items, self.next, key=_offset)
+        if self.next >= self.buffer.base:
+            self.at = bisect_left(self.buffer.items, self.next, key=_offset)
             self._chunk, self._chunk_end = [], self.next
 
 
@@ -118,16 +118,16 @@ def _offset(item: Item) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part `index` of `count`: every so many-th task of each service.
+    """Shard `index` of `count`: every `count`-th task of each service.
 
-    What has no key cannot be told apart by task, so the tasks of a service that handles keyless events stay together.
+    Keyless events cannot be attributed to a task, so the tasks of a service that handles them stay in one shard.
     """
 
     index: int = 0
     count: int = 1
 
     def has(self, service: Service, partition: int) -> bool:
-        """Tell whether a task belongs to this part."""
+        """Return whether a task belongs to this shard."""
         together = any(decider.key is None for decider in service.deciders)
         return self.index == (0 if together else partition % self.count)
 

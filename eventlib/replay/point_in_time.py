@@ -21,15 +21,15 @@ _SHORTEST = 6
 
 
 def ids_of(step: HistoryStep[Any]) -> set[str]:
-    """Return the ids of the events that a decider met in a step: what it handled or refused, and what it said."""
-    met = {"handled", "dropped", "parked", "discarded"}
-    came = {step.input.id} if step.input is not None and step.kind in met else set[str]()
-    return came | {said.id for said in step.said}
+    """Return the ids of the events in a step: its input, and what it emitted."""
+    inputs = {"handled", "dropped", "parked", "discarded"}
+    consumed = {step.input.id} if step.input is not None and step.kind in inputs else set[str]()
+    return consumed | {each.id for each in step.said}
 
 
-def full_id(pasts: Sequence[KeyHistory], given: str) -> str:
-    """Return the id in these pasts that begins as given; what is given if there is none. Raises: ContractError."""
-    ids = {event_id for past in pasts for step in past.steps for event_id in ids_of(step)}
+def full_id(histories: Sequence[KeyHistory], given: str) -> str:
+    """Return the event id with this prefix in these histories; the prefix itself if none has it. Raises: ContractError."""
+    ids = {event_id for history in histories for step in history.steps for event_id in ids_of(step)}
     found = sorted(event_id for event_id in ids if event_id.startswith(given))
     if given in found or not found:
         return given
@@ -38,29 +38,29 @@ def full_id(pasts: Sequence[KeyHistory], given: str) -> str:
     return found[0]
 
 
-async def why_unknown(log: EventLog, pasts: Sequence[KeyHistory], event_id: str) -> str:
-    """Return why an event has no part in these pasts: where it is instead, or that there is none."""
-    key = pasts[0].key
-    names = " and ".join(past.decider.name for past in pasts)
+async def why_unknown(log: EventLog, histories: Sequence[KeyHistory], event_id: str) -> str:
+    """Return why these histories lack an event: where it is instead, or that it does not exist."""
+    key = histories[0].key
+    names = " and ".join(history.decider.name for history in histories)
     event = await _find(log, event_id)
     if event is None:
         return (
-            f"no event on this log has the id {event_id!r}, and it is no time such as 2026-01-31T12:00:00Z: "
-            f"`eventlib history {pasts[0].decider.name} {key}` shows what {names} had to do with"
+            f"no event on this log has the id {event_id!r}, nor is that a time such as 2026-01-31T12:00:00Z: "
+            f"`eventlib history {histories[0].decider.name} {key}` shows the events of {names}"
         )
-    said = f", said by {event.source}" if event.source else ""
+    source = f", emitted by {event.source}" if event.source else ""
     return (
-        f"{names} had nothing to do with {event.type} {event.event_id} under key {key!r}: it is an event of key "
-        f"{key_text(event)!r} on {event.topic}{said}"
+        f"{names} neither consumed nor emitted {event.type} {event.event_id} under key {key!r}: it is an event of "
+        f"key {key_text(event)!r} on {event.topic}{source}"
     )
 
 
 async def _find(log: EventLog, event_id: str) -> Record | None:
-    """Look for an event on the whole log, for a message that says where it is."""
+    """Search the whole log for an event, for an error message that names its location."""
     for topic in event_topics(log):
         for partition in range(topic.partitions):
-            place = topic.name, partition
-            async for records in chunks(log.port, place, await log.port.start(*place)):
+            topic_partition = topic.name, partition
+            async for records in chunks(log.port, topic_partition, await log.port.start(*topic_partition)):
                 for record in records:
                     if record.event_id.startswith(event_id):
                         return record
@@ -71,10 +71,9 @@ Steps = Sequence[HistoryStep[Any]]
 
 
 class SagaSnapshot(NamedTuple):
-    """How a key stood under a decider: what was known of it, and why it, or an effect of it, waited for a person.
+    """A key's state under a decider at one point, and why it, or an effect of it, was parked (`waits`).
 
-    `known` is None as long as all that came was parked. `doubt` is what is to be said about the past that it was
-    folded from; see KeyPast.
+    `known` is None as long as all inputs were parked. `doubt` is that of the KeyHistory.
     """
 
     decider: str
@@ -84,7 +83,7 @@ class SagaSnapshot(NamedTuple):
 
 
 def moment_of(text: str) -> datetime | str:
-    """Return text as a moment: a time (UTC) if it is one, else an event's id."""
+    """Parse a point in time: a time (UTC), else an event id."""
     try:
         return time_of(text)
     except ContractError:
@@ -92,19 +91,19 @@ def moment_of(text: str) -> datetime | str:
 
 
 async def state_at(log: EventLog, decider_name: str, key: str, moment: datetime | str) -> KnownState:
-    """Return what a decider knew of a key: when its task had handled everything by a time, or after an event.
+    """Return a key's state under a decider at a time, or after an event.
 
-    A time (UTC) takes in every transaction of that millisecond. An event, by its id or the beginning of it, takes in
-    the last step in which the decider handled it, or said it.
-    Guarantee: equal to what was recorded live at that moment, as long as evolve is what it was.
-    Raises: WiringError for an unknown decider; UnknownKey when it knew nothing of the key then; ContractError for an
-    event that it has nothing to do with, or when retention has dropped what it takes to know.
+    A time (UTC) includes every transaction of that millisecond. An event (its id or a prefix) includes the last step in
+    which the decider handled or emitted it.
+    Guarantee: equal to the state recorded live at that point, as long as evolve is unchanged.
+    Raises: WiringError for an unknown decider; UnknownKey when it had no state of the key then; ContractError for an
+    event that it neither consumed nor emitted, or when retention has dropped records that it needs.
     """
     return known_in(await standing_at(log, decider_name, key, moment))
 
 
 def known_in(standing: SagaSnapshot) -> KnownState:
-    """Return what was known. Raises: UnknownKey when all that had come was parked or dropped."""
+    """Return the state. Raises: UnknownKey when all inputs were parked or dropped."""
     if standing.known is None:
         raise UnknownKey(
             f"{standing.decider} had handled nothing of the key then: {standing.waits or 'all was dropped'}"
@@ -113,16 +112,16 @@ def known_in(standing: SagaSnapshot) -> KnownState:
 
 
 async def standing_at(log: EventLog, decider_name: str, key: str, moment: datetime | str) -> SagaSnapshot:
-    """Return how a key stood at a moment. Raises: as `state_at` does."""
-    past = await key_history(log, log.choreography.decider(decider_name), key)
-    steps = await _until_event(log, past, moment) if isinstance(moment, str) else _until(past, moment)
-    return _standing(log, past, steps)
+    """Return a key's snapshot at a point in time. Raises: as `state_at` does."""
+    history = await key_history(log, log.choreography.decider(decider_name), key)
+    steps = await _until_event(log, history, moment) if isinstance(moment, str) else _until(history, moment)
+    return _snapshot(log, history, steps)
 
 
 async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[SagaSnapshot]:
-    """Return how a saga's own key stood by a time (UTC) under each decider that knew of it then.
+    """Return the snapshots of a saga's own key at a time (UTC), of each decider that had it then.
 
-    What a saga shares with others, such as a product's shelf, is not among them.
+    State shared with other sagas, such as a product's shelf, is not included.
     """
     own = {event.record.type for event in saga.events if key_text(event.record) == saga.key}
     contracts = [contract_of(event_type) for event_type in log.choreography.events]
@@ -137,39 +136,39 @@ async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[Sag
     return found
 
 
-def _standing(log: EventLog, past: KeyHistory, steps: Steps) -> SagaSnapshot:
+def _snapshot(log: EventLog, history: KeyHistory, steps: Steps) -> SagaSnapshot:
     changed = [step for step in steps if step.entry_after is not step.entry_before]
-    known = known_state(log, past.decider, past.key, changed[-1].entry_after, changed[-1].at) if changed else None
-    return SagaSnapshot(past.decider.name, known, waits(steps), past.doubt)
+    known = known_state(log, history.decider, history.key, changed[-1].entry_after, changed[-1].at) if changed else None
+    return SagaSnapshot(history.decider.name, known, waits(steps), history.doubt)
 
 
 def waits(steps: Steps) -> str:
-    """Return why a key, or an effect of it, waits for a person after these steps; empty when nothing does."""
+    """Return why a key, or an effect of it, is parked after these steps; empty if nothing is."""
     reasons: dict[str, str] = {}
     for step in steps:
-        gone = step.kind == "retried" or (step.kind == "discarded" and not step.was_parked)
-        effect = step.input.id if step.input is not None and (gone or step.kind == "stalled") else ""
+        is_over = step.kind == "retried" or (step.kind == "discarded" and not step.was_parked)
+        effect = step.input.id if step.input is not None and (is_over or step.kind == "stalled") else ""
         if step.kind in {"parked", "stalled"}:
             reasons.setdefault(effect, step.reason)
-        elif step.was_parked or gone:
+        elif step.was_parked or is_over:
             reasons.pop(effect, None)
     return "; ".join(reasons.values())
 
 
-def _until(past: KeyHistory, at: datetime) -> Steps:
+def _until(history: KeyHistory, at: datetime) -> Steps:
     at_ms = to_ms(at)
-    steps = [step for step in past.steps if to_ms(step.at) <= at_ms]
+    steps = [step for step in history.steps if to_ms(step.at) <= at_ms]
     if not steps:
-        first = past.steps[0].at.isoformat(timespec="milliseconds")
+        first = history.steps[0].at.isoformat(timespec="milliseconds")
         raise UnknownKey(
-            f"{past.decider.name} knew nothing of {past.key!r} then: the first that it heard of it was at {first}"
+            f"{history.decider.name} knew nothing of {history.key!r} then: its first input of it was at {first}"
         )
     return steps
 
 
-async def _until_event(log: EventLog, past: KeyHistory, event_id: str) -> Steps:
-    whole = full_id([past], event_id)
-    last = max((number for number, step in enumerate(past.steps) if whole in ids_of(step)), default=None)
+async def _until_event(log: EventLog, history: KeyHistory, event_id: str) -> Steps:
+    whole = full_id([history], event_id)
+    last = max((number for number, step in enumerate(history.steps) if whole in ids_of(step)), default=None)
     if last is None:
-        raise ContractError(await why_unknown(log, [past], event_id))
-    return past.steps[: last + 1]
+        raise ContractError(await why_unknown(log, [history], event_id))
+    return history.steps[: last + 1]

@@ -1,4 +1,4 @@
-"""The gate before a deployment: what today's code would do to the sagas in flight."""
+"""The check before a deployment: what the current code would do to in-flight sagas."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from eventlib.replay.stuck_sagas import Standing, standing
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """The status of the sagas in flight, and which of their recorded decisions the current code changes."""
+    """The status of in-flight sagas, and which of their decisions change under the current code."""
 
     standing: Standing
     report: Report
 
     @property
     def is_open(self) -> bool:
-        """Whether today's code can take over: no saga would be stranded, none was decided otherwise, all is readable."""
+        """Whether the current code can take over: no saga is stranded, no decision changes, all states are readable."""
         return not self.standing.stranded and not self.standing.unreadable and self.report.same
 
 
@@ -31,9 +31,9 @@ async def gate(
     since: datetime | None = None,
     limit: int = FIRST,
 ) -> PreflightReport:
-    """Return what today's code would do to the sagas that have begun and not ended; the options are `replay`'s.
+    """Return what the current code would do to in-flight sagas; the options are `replay`'s.
 
-    Guarantee: changes nothing on the log; services may run meanwhile.
+    Guarantee: read-only; services may run meanwhile.
     Raises: ContractError when no event ends a saga; what `replay` raises.
     """
     flights = Flights(log)

@@ -1,4 +1,4 @@
-"""A window for one task that is given its records, in the order of their times, instead of reading them."""
+"""A LogScanner for one task whose caller pushes the records, in time order, instead of reading a log."""
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ from eventlib.replay.partition_buffer import UNREAD, WHOLE, Item, PartitionBuffe
 from eventlib.replay.scanner import LogScanner
 
 HEARD, SAID = 1, 2
-"""What a record is to a task, as bits: something that it may take as an input, something that it has said."""
+"""A record's roles for a task, as bits: a possible input, an output."""
 
 
 class FedWindow(LogScanner):
-    """What one task takes and says, given to it.
+    """The inputs and outputs of one task, pushed by its caller.
 
-    What it has said is not decoded where its bytes are those of what it says again. Guarantee: memory holds what the
-    task was given and has not taken yet. What was recorded at a moment has to be given before what the task did then.
+    An output is not decoded if the replayed one has the same bytes. Guarantee: memory holds only records that were pushed
+    and are not consumed yet. The records of a time must be pushed before the transactions of that time are replayed.
     """
 
     def __init__(self, log: EventLog, service: Service, partition: int) -> None:
@@ -27,39 +27,39 @@ class FedWindow(LogScanner):
         self._service = service.name
         self._schemas: set[bytes] = set()
         for topic in service.inputs:
-            place = topic.name, partition
-            strip = self._strips[place] = PartitionBuffer(place, 0, None)
-            strip.ended = True  # nobody reads on
+            topic_partition = topic.name, partition
+            buffer = self._buffers[topic_partition] = PartitionBuffer(topic_partition, 0, None)
+            buffer.ended = True  # nothing is read from the log
 
     async def give(self, given: Iterable[tuple[Record, int]]) -> None:
-        """Take in records that the task may take as inputs, has said, or both; a topic's in order."""
-        schemas, takes, notes = self._schemas, self._put, self._note
+        """Push records with their roles; those of a topic in order."""
+        schemas, add_input, add_output = self._schemas, self._add_input, self._add_output
         for record, role in given:
             schema = (record.value or b"")[:HEADER_BYTES]
-            if schema not in schemas:  # it is learned now if need be, since `read` cannot wait
+            if schema not in schemas:  # fetched now if necessary: `read` is synchronous
                 (item,) = await self.decoded([record])
                 schemas.add(schema)
             else:
                 item = self._item(record, schemas_known=True) if role & HEARD else (record, UNREAD)
             if role & HEARD:
-                takes(item)
+                add_input(item)
             if role & SAID:
-                notes(self._service, item)
+                add_output(self._service, item)
 
-    def read(self, said: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:
-        """Return what was said with its events: those of `now` where the bytes are theirs, others decoded."""
+    def read(self, emitted: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:
+        """Return outputs with their events: those of `now` if the bytes are equal, others decoded."""
         found = list[Item]()
-        for i, item in enumerate(said):
+        for i, item in enumerate(emitted):
             record, event = item
             if event is not UNREAD:
                 found.append(item)
-            elif i < len(now) and self._is(record, now[i]):
+            elif i < len(now) and self._has_bytes_of(record, now[i]):
                 found.append((record, now[i]))
             else:
                 found.append(self._item(record, schemas_known=True))
         return found
 
-    def _is(self, record: Record, event: Event) -> bool:
+    def _has_bytes_of(self, record: Record, event: Event) -> bool:
         return (
             record.type == contract_of(type(event)).type
             and record.topic not in self._foreign
@@ -67,23 +67,23 @@ class FedWindow(LogScanner):
         )
 
     def unclaimed(self, service: str, at_ms: int) -> list[Item]:
-        """Forget what the task said at a time, and return what nobody has claimed of it."""
+        """Drop the task's outputs of a time, and return the unclaimed ones."""
         return [*self.read(super().unclaimed(service, at_ms), ())]
 
     def said_at(self, at_ms: int) -> int:
-        """Return how much the task has said at a time."""
-        found = self._said.get((self._service, at_ms))
+        """Return how many outputs of a time were pushed."""
+        found = self._outputs.get((self._service, at_ms))
         return 0 if found is None else found.read
 
-    def _put(self, item: Item) -> None:
+    def _add_input(self, item: Item) -> None:
         record = item[0]
-        strip = self._strips[record.topic, record.partition]
-        for taker in strip.takers:
-            if record.offset < taker.next:
-                return  # it was taken before it was recorded: whoever was told of it then is asked about it
-        if strip.items and record.offset < strip.items[-1][0].offset:
-            insort(strip.items, item, key=lambda each: each[0].offset)
+        buffer = self._buffers[record.topic, record.partition]
+        for cursor in buffer.cursors:
+            if record.offset < cursor.next:
+                return  # consumed before it was recorded
+        if buffer.items and record.offset < buffer.items[-1][0].offset:
+            insort(buffer.items, item, key=lambda each: each[0].offset)
         else:
-            strip.items.append(item)
-        strip.next = max(strip.next, record.offset + 1)
+            buffer.items.append(item)
+        buffer.next = max(buffer.next, record.offset + 1)
         self._kept += 1

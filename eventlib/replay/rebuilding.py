@@ -1,4 +1,4 @@
-"""Builds anew what a damaged changelog record said: from the journal, the inputs and what was said, or not at all."""
+"""Rebuilds a damaged changelog record from the journal, the inputs and the outputs, if that is provably exact."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -22,16 +22,16 @@ from eventlib.runtime.records import EFFECT, POSITION_KEY, STATE, JournalEntry, 
 from eventlib.values import to_ms
 
 _AT_ONCE = 2_000
-_SAYS = 3
-"""Where a record's columns begin, after its topic, partition and offset."""
-_NOTED = {"park", "release", "edit", "discard", "skip", "switch"}
-"""Steps after which a changelog has records that the steps alone do not tell."""
+_CONTENT = 3
+"""Where a record's content begins, after its topic, partition and offset."""
+_UNPROVABLE = {"park", "release", "edit", "discard", "skip", "switch"}
+"""Kinds of steps that write changelog records which cannot be derived from the journal."""
 
 
 class _Around(NamedTuple):
-    """What stands around a damaged record: the keys that are written again later, and the times between which it was.
+    """What surrounds a damaged record: the keys written again later, and the times between which it was written.
 
-    `key` is the one that stands there, None when that is no key, or of another record that was read in its place.
+    `key` is the record's own; None if it has none, or if another record was read in its place.
     """
 
     later: Collection[str]
@@ -41,59 +41,58 @@ class _Around(NamedTuple):
 
 
 async def rebuilt(log: EventLog, service: Service, partition: int, damaged: DamagedRecord) -> Sequence[Record]:
-    """Return what the changelog's keys that a damaged record may have been about have to say now.
+    """Return the current records of the changelog keys that a damaged record may have had.
 
-    Nothing, when all of them are written again later. Guarantee: today's code comes to the states that it is proved
-    against: those that are not damaged, and the sequence numbers of all that was said.
-    Raises: DamagedRecord when that cannot be proved; it says why.
+    Empty if all of them are written again later. Guarantee: proved against the undamaged states and the sequence numbers
+    of all outputs, which the current code reproduces.
+    Raises: DamagedRecord when that cannot be proved, with the reason.
     """
-    seen = EventLog(SkippingReader(log.port), log.codec, log.choreography)
+    readable = EventLog(SkippingReader(log.port), log.codec, log.choreography)
     try:
-        around = await _around(seen.port, (service.changelog.name, partition), damaged)
-        return await _Rebuilding(log, seen, service, partition, around).all()
+        around = await _around(readable.port, (service.changelog.name, partition), damaged)
+        return await _Rebuilding(log, readable, service, partition, around).all()
     except (ContractError, DamagedRecord) as error:
-        why = f"{damaged.reason}, and what it said cannot be proved from the journal: {error}"
+        why = f"{damaged.reason}, and its content cannot be proved from the journal: {error}"
         raise replace(damaged, reason=why) from error
 
 
-async def _around(port: Log, place: TopicPartition, damaged: DamagedRecord) -> _Around:
-    stands = damaged.record if isinstance(damaged.record, Record) and damaged.record.key else None
+async def _around(port: Log, changelog: TopicPartition, damaged: DamagedRecord) -> _Around:
+    there = damaged.record if isinstance(damaged.record, Record) and damaged.record.key else None
     later, since_ms, until_ms = dict[str, None](), 0, -1
-    async for records in chunks(port, place, 0):
+    async for records in chunks(port, changelog, 0):
         for record in records:
-            if stands is not None and record[_SAYS:] == stands[_SAYS:]:
-                stands = None
+            if there is not None and record[_CONTENT:] == there[_CONTENT:]:
+                there = None
             if record.offset >= damaged.resume_at:
                 later[key_text(record)] = None
                 until_ms = record.timestamp_ms if until_ms < 0 and _is_timed(record) else until_ms
             elif _is_timed(record):
                 since_ms = max(since_ms, record.timestamp_ms)
-    return _Around(
-        later, since_ms, until_ms if until_ms >= 0 else 1 << 62, None if stands is None else key_text(stands)
-    )
+    key = None if there is None else key_text(there)
+    return _Around(later, since_ms, until_ms if until_ms >= 0 else 1 << 62, key)
 
 
 def _is_timed(record: Record) -> bool:
-    """Tell whether a record has the time of its transaction: pending effects have their requests'."""
+    """Return whether a record has its transaction's time: pending effects have their requests'."""
     return key_text(record).startswith((STATE, POSITION_KEY))
 
 
 class _Rebuilding:
-    """One task's changelog records, from its journal."""
+    """Rebuilds one task's changelog records from its journal."""
 
-    def __init__(self, log: EventLog, seen: EventLog, service: Service, partition: int, around: _Around) -> None:
+    def __init__(self, log: EventLog, readable: EventLog, service: Service, partition: int, around: _Around) -> None:
         self._log = log
-        self._seen = seen
+        self._readable = readable
         self._service = service
         self._partition = partition
         self._around = around
         self._positions = Positions()
         self._names: dict[tuple[str, str], None] = {}
-        self._noted: set[str] = set()
+        self._unprovable: set[str] = set()
         self._deciders = {decider.name: decider for decider in service.deciders}
 
     async def all(self) -> list[Record]:
-        """Return what the journal says about the keys that the damaged record may have had."""
+        """Return the records of the keys that the damaged record may have had."""
         await self._read_journal()
         key = self._around.key
         known = {state_key(*name): name for name in self._names}
@@ -102,8 +101,8 @@ class _Rebuilding:
             names: Iterable[tuple[str, str]] = [known[key]]
         elif key == POSITION_KEY:
             names = ()
-        elif self._noted and not (key or "").startswith(EFFECT):
-            raise ContractError(f"it may have been about what the journal calls {', '.join(sorted(self._noted))}")
+        elif self._unprovable and not (key or "").startswith(EFFECT):
+            raise ContractError(f"it may belong to journal steps of kind {', '.join(sorted(self._unprovable))}")
         else:
             names = self._names
         if POSITION_KEY not in self._around.later:
@@ -113,21 +112,21 @@ class _Rebuilding:
         return [record for record in found if key_text(record) not in self._around.later]
 
     async def _read_journal(self) -> None:
-        reader = InputReader(self._seen, self._service)
+        reader = InputReader(self._readable, self._service)
         journal, around = TaskJournal(self._log, self._service, self._partition), self._around
         async for _, entry in journal.entries():
-            self._move(entry)
+            self._advance(entry)
             if around.since_ms <= entry.at_ms <= around.until_ms:
-                self._noted |= _NOTED & {
+                self._unprovable |= _UNPROVABLE & {
                     step.kind for step in entry.steps if step.topic or step.kind in {"skip", "park"}
                 }
                 for step in entry.steps:
                     if step.decider:
                         self._names[step.decider, step.key] = None
                     elif step.kind == "run":
-                        await self._take(reader, step.topic, step.first, step.last)
+                        await self._add_names(reader, step.topic, step.first, step.last)
 
-    async def _take(self, reader: InputReader, topic: str, first: int, last: int) -> None:
+    async def _add_names(self, reader: InputReader, topic: str, first: int, last: int) -> None:
         while first <= last and (
             records := await self._log.port.read(topic, self._partition, first, min(_AT_ONCE, last - first + 1))
         ):
@@ -140,8 +139,8 @@ class _Rebuilding:
                         own, _ = await self._log.codec.known(partial(reader.read, record))
                     self._names.update(((decider.name, key_text(own)), None) for decider in deciders)
 
-    def _move(self, entry: JournalEntry) -> None:
-        """Go on to where the task stood after an entry."""
+    def _advance(self, entry: JournalEntry) -> None:
+        """Advance the positions past an entry."""
         now = self._positions
         after, past, first_ms = {**now.next}, {**now.past}, now.first_ms
         for step in entry.steps:
@@ -159,17 +158,17 @@ class _Rebuilding:
     async def _of_key(self, name: str, key: str) -> list[Record]:
         decider = self._deciders[name]
         try:
-            past = await key_history(self._seen, decider, key, is_newest=False)
+            history = await key_history(self._readable, decider, key, is_newest=False)
         except UnknownKey:
             return []
-        if past.doubt:
-            raise ContractError(past.doubt)
-        last, topic = past.steps[-1], self._service.changelog.name
+        if history.doubt:
+            raise ContractError(history.doubt)
+        last, topic = history.steps[-1], self._service.changelog.name
         source = f"{self._service.speaks_as}/{name}"
-        place = KeyLocation(topic, self._partition, to_ms(last.at))
+        location = KeyLocation(topic, self._partition, to_ms(last.at))
         entry = last.entry_after
-        state = entry.record((name, key), place, source, self._log.codec)
-        return [state, *(self._effect(*each) for each in _effects(decider, past.steps).items())]
+        state = entry.record((name, key), location, source, self._log.codec)
+        return [state, *(self._effect(*each) for each in _effects(decider, history.steps).items())]
 
     def _effect(self, request_id: str, pending: Record | None) -> Record:
         topic, key = self._service.changelog.name, effect_key(request_id).encode()
@@ -184,7 +183,7 @@ class _Rebuilding:
 
 
 def _effects(decider: Decider[Any], steps: Sequence[HistoryStep[Any]]) -> dict[str, Record | None]:
-    """Return the requests of a key's effects as the changelog has them: pending, parked, or None when they are over."""
+    """Return the effect requests of a key as the changelog has them: pending, parked, or None if over."""
     found = dict[str, Record | None]()
     for step in steps:
         request = None if step.input is None else step.input.record
@@ -198,6 +197,6 @@ def _effects(decider: Decider[Any], steps: Sequence[HistoryStep[Any]]) -> dict[s
             case "retried" if request is not None:
                 found[request.event_id] = request._replace(headers=())
             case "handled" | "deadline":
-                asked = [each.record for each in step.said if type(each.event) in decider.effects]
-                found.update((each.event_id, each._replace(headers=())) for each in asked)
+                requests = [each.record for each in step.said if type(each.event) in decider.effects]
+                found.update((each.event_id, each._replace(headers=())) for each in requests)
     return found

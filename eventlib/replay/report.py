@@ -1,4 +1,4 @@
-"""What a replay has found: how much was compared, which handlers differ, and for which sagas; the first ones in full."""
+"""The result of a replay: how much was compared, which handlers differ, for which sagas; the first ones in full."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,16 +8,16 @@ from typing import Literal
 Kind = Literal["other", "silent", "talks", "raises", "no-deadline", "overdue", "unreadable", "unhandled"]
 """How a decision differs.
 
-- `other`: something else is said; `silent`: nothing, where something was said; `talks`: something, where nothing was.
+- `other`: other events are emitted; `silent`: none, where some were; `talks`: some, where none were.
 - `raises`: the handler or evolve raises.
-- `no-deadline`: a deadline passed that there would not be, or not then; `overdue`: one would have passed that did not.
-- `unreadable`: today's event classes cannot read the input; `unhandled`: nobody handles it any more.
+- `no-deadline`: a deadline passed that would not be set, or not for then; `overdue`: one would have passed that did not.
+- `unreadable`: the current event classes cannot read the input; `unhandled`: no decider handles it any more.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """One event, as it was said or as it would be: its fields are ready for JSON; `error` says why it has none."""
+    """One event, as it was or would be emitted: its fields, ready for JSON; `error` is why it has none."""
 
     type: str
     key: str
@@ -28,7 +28,7 @@ class Telling:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What was decided on: an event (its type, id and place on the log), or a deadline by name (without a place)."""
+    """The input of a decision: an event (type, id and log position), or a deadline by name (without a position)."""
 
     type: str
     id: str
@@ -40,10 +40,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One decision that today's code would take otherwise.
+    """One decision that changes under the current code.
 
-    `handler` is `service/decider.handler`. `saga` is the key under which the saga ends (an order's id), where the events
-    name it, else the decider's key. `then` was said, `now` would be. `why` is a sentence where the two do not tell.
+    `handler` is `service/decider.handler`. `saga` is the key of the saga's final event (an order's id) if the events have
+    it, else the decider's key. `then` was emitted, `now` would be. `why` explains what the two do not show.
     """
 
     handler: str
@@ -58,14 +58,14 @@ class Difference:
 
     @property
     def place(self) -> tuple[int, str, str, str, int, int, str]:
-        """Where it stands among all differences: by time, and at one time wherever it was found."""
+        """Its sort key among all differences: by time, then by where it was found."""
         given = self.input
         return self.at_ms, self.handler, self.key, given.topic, given.partition, given.offset, given.id
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerReport:
-    """One handler: how many of its decisions were compared, how many differ, and which sagas these are about."""
+    """One handler: how many decisions were compared, how many differ, and in which sagas."""
 
     handler: str
     decisions: int
@@ -105,7 +105,7 @@ class Report:
 
     @property
     def sagas(self) -> tuple[str, ...]:
-        """The sagas that would go otherwise."""
+        """The sagas with differences."""
         return tuple(sorted({saga for handler in self.handlers for saga in handler.sagas}))
 
     @property
@@ -120,7 +120,7 @@ NOTHING_COMPARED = Report(0, 0, 0, (), ())
 class Tally:
     """Counts decisions and differences while a log is replayed, and keeps the first ones.
 
-    Up to `MOST_SAGAS` sagas are listed for each handler; differences are counted all.
+    Up to `MOST_SAGAS` sagas are listed for each handler; all differences are counted.
     """
 
     def __init__(self, limit: int) -> None:
@@ -150,12 +150,12 @@ class Tally:
                 self._keep_first()
 
     def _keep_first(self) -> None:
-        """Keep the first sagas only: which these are depends on the differences alone, not on who found them when."""
+        """Keep the first sagas only: which ones depends on the differences alone, not on the order they were found in."""
         first = sorted(self._first.values(), key=lambda difference: difference.place)
         self._first = {difference.saga: difference for difference in first[: self._limit]}
 
     def report(self, events: int) -> Report:
-        """Return what was found."""
+        """Return the report."""
         self._keep_first()
         handlers = [
             HandlerReport(name, self.decisions[name], self._differences[name], _sorted(self._sagas.get(name, ())))
@@ -175,7 +175,7 @@ class Tally:
 
 
 def merged(reports: Sequence[Report], limit: int) -> Report:
-    """Return several parts' reports as one, equal to that of the whole."""
+    """Return the reports of all shards as one, equal to that of an unsharded replay."""
     tally = Tally(limit)
     for difference in (each for report in reports for each in report.first):
         tally.add(difference)
@@ -185,7 +185,7 @@ def merged(reports: Sequence[Report], limit: int) -> Report:
         sum(report.events for report in reports),
         sum(report.transactions for report in reports),
         sum(report.decisions for report in reports),
-        tuple(_joined(name, reports) for name in names),
+        tuple(_merged_handler(name, reports) for name in names),
         first,
         tuple(sorted(each for report in reports for each in report.unknown)),
         _sorted(each for report in reports for each in report.notes),
@@ -194,7 +194,7 @@ def merged(reports: Sequence[Report], limit: int) -> Report:
     )
 
 
-def _joined(name: str, reports: Iterable[Report]) -> HandlerReport:
+def _merged_handler(name: str, reports: Iterable[Report]) -> HandlerReport:
     found = [handler for report in reports for handler in report.handlers if handler.handler == name]
     return HandlerReport(
         name,
@@ -211,4 +211,4 @@ def _sorted(texts: Iterable[str]) -> tuple[str, ...]:
 MOST_SAGAS = 100_000
 
 _SILENT: set[Kind] = {"silent", "raises", "unhandled", "unreadable"}
-"""The kinds of differences in which nothing is said."""
+"""The kinds of differences in which nothing is emitted."""

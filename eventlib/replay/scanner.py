@@ -1,6 +1,6 @@
-"""A window on a log that moves forwards in time: each event is read and decoded once, for all who want it.
+"""Scans a log forwards in time: each event is read and decoded once, for all tasks of a replay.
 
-An event is wanted by the tasks that take it as an input, and where its service is judged by what it has said.
+An event is decoded if a task consumes it, or if its service emitted it and is compared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,214 +11,213 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, TopicPartition
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
-from eventlib.replay.partition_buffer import Item, PartitionBuffer, Shard, Taker
+from eventlib.replay.partition_buffer import Cursor, Item, PartitionBuffer, Shard
 from eventlib.values import from_ms
 
 _READ_AHEAD = 10_000
 _LEAST, _MOST = 50, 2_000
-"""How many records are read ahead over all partitions, and of one of them at least and at most."""
+"""How many records are read ahead over all partitions, and of one partition at least and at most."""
 
 _KEPT = 60_000
-"""How many inputs wait in memory for tasks that are behind; these read again what was dropped."""
+"""How many inputs are buffered for tasks that are behind; they read dropped ones again."""
 
-_SAYERS = 50_000
-"""Of how many deciders' keys it is remembered whether they are in this part."""
+_MAX_EMITTERS = 50_000
+"""How many deciders' keys are cached with whether they are in this shard."""
 
-_FOR_EVER = 1 << 62
+_NEVER_MS = 1 << 62
 
 
 Moment = tuple[str, int]
 """A service, and a time (ms)."""
 
 
-SaidBy = tuple[str | None, str | None, str | None]
-"""The decider that said something (`service/decider`), its key, and the event that it names as its cause."""
+EmissionKey = tuple[str | None, str | None, str | None]
+"""What emitted an event: decider (`service/decider`), key, and causation id."""
 
-Sayer = tuple[str | None, str | None]
-"""The decider that said something, and its key."""
+Emitter = tuple[str | None, str | None]
+"""The decider that emitted an event, and its key."""
 
 
 class OutputHistory:
-    """What a service has said at a moment: how much of it was read, and what nobody has claimed yet."""
+    """A service's outputs of one time: how many were read, and which are not claimed yet."""
 
     __slots__ = ("items", "read")
 
     def __init__(self) -> None:
         self.read = 0
-        self.items: dict[SaidBy, list[Item]] = {}
+        self.items: dict[EmissionKey, list[Item]] = {}
 
 
 _NOTHING = OutputHistory()
 
 
 class LogScanner:
-    """The events of a log around a moment that moves on.
+    """The events of a log around a time that advances.
 
-    Memory is bounded, however long the log is. Guarantee: `complete` has everything that was said at a moment, though
-    the records of a partition need not be sorted by time.
+    Memory is bounded, however long the log is. Guarantee: after `complete`, all outputs of a time are there, although the
+    records of a partition need not be sorted by time.
     """
 
     def __init__(self, log: EventLog, part: Shard, services: Iterable[Service]) -> None:
         self._log = log
         self._part = part
         self._services = {service.speaks_as: (service, service.inputs[0]) for service in services if service.inputs}
-        self._sayers: dict[Sayer, str | None] = {}
+        self._service_of: dict[Emitter, str | None] = {}
         self._foreign = log.foreigners.topics
-        self._said: dict[Moment, OutputHistory] = {}
-        self._strips: dict[TopicPartition, PartitionBuffer] = {}
+        self._outputs: dict[Moment, OutputHistory] = {}
+        self._buffers: dict[TopicPartition, PartitionBuffer] = {}
         self._chunk = _MOST
         self._horizon_ms = -1
         self._kept = 0
         self.events = 0
 
     async def open(self, topics: Mapping[str, int], tasks: Iterable[tuple[Service, int]]) -> None:
-        """Begin to read these topics (with their partitions) at their oldest records, with inputs for these tasks."""
+        """Start at the oldest records of these topics (with partition counts), with inputs for these tasks."""
         handled: dict[TopicPartition, set[str]] = {}
         for service, partition in tasks:
             for event in service.handles:
                 contract = contract_of(event)
                 handled.setdefault((contract.topic.name, partition), set()).add(contract.type)
         for topic, partitions in topics.items():
-            for place in ((topic, partition) for partition in range(partitions)):
-                types = frozenset(handled.get(place, ()))
+            for each in ((topic, partition) for partition in range(partitions)):
+                types = frozenset(handled.get(each, ()))
                 any_type = topic in self._foreign and bool(types)
-                self._strips[place] = PartitionBuffer(
-                    place, await self._log.port.start(*place), None if any_type else types
-                )
-        self._chunk = min(_MOST, max(_LEAST, _READ_AHEAD // max(1, len(self._strips))))
+                start = await self._log.port.start(*each)
+                self._buffers[each] = PartitionBuffer(each, start, None if any_type else types)
+        self._chunk = min(_MOST, max(_LEAST, _READ_AHEAD // max(1, len(self._buffers))))
 
-    async def taker(self, place: TopicPartition, first: int) -> Taker:
-        """Let a task take its inputs from a partition. Raises: ContractError when retention has dropped some."""
-        start = await self._log.port.log_start(*place)
+    async def cursor(self, topic_partition: TopicPartition, first: int) -> Cursor:
+        """Return a task's cursor in a partition. Raises: ContractError when retention has dropped inputs."""
+        start = await self._log.port.log_start(*topic_partition)
         if start > first:
-            topic, partition = place
+            topic, partition = topic_partition
             raise ContractError(
-                f"{topic}/{partition} begins at offset {start}: what stood there from {first} on was dropped, and "
-                "without it what followed cannot be known"
+                f"{topic}/{partition} begins at offset {start}: its records from {first} on were dropped, and later "
+                "states depend on them"
             )
-        return Taker(self._strips[place], first, self._log.port, self.decoded)
+        return Cursor(self._buffers[topic_partition], first, self._log.port, self.decoded)
 
-    async def take(self, taker: Taker, last: int) -> list[Item]:
-        """Return the inputs up to an offset that a task has not taken before."""
-        found, strip = list[Item](), taker.strip
+    async def take(self, cursor: Cursor, last: int) -> list[Item]:
+        """Return a cursor's next inputs up to an offset."""
+        found, buffer = list[Item](), cursor.buffer
         while True:
-            if taker.at < 0:
-                found += await taker.caught_up(last)
-            if taker.next > last or strip.next > last or strip.ended:
+            if cursor.at < 0:
+                found += await cursor.catch_up(last)
+            if cursor.next > last or buffer.next > last or buffer.ended:
                 break
-            await self._read(strip)  # which may drop what this task has not taken yet
-        if taker.next > last:
+            await self._read(buffer)  # may drop items that this cursor still needs
+        if cursor.next > last:
             return found
-        taken = taker.taken(last)
-        self._kept -= strip.trim()
-        return found + taken if found else taken
+        buffered = cursor.consume_to(last)
+        self._kept -= buffer.trim()
+        return found + buffered if found else buffered
 
-    async def complete(self, at_ms: int, said: Mapping[str, int]) -> None:
-        """Read on until all that services said at a time is there; `said` tells how much that is.
+    async def complete(self, at_ms: int, emitted: Mapping[str, int]) -> None:
+        """Read until all outputs of a time are there; `emitted` is their number by service.
 
-        Raises: ContractError when it is not on the log.
+        Raises: ContractError when some are not on the log.
         """
         if at_ms >= self._horizon_ms:
             await self._advance(at_ms)
-        for service, count in said.items():
+        for service, count in emitted.items():
             moment = service, at_ms
-            while (read := self._said.get(moment, _NOTHING).read) < count:
+            while (read := self._outputs.get(moment, _NOTHING).read) < count:
                 if not await self._read_all():
                     raise ContractError(
-                        f"{service} said {count} events at {from_ms(at_ms).isoformat()}, and {read} of them are on the "
+                        f"{service} emitted {count} events at {from_ms(at_ms).isoformat()}, and {read} of them are on the "
                         "log: has retention dropped the others?"
                     )
 
-    def said(self, service: str, at_ms: int) -> dict[SaidBy, list[Item]]:
-        """Return what a service said at a time and nobody has claimed yet; claim it by taking it out."""
-        return self._said.get((service, at_ms), _NOTHING).items
+    def outputs(self, service: str, at_ms: int) -> dict[EmissionKey, list[Item]]:
+        """Return a service's unclaimed outputs of a time; remove one to claim it."""
+        return self._outputs.get((service, at_ms), _NOTHING).items
 
-    def read(self, said: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:  # noqa: ARG002  all of it is read here
-        """Return what was said with its events; `now` is what may have been said, as far as is known."""
-        return said
+    def read(self, emitted: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:  # noqa: ARG002  decoded already
+        """Return outputs with their events; `now` are the replayed ones."""
+        return emitted
 
     def unclaimed(self, service: str, at_ms: int) -> list[Item]:
-        """Forget what a service said at a time, and return what nobody has claimed of it."""
-        said = self._said.pop((service, at_ms), _NOTHING).items
-        return [item for items in said.values() for item in items]
+        """Drop a service's outputs of a time, and return the unclaimed ones."""
+        left = self._outputs.pop((service, at_ms), _NOTHING).items
+        return [item for items in left.values() for item in items]
 
     def unknown(self, at_ms: int) -> list[Item]:
-        """Forget what was said before a time that no journal knows of, and return it."""
-        old = [moment for moment in self._said if moment[1] < at_ms]
+        """Drop and return the outputs before a time that belong to no journal entry."""
+        old = [moment for moment in self._outputs if moment[1] < at_ms]
         return [item for moment in old for item in self.unclaimed(*moment)]
 
     async def _advance(self, at_ms: int) -> None:
-        for strip in self._strips.values():
-            while strip.newest_ms <= at_ms and not strip.ended:
-                await self._read(strip)
-        going = (strip.newest_ms for strip in self._strips.values() if not strip.ended)
-        self._horizon_ms = min(going, default=_FOR_EVER)
+        for buffer in self._buffers.values():
+            while buffer.newest_ms <= at_ms and not buffer.ended:
+                await self._read(buffer)
+        unfinished = (buffer.newest_ms for buffer in self._buffers.values() if not buffer.ended)
+        self._horizon_ms = min(unfinished, default=_NEVER_MS)
 
     async def _read_all(self) -> bool:
-        """Read a chunk of each partition; False when nothing was left."""
+        """Read a chunk of each partition; False if nothing was left."""
         before = self.events
-        for strip in self._strips.values():
-            await self._read(strip)
+        for buffer in self._buffers.values():
+            await self._read(buffer)
         return self.events > before
 
-    async def _read(self, strip: PartitionBuffer) -> None:
-        records = await self._log.port.read(*strip.place, strip.next, self._chunk)
+    async def _read(self, buffer: PartitionBuffer) -> None:
+        records = await self._log.port.read(*buffer.topic_partition, buffer.next, self._chunk)
         if not records:
-            strip.ended = True
+            buffer.ended = True
             return
         self.events += len(records)
-        types, known = strip.types, self._sayers
-        wanted, sayers = list[Record](), list[str | None]()
+        types, known = buffer.types, self._service_of
+        wanted, services = list[Record](), list[str | None]()
         for record in records:
             name = record.source, record.subject
-            sayer = known[name] if name in known else self._sayer(name)
-            if sayer is not None or types is None or record.type in types:
+            service = known[name] if name in known else self._emitting_service(name)
+            if service is not None or types is None or record.type in types:
                 wanted.append(record)
-                sayers.append(sayer)
+                services.append(service)
         inputs = list[Item]()
-        for item, sayer in zip(await self.decoded(wanted), sayers, strict=True):
-            if sayer is not None:
-                self._note(sayer, item)
+        for item, service in zip(await self.decoded(wanted), services, strict=True):
+            if service is not None:
+                self._add_output(service, item)
             if types is None or item[0].type in types:
                 inputs.append(item)
-        strip.items += inputs
+        buffer.items += inputs
         self._kept += len(inputs)
-        strip.next = records[-1].offset + 1
-        strip.newest_ms = max(strip.newest_ms, *[record.timestamp_ms for record in records])
+        buffer.next = records[-1].offset + 1
+        buffer.newest_ms = max(buffer.newest_ms, *[record.timestamp_ms for record in records])
         while self._kept > _KEPT:
-            longest = max(self._strips.values(), key=lambda each: len(each.items))
+            longest = max(self._buffers.values(), key=lambda each: len(each.items))
             self._kept -= longest.drop((len(longest.items) + 1) // 2)
 
-    def _note(self, sayer: str, item: Item) -> None:
+    def _add_output(self, service: str, item: Item) -> None:
         record = item[0]
-        moment = sayer, record.timestamp_ms
-        said = self._said.get(moment)
-        if said is None:
-            said = self._said[moment] = OutputHistory()
-        said.read += 1
+        moment = service, record.timestamp_ms
+        outputs = self._outputs.get(moment)
+        if outputs is None:
+            outputs = self._outputs[moment] = OutputHistory()
+        outputs.read += 1
         by = record.source, record.subject, record.causation_id
-        items = said.items.get(by)
+        items = outputs.items.get(by)
         if items is None:
-            said.items[by] = [item]
+            outputs.items[by] = [item]
         else:
             items.append(item)
 
-    def _sayer(self, name: Sayer) -> str | None:
-        """Return the service that said an event, by its source and subject, when one of its tasks is in this part."""
-        if len(self._sayers) > _SAYERS:
-            self._sayers.clear()
+    def _emitting_service(self, name: Emitter) -> str | None:
+        """Return the service that emitted an event, by source and subject, if the emitting task is in this shard."""
+        if len(self._service_of) > _MAX_EMITTERS:
+            self._service_of.clear()
         source, subject = name
-        said_by = self._services.get((source or "").partition("/")[0])
-        sayer = None
-        if said_by is not None:
-            service, keyed = said_by
+        emitter = self._services.get((source or "").partition("/")[0])
+        found = None
+        if emitter is not None:
+            service, keyed = emitter
             if self._part.has(service, keyed.partition_of((subject or "").encode())):
-                sayer = service.name
-        self._sayers[name] = sayer
-        return sayer
+                found = service.name
+        self._service_of[name] = found
+        return found
 
     async def decoded(self, records: list[Record]) -> list[Item]:
-        """Return records as their deciders see them, each with its event, or why there is none."""
+        """Return records as their deciders see them, each with its event, or why it has none."""
         found = list[Item]()
         for record in records:
             try:

@@ -1,4 +1,4 @@
-"""The entries of a decider's keys while a log is replayed: those used lately in memory, the others in a temporary file."""
+"""Caches the states of a replay: recently used keys in memory, the others in a temporary file."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of
 from eventlib.runtime.records import pack, state_key, unpack
 
 IN_MEMORY = 100_000
-"""How many entries all deciders together keep in memory, at least; twice as many at most."""
+"""How many entries all deciders together keep in memory, at least; at most twice as many."""
 
 _EMPTY = KeyedState()
 _NOWHERE = KeyLocation("", 0, 0)
@@ -19,9 +19,9 @@ _TABLE = "CREATE TABLE entries (decider TEXT, key TEXT, value BLOB, PRIMARY KEY 
 
 
 class Spill:
-    """Where entries go that have not been used for long: an unnamed file, which SQLite removes when it is closed.
+    """Holds the least recently used entries in an unnamed file, which SQLite removes on close.
 
-    States are written with schemas that nobody else sees, so that the log is not written to.
+    States are written with private schemas, so that nothing is registered on the log.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Spill:
         self._file.execute(_TABLE)
 
     async def prepare(self, deciders: list[Decider[Any]]) -> None:
-        """Make the schemas of these deciders' states. Raises: WiringError for a state that has none."""
+        """Create the schemas of these deciders' states. Raises: WiringError for a state that has none."""
         await self.codec.prepare(("states", decider.state) for decider in deciders)
 
     def write(self, decider: str, entries: dict[str, KeyedState]) -> None:
-        """Keep these entries, and forget the keys of those that are gone."""
+        """Write these entries; delete the keys of those that are gone."""
         rows, gone = list[tuple[str, str, bytes]](), list[tuple[str, str]]()
         for key, entry in entries.items():
             if entry.is_gone:
@@ -70,8 +70,8 @@ class Spill:
 class SpillingCache:
     """One decider's entries, by key.
 
-    There are two generations in memory: what is used moves to the young one, and when that has `most` entries the old
-    one is written to the spill and the young one becomes the old.
+    Memory has two generations: a used entry moves to the young one; when that exceeds `most` entries, the old one is
+    written to the spill file and the young one becomes the old.
     """
 
     def __init__(self, decider: Decider[Any], spill: Spill, most: int) -> None:
@@ -83,7 +83,7 @@ class SpillingCache:
         self._has_spilled = False
 
     def get(self, key: str) -> KeyedState:
-        """Return a key's entry; an empty one when it was never seen, or is gone."""
+        """Return a key's entry; an empty one if it is unknown or gone."""
         entry = self._young.get(key)
         if entry is None:
             entry = self._old.pop(key, None)
@@ -95,7 +95,7 @@ class SpillingCache:
         return entry
 
     def put(self, key: str, entry: KeyedState) -> None:
-        """Keep a key's entry; one that is gone begins anew."""
+        """Store a key's entry; one that is gone starts empty."""
         self._young[key] = _EMPTY if entry.is_gone else entry
 
     def all(self) -> Iterator[tuple[str, KeyedState]]:
@@ -115,5 +115,5 @@ class SpillingCache:
 
 
 def kept_entries(deciders: Sequence[Decider[Any]], spill: Spill) -> dict[str, SpillingCache]:
-    """Return where each decider's entries are kept, by its name: all of them have the same share of the memory."""
+    """Return a cache for each decider, by name, with equal shares of the memory."""
     return {decider.name: SpillingCache(decider, spill, IN_MEMORY // len(deciders)) for decider in deciders}

@@ -1,4 +1,4 @@
-"""The steps of one key's history under its decider: what came in, what was said, what became of the state."""
+"""The steps of one key's history under its decider: input, emitted events, state change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,16 +14,17 @@ from eventlib.values import from_ms
 S = TypeVar("S")
 
 Kind = Literal["handled", "deadline", "answered", "dropped", "parked", "discarded", "stalled", "retried", "switched"]
-"""What a step was.
+"""What a step did.
 
-`handled`: an input was handled. `deadline`: one has passed. `answered`: an effect's answer was said. `dropped`: a
-request came again. `parked`: an input could not be handled, or waits behind one. `stalled`: an effect was parked;
-`retried`: it was let run again. `discarded`: somebody gave up an input, or an effect, that was parked. `switched`: what a rerun knew was taken over, and what only that had said was said.
+`handled`: an input was handled. `deadline`: a deadline passed. `answered`: an effect's answer was emitted. `dropped`: a
+request was redelivered. `parked`: an input failed, or waits behind one that did. `stalled`: an effect was parked;
+`retried`: it runs again. `discarded`: an operator dropped a parked input or effect. `switched`: a rerun's states were
+taken over, and the events that only the rerun had emitted were emitted.
 """
 
 
 class RecordedEvent(NamedTuple):
-    """An event on the log. `event` is None when today's code cannot read it; `error` says why."""
+    """An event on the log. `event` is None if the current code cannot read it; `error` is the reason."""
 
     record: Record
     event: Event | None
@@ -31,7 +32,7 @@ class RecordedEvent(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The event's type, also of one that cannot be read."""
+        """The event's type, even if it cannot be read."""
         return type(self.event).__name__ if self.event is not None else self.record.type or "(no type)"
 
     @property
@@ -41,7 +42,7 @@ class RecordedEvent(NamedTuple):
 
     @property
     def meta(self) -> Meta:
-        """What the log knows of the event."""
+        """The event's metadata on the log."""
         return self.record.meta()
 
 
@@ -49,11 +50,12 @@ class RecordedEvent(NamedTuple):
 class HistoryStep(Generic[S]):
     """One step of a key under its decider, as its task recorded it.
 
-    `at` (UTC) is the recorded_at of all that was said in the step. `input` is the event that came in; for `answered`,
-    `stalled` and `retried` (and perhaps `discarded`) the effect's request; None for a deadline, whose name `deadline` is then. `meta` is what the
-    handler was told of it. `said` are the events said, as they stand on the log. `reason` tells why an input was
-    dropped or parked, and who has switched or discarded, and why. `was_parked` is True for an input that waited, and was
-    tried again; `edited` says then who had it handled with other data than its record has, and why. `code_version` is that of the code that decided, `offset` the journal entry's.
+    `at` (UTC) is the recorded_at of all events emitted in the step. `input` is the consumed event; for `answered`,
+    `stalled` and `retried` (and perhaps `discarded`) the effect's request; None for a deadline, named by `deadline`.
+    `meta` is what the handler received with it. `said` are the emitted events, as on the log. `reason` is why an input was
+    dropped or parked, or who took over or discarded, and why. `was_parked` is True for a parked input that was retried;
+    `edited` names who replaced its data before that, and why. `code_version` is that of the code that decided, `offset`
+    the journal entry's.
     """
 
     kind: Kind
@@ -72,17 +74,17 @@ class HistoryStep(Generic[S]):
 
     @property
     def before(self) -> S | None:
-        """The state before the step; None when the key was not known, or forgotten."""
+        """The state before the step; None if the key was unknown or forgotten."""
         return cast("S | None", self.entry_before.state)
 
     @property
     def after(self) -> S | None:
-        """The state after the step; None when the key is not known, or forgotten."""
+        """The state after the step; None if the key is unknown or forgotten."""
         return cast("S | None", self.entry_after.state)
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What the step did to the state, field by field; a key that is not known, or forgotten, begins anew."""
+        """The state change, field by field; an unknown or forgotten key starts from the initial state."""
         some = self.after if self.before is None else self.before
         initial = None if some is None else type(some)()
         before, after = (initial if each is None else each for each in (self.before, self.after))
@@ -90,5 +92,5 @@ class HistoryStep(Generic[S]):
 
     @property
     def deadlines(self) -> Mapping[str, datetime]:
-        """The deadlines to come after the step, by name (UTC)."""
+        """The pending deadlines after the step, by name (UTC)."""
         return {name: from_ms(at_ms) for name, at_ms in self.entry_after.due.items()}

@@ -1,7 +1,7 @@
-"""Which sagas in flight would stay where they are: nothing is left that could move them under today's code.
+"""Finds in-flight sagas that cannot progress under the current code.
 
-What moves a saga is an effect that is pending, a deadline, an input that waits, or a person who releases what is
-parked. All of it is read from the changelogs and the positions in them, as a start of today's code would read it.
+A saga progresses by a pending effect, a deadline, an unconsumed input, or the release of something parked. All of these
+are read from the changelogs and the positions in them, as the current code would at its start.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A state that today's class cannot read."""
+    """A state that the current class cannot read."""
 
     decider: str
     key: str
@@ -36,7 +36,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class StuckSaga:
-    """A saga that nothing would move any more, and why."""
+    """A saga that cannot progress, and why."""
 
     saga: str
     why: str
@@ -44,9 +44,9 @@ class StuckSaga:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the sagas in flight stand: how many there are, those that are stranded, and states that cannot be read.
+    """The status of in-flight sagas: their number, the stranded ones, and unreadable states.
 
-    Of states that are no saga's own, such as a product's shelf, one is tried for each schema that wrote them.
+    Of states shared by sagas, such as a product's shelf, one is tried for each schema that wrote them.
     """
 
     in_flight: int
@@ -55,20 +55,20 @@ class Standing:
 
 
 async def standing(log: EventLog, flights: Flights) -> Standing:
-    """Return how the sagas in flight stand under today's code, also while services run."""
-    look = _Look(log, await flights.find())
+    """Return the status of in-flight sagas under the current code, even while services run."""
+    scan = _ProgressScan(log, await flights.find())
     tasks = [(service, partition) for service in log.choreography.services for partition in range(service.partitions)]
     there = await log.port.topics()
-    # First what each task has done, then what it has yet to do: so what is said meanwhile is seen as an input at least.
-    begun = [(*task, await look.changelog(*task)) for task in tasks if task[0].changelog.name in there]
+    # Changelogs first, then inputs: an event emitted meanwhile is seen at least as an input.
+    begun = [(*task, await scan.changelog(*task)) for task in tasks if task[0].changelog.name in there]
     for service, partition, positions in begun:
-        await look.inputs(service, partition, positions)
+        await scan.inputs(service, partition, positions)
     await flights.land()
-    return look.standing()
+    return scan.standing()
 
 
-class _Look:
-    """Looks for what moves sagas."""
+class _ProgressScan:
+    """Scans for whatever lets sagas progress."""
 
     def __init__(self, log: EventLog, sagas: Mapping[str, str]) -> None:
         self._log = log
@@ -79,13 +79,13 @@ class _Look:
         self._unreadable: list[Unreadable] = []
 
     async def changelog(self, service: Service, partition: int) -> Positions:
-        """Look through the changelog of a task, and return its positions."""
+        """Scan a task's changelog, and return its positions."""
         deciders = {decider.name: decider for decider in service.deciders}
         newest, samples = await self._newest((service.changelog.name, partition))
         position = newest.pop(POSITION_KEY, None)
         for name, record in newest.items():
             if name.startswith(PARKED):
-                parked = await known(self._log, partial(self._log.codec.decode, ParkedKey, record.value or b""))
+                parked = await decode_now(self._log, partial(self._log.codec.decode, ParkedKey, record.value or b""))
                 self._moved.add(self._by_key.get(parked.key, ""))
             elif name.startswith(EFFECT):
                 self._effect(deciders.get((record.source or "").partition("/")[2]), record)
@@ -96,16 +96,16 @@ class _Look:
                 await self._sample(decider, state_name(name)[1], record)
         if position is None:
             return Positions()
-        return await known(self._log, partial(self._log.codec.decode, Positions, position.value or b""))
+        return await decode_now(self._log, partial(self._log.codec.decode, Positions, position.value or b""))
 
-    async def _newest(self, place: TopicPartition) -> tuple[dict[str, Record], "_Samples"]:
-        """Return the newest records about sagas in flight, parked keys and positions; and samples of all states."""
+    async def _newest(self, changelog: TopicPartition) -> tuple[dict[str, Record], "_Samples"]:
+        """Return the newest records of in-flight sagas, parked keys and positions; and samples of all states."""
         newest: dict[str, Record] = {}
         samples = _Samples()
-        async for record in records_between(self._log, place, await self._log.port.start(*place)):
+        async for record in records_between(self._log, changelog, await self._log.port.start(*changelog)):
             name = key_text(record)
             if name.startswith(STATE):
-                samples.take(name, record)
+                samples.add(name, record)
             if record.value and (record.correlation_id in self._sagas or name.startswith((PARKED, POSITION_KEY))):
                 newest[name] = record
             else:
@@ -113,7 +113,7 @@ class _Look:
         return newest, samples
 
     async def inputs(self, service: Service, partition: int, positions: Positions) -> None:
-        """Look through the inputs that a task has not handled yet."""
+        """Scan the inputs that a task has not handled yet."""
         reader = InputReader(self._log, service)
         for topic in service.inputs:
             if (first := positions.next.get(topic.name)) is None:
@@ -123,7 +123,7 @@ class _Look:
                     self._moved |= {record.correlation_id or "", self._by_key.get(key_text(record), "")}
 
     def standing(self) -> Standing:
-        """Return what was found of the sagas that are still in flight."""
+        """Return the status of the sagas that are still in flight."""
         stranded = [
             StuckSaga(key, self._stuck.get(saga, _NOTHING_MOVES))
             for saga, key in self._sagas.items()
@@ -135,10 +135,10 @@ class _Look:
     def _effect(self, decider: Decider[Any] | None, request: Record) -> None:
         has_effect = decider is not None and request.type in {contract_of(event).type for event in decider.effects}
         saga = request.correlation_id or ""
-        if has_effect or request.headers:  # with headers it is parked, and waits for a person
+        if has_effect or request.headers:  # headers mark a parked request, which an operator can retry
             self._moved.add(saga)
         else:
-            self._stuck[saga] = f"the effect for {request.type} is pending, and today's code has none"
+            self._stuck[saga] = f"the effect for {request.type} is pending, and the current code has none"
 
     async def _state(self, decider: Decider[Any], key: str, record: Record) -> None:
         saga = record.correlation_id or ""
@@ -146,8 +146,8 @@ class _Look:
             entry = await self._entry(decider, record)
         except ContractError as error:
             if self._sagas[saga] == key:
-                self._stuck[saga] = f"today's code cannot read the state of {decider.name}: {error}"
-            else:  # it is about more than this saga, as a product's shelf is
+                self._stuck[saga] = f"the current code cannot read the state of {decider.name}: {error}"
+            else:  # shared with other sagas, as a product's shelf is
                 self._unreadable.append(Unreadable(decider.name, key, str(error)))
             return
         if entry.due.keys() - {FORGET}:
@@ -160,18 +160,18 @@ class _Look:
             self._unreadable.append(Unreadable(decider.name, key, str(error)))
 
     async def _entry(self, decider: Decider[Any], record: Record) -> KeyedState:
-        return await known(self._log, lambda: entry_of(record, decider, self._log.codec))
+        return await decode_now(self._log, lambda: entry_of(record, decider, self._log.codec))
 
 
 class _Samples:
-    """Some of the newest states for each schema that has written any."""
+    """Some of the newest states of each schema."""
 
     def __init__(self) -> None:
         self._by_schema: dict[tuple[str, bytes], dict[str, Record]] = {}
         self._schema_of: dict[str, tuple[str, bytes]] = {}
 
-    def take(self, name: str, record: Record) -> None:
-        """Take a state in; it takes the place of an older one of the same key."""
+    def add(self, name: str, record: Record) -> None:
+        """Add a state; it replaces an older one of the same key."""
         if (before := self._schema_of.pop(name, None)) is not None:
             del self._by_schema[before][name]
         if not record.value:
@@ -188,8 +188,8 @@ class _Samples:
         return (next(iter(group.items())) for group in self._by_schema.values() if group)
 
 
-async def known(log: EventLog, decode: Callable[[], T]) -> T:
-    """Return what is decoded, after learning the schema if it is new. Raises: ContractError."""
+async def decode_now(log: EventLog, decode: Callable[[], T]) -> T:
+    """Decode, after fetching the schema if it is new. Raises: ContractError."""
     try:
         return await log.codec.known(decode)
     except UnknownSchema as error:

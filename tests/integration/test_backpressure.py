@@ -10,13 +10,13 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from tests.saga.invariants import History, check_laws, read_file
 
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, importing, outside_at
 from tests.saga.following import Endings
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog
 
 SKUS, STOCK_UNITS = 40, 100_000

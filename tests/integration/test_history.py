@@ -102,7 +102,7 @@ async def test_another_evolve_is_found_out(log: EventLog) -> None:
     orders._apply = lambda order, _event, _meta: Order(count=order.count + 2)  # noqa: SLF001  another evolve
     assert (await key_history(log, log.choreography.decider("order"), "1")).doubt == ""
     past = await key_history(seen_by(log, changed), orders, "1")
-    assert "today's code does not come to the state of order that was recorded last" in past.doubt
+    assert "the current code does not reproduce the last recorded state of order" in past.doubt
 
 
 async def test_an_evolve_that_raises_on_what_was_handled_is_named(log: EventLog) -> None:
@@ -112,7 +112,7 @@ async def test_an_evolve_that_raises_on_what_was_handled_is_named(log: EventLog)
     changed = make_shop(set())
     orders: Decider[Order] = changed.decider("order")
     orders._apply = broken  # noqa: SLF001  another evolve
-    with pytest.raises(ContractError, match=r"today's evolve of order raises on Ordered .*: RuntimeError: a bug"):
+    with pytest.raises(ContractError, match=r"the current evolve of order raises on Ordered .*: RuntimeError: a bug"):
         await key_history(seen_by(log, changed), orders, "1")
 
 
@@ -131,9 +131,9 @@ async def test_what_is_no_moment_of_a_key_is_explained(log: EventLog) -> None:
     ordered = (await steps_of(log, "1"))[0]
     other = (await steps_of(log, "2"))[0].said[0]
     expected: dict[datetime | str, str] = {
-        LONG_AGO: "order knew nothing of '1' then: the first that it heard of it was at 20",
-        "nonsense": r"no event on this log has the id 'nonsense', and it is no time such as .*`eventlib history order 1`",
-        other.id: f"order had nothing to do with Noted {other.id} under key '1': it is an event of key '2' on notes, said",
+        LONG_AGO: "order knew nothing of '1' then: its first input of it was at 20",
+        "nonsense": r"no event on this log has the id 'nonsense', nor is that a time such as .*`eventlib history order 1`",
+        other.id: f"order neither consumed nor emitted Noted {other.id} under key '1': it is an event of key '2' on notes, emitted",
         ordered.said[0].id[:3]: "may be .*: write more of the event's id",
     }
     for moment, sentence in expected.items():
@@ -170,7 +170,7 @@ async def test_what_retention_has_dropped_of_what_was_said_is_named() -> None:
         kept = log.port._partitions["expiries", expired.partition]  # type: ignore[attr-defined]  # noqa: SLF001  as retention does
         kept.records.clear()
         sentence = (
-            rf"not all that order has said is on the log any more: expiries/{expired.partition} begins at offset 1"
+            rf"some events that order emitted are no longer on the log: expiries/{expired.partition} begins at offset 1"
         )
         with pytest.raises(ContractError, match=sentence):
             await steps_of(log, "1")

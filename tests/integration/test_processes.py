@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.saga.invariants import History, check_laws, read_file
-
 from eventlib import EventLog, open_log
 from services import shop
 from services.order.events import OrderLine, OrderSubmitted, ProductListed
 from tests.saga.fleet import SERVICES, Fleet, summary_of
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
 
 STOCK_UNITS = 150

@@ -9,7 +9,6 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from tests.saga.invariants import History, check_laws, read_file
 
 from eventlib.cli import run
 from eventlib.cli.workers import pause_after
@@ -17,6 +16,7 @@ from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, importing, outside_at
 from tests.saga.following import Endings
+from tests.saga.invariants import History, check_laws, read_file
 from tests.saga.shop_runs import ShopLog, order_file
 
 STOCK_UNITS = 1_000

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.saga.invariants import refusals
 
 from eventlib.errors import WiringError
 from eventlib.log.base import Record
@@ -16,6 +15,7 @@ from services.importing.importer import ImportConfig, import_file
 from services.importing.report import Report
 from services.importing.source import UnreadableFile
 from services.order.events import OrderPlaced
+from tests.saga.invariants import refusals
 
 LINE: dict[str, Any] = {"sku": "A", "description": "A MUG", "quantity": 2, "unit_price": "2.55"}
 

@@ -232,7 +232,7 @@ async def test_a_topic_that_was_never_read_is_told(shop: RunningShop, monkeypatc
     handle(monkeypatch, shipments, StockReserved, Handler(lambda *_: [], (), wants_meta=False))
     report = await replay(shop.log)
     assert report.same
-    assert report.notes == ("service dispatch reads topic stock now, and did not then: nothing is compared there",)
+    assert report.notes == ("service dispatch consumes topic stock now, and did not then: nothing is compared there",)
 
 
 async def test_since_a_time_only_what_came_then_is_compared(shop: RunningShop, monkeypatch: pytest.MonkeyPatch) -> None:

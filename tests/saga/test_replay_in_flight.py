@@ -96,7 +96,7 @@ async def test_a_pending_effect_that_is_gone_strands_its_order(
 ) -> None:
     effects = {request: effect for request, effect in payments.effects.items() if request is not CHARGE_REQUESTED}
     monkeypatch.setattr(payments, "effects", effects)
-    why = "the effect for ChargeRequested is pending, and today's code has none"
+    why = "the effect for ChargeRequested is pending, and the current code has none"
     assert stranded(await gate(shop.log)) == dict.fromkeys(WAITING, why)
 
 
@@ -106,7 +106,7 @@ async def test_a_state_that_cannot_be_read_strands_its_order(
     monkeypatch.setattr(payments, "state", OddPayment)
     found = stranded(await gate(shop.log))
     assert found.keys() == set(WAITING)
-    assert all(why.startswith("today's code cannot read the state of payment: ") for why in found.values())
+    assert all(why.startswith("the current code cannot read the state of payment: ") for why in found.values())
 
 
 async def test_a_state_of_no_order_that_cannot_be_read_closes_the_gate(
