@@ -181,7 +181,7 @@ async def test_requests_that_only_the_rerun_makes_wait_for_a_person(opened: Open
         (parked,) = await parkings(log)
         assert (parked.effect, parked.reason) == (
             "ChargeAsked",
-            "only the rerun again has asked for it: retry it to let it run",
+            "only the rerun again requested it: retry it to run it",
         )
         await request_retry(log, parked, "ada")
         await settle(log, till)

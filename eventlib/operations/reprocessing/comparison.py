@@ -1,4 +1,4 @@
-"""What differs between a service and its rerun: what they say, what they know, and what is left open."""
+"""Compares a service with its rerun: outputs, states, and pending or parked work."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,14 @@ from eventlib.runtime.restore import restored_state
 from eventlib.runtime.state import TaskState
 
 Kind = Literal["missing", "extra", "other"]
-"""What a rerun does with an event: it does not say it, says it in addition, or says something else in its place."""
+"""How a rerun changes an event: `missing`, `extra` (added), or `other` (changed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventDifference:
-    """An event that is not said alike: what the service said (`before`) and what the rerun did (`after`), by type.
+    """A changed event: the type that the service emitted (`before`) and that of the rerun (`after`).
 
-    `changes` are the fields that differ between two of one type.
+    `changes` are the fields that differ between two events of one type.
     """
 
     kind: Kind
@@ -42,7 +42,7 @@ class EventDifference:
 
 @dataclass(frozen=True, slots=True)
 class StateDifference:
-    """A key whose state differs. `why` is a sentence where a state cannot be read."""
+    """A key whose state differs. `why` is a sentence if a state cannot be read."""
 
     decider: str
     key: str
@@ -52,7 +52,7 @@ class StateDifference:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What only the rerun leaves open: an effect that the service never asked for, or a parked key, and why."""
+    """Open only in the rerun: an effect that the service never requested, or a parked key, and why."""
 
     decider: str
     key: str
@@ -62,7 +62,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class DeciderDifference:
-    """How a decider does in the two: keys and how many states differ, events said alike and how many not."""
+    """A decider's counts: keys and changed states; unchanged (`alike`), missing, added and changed events."""
 
     decider: str
     keys: int
@@ -80,10 +80,10 @@ class DeciderDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs between a service and its rerun; of events, states and what waits, the first ones.
+    """What differs between a service and its rerun; of events, states and open work, the first ones.
 
-    `requested` are effects that only the rerun has asked for, `parked` keys that only the rerun cannot handle.
-    `not_yet` counts keys that the service has changed since the rerun has followed it.
+    `requested` are effects that only the rerun requested, `parked` keys that only the rerun cannot handle. `not_yet`
+    counts keys that the service has changed since the last transaction that the rerun followed.
     """
 
     deciders: Sequence[DeciderDifference]
@@ -100,43 +100,43 @@ class Difference:
 
 
 async def difference(rerun: Rerun, limit: int) -> Difference:
-    """Compare a rerun with its service, as far as it has come; `limit` is how many of each kind are told in full.
+    """Compare a rerun with its service, up to the rerun's position; `limit` is how many of each kind are listed.
 
     Memory: the differences between events.
     """
-    await rerun.sayings.catch_up()
-    differ = rerun.sayings.differ(await rerun.times())
-    comparing = _States(rerun.host.log, rerun.service, limit)
+    await rerun.outputs.catch_up()
+    changed = rerun.outputs.changed(await rerun.times())
+    states = _StateComparison(rerun.host.log, rerun.service, limit)
     for follower in rerun.followers.values():
-        old = await seen_beside(rerun, follower)
-        await comparing.compare(old, follower.task.state, follower.task.positions.at_ms)
+        old = await restored_original(rerun, follower)
+        await states.compare(old, follower.task.state, follower.task.positions.at_ms)
         old.close()
-    kinds = Counter((pair.decider, _kind(pair)) for pair in differ)
+    kinds = Counter((pair.decider, _kind(pair)) for pair in changed)
     deciders = [
         DeciderDifference(
             decider.name,
-            comparing.keys[decider.name],
-            comparing.differ[decider.name],
-            rerun.sayings.alike[decider.name],
+            states.keys[decider.name],
+            states.changed[decider.name],
+            rerun.outputs.unchanged[decider.name],
             *(kinds[decider.name, kind] for kind in ("missing", "extra", "other")),
         )
         for decider in rerun.service.deciders
     ]
-    events = [await _told(rerun.host.log, pair) for pair in differ[:limit]]
-    return Difference(deciders, events, comparing.first, comparing.requested, comparing.parked, comparing.not_yet)
+    events = [await _difference_of(rerun.host.log, pair) for pair in changed[:limit]]
+    return Difference(deciders, events, states.first, states.requested, states.parked, states.not_yet)
 
 
-async def seen_beside(rerun: Rerun, follower: Follower) -> TaskState:
-    """Return what the service's task knows, in a local store of the rerun's own.
+async def restored_original(rerun: Rerun, follower: Follower) -> TaskState:
+    """Restore the state of the service's task into a local store of the rerun's own.
 
-    No state is decoded: today's code may not be able to.
+    No state is decoded: the current code may not be able to.
     """
     claim = Claim(rerun.service.name, follower.partition, follower.claim.epoch)
     return await restored_state(rerun.service, claim, rerun.host, {})
 
 
 def side_by_side(old: TaskState, new: TaskState, prefix: str) -> Iterator[tuple[str, Record | None, Record | None]]:
-    """Yield every key with a prefix, with what each of the two knows under it, in key order."""
+    """Yield every key with a prefix, with its record on both sides, in key order."""
     left, right = old.committed(prefix), new.committed(prefix)
     before, after = next(left, None), next(right, None)
     while before is not None or after is not None:
@@ -147,26 +147,26 @@ def side_by_side(old: TaskState, new: TaskState, prefix: str) -> Iterator[tuple[
         after = next(right, None) if in_new else after
 
 
-class _States:
-    """Compares what the two know, task by task."""
+class _StateComparison:
+    """Compares the states of both, task by task."""
 
     def __init__(self, log: EventLog, service: Service, limit: int) -> None:
         self._log = log
         self._limit = limit
         self._deciders = {decider.name: decider for decider in service.deciders}
         self.keys = Counter[str]()
-        self.differ = Counter[str]()
+        self.changed = Counter[str]()
         self.first = list[StateDifference]()
         self.requested = list[Waiting]()
         self.parked = list[Waiting]()
         self.not_yet = 0
 
     async def compare(self, old: TaskState, new: TaskState, at_ms: int) -> None:
-        """Compare what one task knows; `at_ms` is how far the rerun has come."""
+        """Compare one task's states; `at_ms` is the time up to which the rerun followed it."""
         for key, before, after in side_by_side(old, new, STATE):
             decider = self._deciders.get(state_name(key)[0])
             if decider is None:
-                continue  # one that the code does not have any more
+                continue  # the current code does not have it
             if before is not None and before.timestamp_ms > at_ms:
                 self.not_yet += 1
             else:
@@ -174,7 +174,7 @@ class _States:
         for prefix in (EFFECT, PARKED):
             for _, before, after in side_by_side(old, new, prefix):
                 if after is not None and before is None:
-                    self._note_waiting(after)
+                    self._add_open(after)
 
     async def _compare_states(
         self, decider: Decider[Any], key: str, before: Record | None, after: Record | None
@@ -191,7 +191,7 @@ class _States:
             found = changes(*states)
         except EventlibError as error:
             why = f"a state cannot be read: {error}"
-        self.differ[decider.name] += 1
+        self.changed[decider.name] += 1
         if len(self.first) < self._limit:
             self.first.append(StateDifference(decider.name, key, found, why))
 
@@ -201,7 +201,7 @@ class _States:
         codec = self._log.codec
         return await codec.known(lambda: entry_of(record, decider, codec).state)
 
-    def _note_waiting(self, record: Record) -> None:
+    def _add_open(self, record: Record) -> None:
         if (record.key or b"").startswith(EFFECT.encode()) and not record.headers:
             decider = (record.source or "").partition("/")[2]
             self.requested.append(Waiting(decider, record.subject or "", record.type or ""))
@@ -216,10 +216,10 @@ def _kind(pair: OriginalOutput) -> Kind:
     return "missing" if pair.new is None else "other"
 
 
-async def _told(log: EventLog, pair: OriginalOutput) -> EventDifference:
+async def _difference_of(log: EventLog, pair: OriginalOutput) -> EventDifference:
     record = pair.either
     before, after = [None if each is None else await event_in(log, each) for each in pair]
-    told = changes(before, after) if type(before) is type(after) or None in {before, after} else ()
+    fields = changes(before, after) if type(before) is type(after) or None in {before, after} else ()
     before_type, after_type = ("" if each is None else each.type or "" for each in pair)
     who = pair.decider, record.subject or "", record.event_id, record.timestamp_ms
-    return EventDifference(_kind(pair), *who, before_type, after_type, told)
+    return EventDifference(_kind(pair), *who, before_type, after_type, fields)

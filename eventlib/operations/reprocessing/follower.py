@@ -1,7 +1,7 @@
-"""One task of a rerun: it takes the inputs that the service's task has taken, in the order in which that did.
+"""One task of a rerun: it consumes the inputs of the service's task, in the order of its journal.
 
-The order is the journal's. An input that the service itself had said is replaced by what the rerun says in its place,
-or left out when the rerun does not say it; effects are not run, their recorded answers are taken.
+An input that the service itself emitted is replaced by the rerun's own event, or left out if the rerun does not emit it;
+effects do not run, their recorded answers are used.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Inputs, Transaction
 
 PATIENCE_MS = 5_000
-"""How long after it fell due a deadline may pass that the service never had: its own pass sooner, unless it was away."""
+"""How long after its due time a deadline passes that the service never had: its own pass sooner, unless it was down."""
 
 _MOST_UNCOMMITTED = 1_000
 
@@ -56,22 +56,26 @@ class Follower:
         self._planner = Planner(rails, task, self._journal, self._unread)
 
     async def begin(self) -> None:
-        """Take up the rerun where it was left, or begin it."""
+        """Resume or begin the rerun."""
         task, port = self.task, self._rails.log.port
         if not task.positions.next:
             starts = [(topic, await port.start(topic, self.partition)) for topic in self._unread]
-            begun = [(self._journal_topic, 0), *((said, 0) for said in self._rails.unheard.topics.values()), *starts]
+            begun = [
+                (self._journal_topic, 0),
+                *((shadow, 0) for shadow in self._rails.pending.topics.values()),
+                *starts,
+            ]
             beginnings = [InputStart(topic, first, first) for topic, first in begun]
             await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
         self._naming = Naming(self._rails.log.codec, await self._said_when_taken_over())
         for speaker in task.handling.speakers.values():
             speaker.names = self._naming
-        await self._rails.unheard.load(self.partition, task.positions)
+        await self._rails.pending.load(self.partition, task.positions)
         for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():
             self._journal.begin(topic, task.positions.next[topic])
 
     async def _said_when_taken_over(self) -> list[Record]:
-        """Return what the service's task has said when it took over earlier reruns."""
+        """Return the outputs of the service's task in its takeovers of earlier reruns."""
         found = list[Record]()
         if any(count for _, count in self._outline.taken_over):
             recorded = self._rails.recorded.again()
@@ -82,11 +86,11 @@ class Follower:
 
     @property
     def head(self) -> Done | None:
-        """The service's next transaction, as far as it is known yet."""
+        """The service's next transaction, if known yet."""
         return self._ahead[0] if self._ahead else None
 
     async def look(self) -> None:
-        """Read all that the service's task has done within the next millisecond in which it did anything."""
+        """Read all transactions of the service's task in its next active millisecond."""
         if self._entries is None:
             first = self._ahead[-1].offset + 1 if self._ahead else self.task.positions.next[self._journal_topic]
             self._entries = self._journal.entries(first)
@@ -99,49 +103,49 @@ class Follower:
             acts = await self._journal.acts(entry)
             self._ahead.append(Done(record.offset, entry.at_ms, entry.code_version, entry.said, acts))
 
-    # --- what is to be done next, and when
+    # --- what comes next, and when
 
-    async def extra(self) -> Record | None:
-        """Return an event that the service has not said, when it is its turn to be heard."""
-        for topic in self._rails.unheard.topics:
-            extra = self._rails.unheard.next_extra(topic, self.partition)
+    async def next_added(self) -> Record | None:
+        """Return an event that the service did not emit, if it is to be consumed next."""
+        for topic in self._rails.pending.topics:
+            extra = self._rails.pending.next_added(topic, self.partition)
             if extra is not None:
                 unread_ms = await self._unread_ms(topic, self._ahead)
                 if unread_ms is None or unread_ms > extra.timestamp_ms:
                     return extra
         return None
 
-    def may_say(self, recorded: Record) -> bool:
-        """Tell whether what the service's task has said here is yet to come: whether its cause is."""
+    def may_emit(self, recorded: Record) -> bool:
+        """Return whether an output of the service's task is yet to come: whether its cause is."""
         upcoming = (act for done in self._ahead if done.at_ms == recorded.timestamp_ms for act in done.acts)
         return any(_is_cause(act, recorded) for act in upcoming)
 
     def missing(self) -> list[Record]:
-        """Return the inputs of the head that the service had said itself, and the rerun has not."""
+        """Return the inputs of the head that the service emitted itself, and the rerun has not."""
         assert self.head is not None  # noqa: S101  asked only when there is one
         inputs = [act.record for act in self.head.acts if isinstance(act, Input)]
-        own = [r for r in inputs if self._rails.recorded.is_own(r) and not self._rails.unheard.has(r)]
+        own = [r for r in inputs if self._rails.recorded.is_own(r) and not self._rails.pending.has(r)]
         return [r for r in own if r.offset >= self.task.positions.next.get(r.topic, 0)]
 
     async def _unread_ms(self, topic: str, ahead: Iterable[Done]) -> int | None:
-        """Return the time of a topic's next input that is handled in these transactions, or after them; None: none is.
+        """Return the time of a topic's next handled input, in these transactions or after them; None if there is none.
 
-        What nobody handles is journalled with what comes later.
+        Unhandled inputs are journalled together with later ones.
         """
         for act in (act for done in ahead for act in done.acts):
-            if isinstance(act, Input) and act.record.topic == topic and self._is_heard(act.record):
+            if isinstance(act, Input) and act.record.topic == topic and self._is_handled(act.record):
                 return act.record.timestamp_ms
-        return await self._journal.next_ms(topic, self._is_heard)
+        return await self._journal.next_ms(topic, self._is_handled)
 
-    def _is_heard(self, record: Record) -> bool:
+    def _is_handled(self, record: Record) -> bool:
         return self._reader.deciders_of(record) is not None
 
     async def _due_in(self, done: Done) -> int | None:
-        """Return up to when deadlines pass in a transaction that the service did not have; None for none.
+        """Return the time up to which deadlines pass in a transaction that the service did not have; None for none.
 
-        A service passes what is due once it has handled all that was on its inputs then: so what was due one
-        transaction ago has passed as soon as nothing is left to read. Before that, it might have been away, or behind,
-        and have taken an input that calls the deadline off.
+        A service passes due deadlines once it has handled all its inputs: so what was due one transaction ago has passed
+        as soon as no input is left. Before that, it might have been down or behind, and then have consumed an input that
+        cancels the deadline.
         """
         until = self._then_ms - PATIENCE_MS
         due = self.task.next_due_ms(until)
@@ -156,27 +160,27 @@ class Follower:
 
     # --- doing it
 
-    async def hear(self, extra: Record) -> None:
-        """Handle an event that the service has not said."""
+    async def consume_added(self, extra: Record) -> None:
+        """Handle an event that the service did not emit."""
         await self._commit(Inputs(extra.timestamp_ms, [extra]))
-        self._rails.unheard.heard(extra)
+        self._rails.pending.consumed(extra)
 
     def pending(self) -> list[Record]:
-        """Return the effects that the rerun has asked for, and that have no answer yet."""
+        """Return the effects that the rerun requested and that have no answer yet."""
         return [request for request in self.task.state.committed(EFFECT) if not request.headers]
 
     async def answer(self, request: Record, recorded: Record) -> bool:
-        """Take a recorded answer to an effect; False when the effect cannot have this one."""
+        """Apply a recorded answer to an effect; False if the effect cannot have it."""
         answer = await self._planner.answer_in(request, recorded)
         if answer is not None:
             await self._commit(Inputs(recorded.timestamp_ms, answers=[answer]))
         return answer is not None
 
     async def follow(self) -> None:
-        """Do what the service's task has done in its next transaction, as the rerun does it."""
+        """Reprocess the next transaction of the service's task."""
         done = self.head
         assert done is not None  # noqa: S101  asked only when there is one
-        # What was said before, in the same millisecond, counts as well, since nothing tells it apart.
+        # Earlier outputs of the same millisecond count too: nothing tells them apart.
         before = self._said_then if self._then_ms == done.at_ms else 0
         count = before + sum(each.said for each in self._ahead if each.at_ms == done.at_ms)
         inputs = await self._planner.plan(done, await self._due_in(done))
@@ -197,7 +201,7 @@ class Follower:
             self._rails.recorded.past(self.partition, done.at_ms)
 
     async def rest(self) -> None:
-        """Commit how far inputs were passed that made no difference."""
+        """Commit the positions past inputs that changed nothing."""
         if self._uncommitted:
             await self._commit(Inputs(self.task.positions.at_ms), always=True)
 
@@ -234,10 +238,10 @@ class Follower:
         self.task.committed(transaction, offsets)
         self._uncommitted = 0
         for record, offset in zip(transaction.events, offsets, strict=False):
-            self._rails.unheard.add(record._replace(offset=offset))
+            self._rails.pending.add(record._replace(offset=offset))
 
     def _marked(self, events: Sequence[Record]) -> list[Record]:
-        """Return what the rerun says, each event with a note of where the service has said it."""
+        """Return the rerun's outputs, each with a header that locates the service's event."""
         found = list[Record]()
         for record in events:
             home = self._home.get(record.topic)
@@ -251,7 +255,7 @@ class Follower:
         instead = self._naming.instead_of(said.event_id)
         if instead is None:
             return PendingInput(self.partition, "", None)
-        is_to_come = instead[:2] == home and instead.offset >= self._rails.heard_to(*home)
+        is_to_come = instead[:2] == home and instead.offset >= self._rails.consumed_to(*home)
         return PendingInput(self.partition, instead.event_id, instead.offset if is_to_come else None)
 
 

@@ -1,4 +1,4 @@
-"""What a service and its rerun have said, side by side."""
+"""Compares the outputs of a service with those of its rerun."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,35 +16,35 @@ _CHUNK = 2_000
 
 
 class OriginalOutput(NamedTuple):
-    """One event that a service and its rerun have not said alike: what the service said, and what the rerun did."""
+    """An event that differs between a service (`old`) and its rerun (`new`)."""
 
     old: Record | None
     new: Record | None
 
     @property
     def decider(self) -> str:
-        """Who has said it."""
+        """The decider that emitted it."""
         return (self.either.source or "").partition("/")[2]
 
     @property
     def either(self) -> Record:
-        """The event as the service has said it, or else as the rerun has."""
+        """The service's event, else the rerun's."""
         found = self.old or self.new
-        assert found is not None  # noqa: S101  one of the two has said it
+        assert found is not None  # noqa: S101  one of the two is there
         return found
 
     @property
     def is_one_fact(self) -> bool:
-        """Whether both have said the same kind of fact under one key: only what it says is different."""
-        return self.old is not None and self.new is not None and _what(self.old) == _what(self.new)
+        """Whether both have the same type and key: only the content differs."""
+        return self.old is not None and self.new is not None and _type_and_key(self.old) == _type_and_key(self.new)
 
 
-def _what(record: Record) -> tuple[str | None, bytes | None]:
+def _type_and_key(record: Record) -> tuple[str | None, bytes | None]:
     return record.type, record.key
 
 
 async def event_in(log: EventLog, record: Record) -> Event | str:
-    """Return the event in a record, or why there is none."""
+    """Return the event in a record, or why it cannot be read."""
     try:
         event = await log.decode_now(record)
     except UndecodableRecord as error:
@@ -53,15 +53,15 @@ async def event_in(log: EventLog, record: Record) -> Event | str:
 
 
 class OutputDiff:
-    """Compares what a service has said with what its rerun has, as far as that has come.
+    """Compares the outputs of a service with those of its rerun, up to the rerun's position.
 
-    Two events are one when they have one id; and they are alike with the same type, key and content, whenever they were
-    said. `alike` counts those by decider, `moved` are those that are not heard in the service's place. Memory: the
-    differences, and what lies between the two in one partition.
+    Two events match by id; they are unchanged if type, key and content are equal, whenever they were emitted. `unchanged`
+    counts those by decider, `moved` are those consumed at another position than the service's. Memory: the differences,
+    and what lies between the two in one partition.
     """
 
     def __init__(self, log: EventLog, run: Service, recorded: OriginalOutputs) -> None:
-        self.alike = Counter[str]()
+        self.unchanged = Counter[str]()
         self.moved = list[OriginalOutput]()
         self._log = log
         self._run = run
@@ -71,21 +71,21 @@ class OutputDiff:
         self._offsets: dict[TopicPartition, int] = {}
 
     async def catch_up(self) -> None:
-        """Compare what was said since."""
+        """Compare the outputs since the last call."""
         for topic in self._run.outputs:
             for partition in range(topic.partitions):
                 await self._compare((topic.name, partition), (self._run.said_on(topic).name, partition))
 
-    def differ(self, times: Sequence[int]) -> list[OriginalOutput]:
-        """Return what was not said alike up to a time of each task (ms), in the order of time."""
+    def changed(self, times: Sequence[int]) -> list[OriginalOutput]:
+        """Return the missing, added and changed events up to a time of each task (ms), in time order."""
         old = {each.event_id: each for found in self._alone[0].values() for each in found if self._is_due(each, times)}
         new = [each for found in self._alone[1].values() for each in found]
         pairs = [*self._pairs, *(OriginalOutput(old.pop(note_of(each).instead, None), each) for each in new)]
         pairs += [OriginalOutput(each, None) for each in old.values()]
-        return sorted(pairs, key=lambda said: (said.either.timestamp_ms, said.either.event_id))
+        return sorted(pairs, key=lambda pair: (pair.either.timestamp_ms, pair.either.event_id))
 
     def only_recorded(self, event_id: str) -> Record | None:
-        """Return an event that only the service has said."""
+        """Return an event that only the service emitted."""
         found = self._alone[0].get(event_id)
         return found[0] if found else None
 
@@ -93,16 +93,16 @@ class OutputDiff:
         task = self._recorded.task_of(recorded)
         return recorded.timestamp_ms <= (max(times) if task is None else times[task])
 
-    async def _compare(self, *places: TopicPartition) -> None:
+    async def _compare(self, *partitions: TopicPartition) -> None:
         """Read one partition of both in turns, so that little lies between the two."""
         more = True
         while more:
             more = False
-            for side, place in enumerate(places):
-                records = await self._log.port.read(*place, self._offsets.get(place, 0), _CHUNK)
+            for side, partition in enumerate(partitions):
+                records = await self._log.port.read(*partition, self._offsets.get(partition, 0), _CHUNK)
                 if records:
                     more = True
-                    self._offsets[place] = records[-1].offset + 1
+                    self._offsets[partition] = records[-1].offset + 1
                 for record in records:
                     if side or self._recorded.is_own(record):
                         await self._take(side, record)
@@ -117,14 +117,14 @@ class OutputDiff:
         if not found:
             del others[record.event_id]
         pair = OriginalOutput(other, record) if side else OriginalOutput(record, other)
-        if await self._is_alike(pair):
-            self.alike[pair.decider] += 1
-            if pair.new is not None and note_of(pair.new).place is None:
+        if await self._is_unchanged(pair):
+            self.unchanged[pair.decider] += 1
+            if pair.new is not None and note_of(pair.new).offset is None:
                 self.moved.append(pair)
         else:
             self._pairs.append(pair)
 
-    async def _is_alike(self, pair: OriginalOutput) -> bool:
+    async def _is_unchanged(self, pair: OriginalOutput) -> bool:
         if not pair.is_one_fact or pair.old is None or pair.new is None:
             return False
         # The same content may have other bytes, when its schema has changed.

@@ -1,4 +1,4 @@
-"""What a task of a rerun has to do where the service's task made one transaction."""
+"""Plans what a task of a rerun does for one transaction of the service's task."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,21 +34,21 @@ from eventlib.runtime.transaction import Answer, Discard, Inputs, Release, SeekO
 
 _NOT_SAID = "(not said)"
 Amended = Released | Discarded | EffectReleased | EffectDiscarded
-"""What a person did to something parked."""
+"""What an operator did to something parked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rails:
-    """What the tasks of a rerun run on: the log, the service that they follow, and what was said by it and by them.
+    """What the tasks of a rerun share: the log, the followed service, its outputs and their own pending ones.
 
-    `heard_to` tells how far the rerun has heard a topic's partition, `since_ms` from when on today's code decides.
+    `consumed_to` returns the rerun's position in a partition; from `since_ms` on the current code decides.
     """
 
     log: EventLog
     service: Service
     recorded: OriginalOutputs
-    unheard: PendingInputs
-    heard_to: Callable[[str, int], int]
+    pending: PendingInputs
+    consumed_to: Callable[[str, int], int]
     since_ms: int
 
 
@@ -67,9 +67,8 @@ class _Part:
 class Planner:
     """Plans one task's transactions.
 
-    Inputs that the service itself had said are replaced by what the rerun has said in their places; answers are the
-    recorded ones. `unread` are topics that the service has never read: they are taken by time, since nobody has
-    journalled an order.
+    Inputs that the service itself emitted are replaced by the rerun's own; answers are the recorded ones. `unread` are
+    topics that the service never consumed: they are consumed by time, since no journal has their order.
     """
 
     def __init__(self, rails: Rails, task: Task, journal: TaskJournal, unread: Sequence[str]) -> None:
@@ -80,14 +79,14 @@ class Planner:
         self._effects = {decider.name: decider.effects for decider in task.service.deciders}
 
     async def plan(self, done: Done, due_ms: int | None) -> list[Inputs]:
-        """Return the transactions; the last one ends what was done.
+        """Return the transactions; the last one completes the service's.
 
-        `due_ms` tells up to when deadlines pass that the service did not have.
+        `due_ms` is the time up to which deadlines pass that the service did not have.
         """
         part = _Part(await self._unread_inputs(done.at_ms), due_ms=due_ms)
         for act in done.acts:
             await self._add(part, act, done)
-        # In the journal's place stands its own record: the position after it is where the rerun goes on.
+        # Stands for the journal entry: the rerun resumes after its offset.
         end = Record(self._rails.service.journal.name, self._task.partition, done.offset, done.at_ms, None, None)
         at_ms = done.at_ms
         before = [Inputs(at_ms, part.records)] if part.records else []
@@ -103,7 +102,7 @@ class Planner:
     async def _add(self, part: _Part, act: object, done: Done) -> None:
         match act:
             case Input(record):
-                part.records += self._heard(record)
+                part.records += self._replaced(record)
             case Answered(decider, key, request_id):
                 part.answers += await self._answered(decider, key, request_id, done)
             case Stalled(request_id=request_id, reason=reason):
@@ -123,29 +122,29 @@ class Planner:
             case Skipped(event_id, why):
                 part.acts.append(SkipInput(event_id, why))
             case Moved(topic, _, to, why) if to > position.get(topic, to):
-                self._rails.unheard.skip(topic, self._task.partition, to)
+                self._rails.pending.skip(topic, self._task.partition, to)
                 part.acts.append(SeekOffset(topic, to, why))
             case _:
-                pass  # what was done to the service's states alone, such as taking those of an earlier rerun
+                pass  # concerns the service's states alone, such as an earlier takeover
 
-    def _heard(self, record: Record) -> Sequence[Record]:
+    def _replaced(self, record: Record) -> Sequence[Record]:
         if record.offset < self._task.positions.next.get(record.topic, 0):
-            return ()  # it was heard before the rerun was interrupted
+            return ()  # consumed before the rerun was interrupted
         if not self._rails.recorded.is_own(record):
             return (record,)
-        # What the rerun has not said is gone past all the same, as something that nobody handles.
-        return self._rails.unheard.take(record) or (record._replace(type=_NOT_SAID),)
+        # An input that the rerun did not emit is passed as a record of an unhandled type.
+        return self._rails.pending.take(record) or (record._replace(type=_NOT_SAID),)
 
     async def _unread_inputs(self, until_ms: int) -> list[Record]:
         found = list[Record]()
         for topic in self._unread:
             last = await self._rails.log.port.offset_at(topic, self._task.partition, until_ms + 1) - 1
             for record in await self._journal.taken(topic, last):
-                found += self._heard(record)
+                found += self._replaced(record)
         return found
 
     async def _answered(self, decider: str, key: str, request_id: str, done: Done) -> list[Answer]:
-        """Return the recorded answer of an effect, if the rerun has asked for it as well."""
+        """Return the recorded answer of an effect, if the rerun requested it too."""
         pending = self._task.state.get(effect_key(request_id))
         if pending is None:
             return []
@@ -153,21 +152,21 @@ class Planner:
         record = await self._rails.recorded.answer(self._task.partition, done.at_ms, answer_id)
         if record is None:
             raise ContractError(
-                f"the answer to {pending.type} {request_id} was recorded, and is not on the log any more: has retention "
+                f"the answer to {pending.type} {request_id} was recorded, and is no longer on the log: has retention "
                 "dropped it?"
             )
         answer = await self.answer_in(pending, record)
         return [] if answer is None else [answer]
 
     async def answer_in(self, request: Record, recorded: Record) -> Answer | None:
-        """Return a recorded answer; None when the effect that the rerun has asked for cannot have it."""
+        """Return a recorded answer; None if the rerun's effect cannot have it."""
         decider = (request.source or "").partition("/")[2]
         effect = self._effects.get(decider, {}).get(self._rails.log.choreography.event(request.type or ""))
         answer = await self._rails.log.decode_now(recorded)
         return Answer(request.event_id, answer) if effect is not None and type(answer) in effect.says else None
 
     async def _release(self, released: Amended | None, end: Record) -> Release | None:
-        """Return what somebody had done to something parked; where the rerun has handled it already, it comes too late."""
+        """Return what an operator did to something parked; None if the rerun has handled it already."""
         match released:
             case EffectReleased(request_id=request_id):
                 return Release(end, effect_id=request_id)

@@ -1,4 +1,4 @@
-"""Runs a service's past again beside it: under another name, by today's code, in the order in which it happened."""
+"""Reprocesses a service's inputs in a shadow: under another name, with the current code, in the recorded order."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -22,11 +22,11 @@ from eventlib.runtime.restore import restored
 from eventlib.state.base import Stores
 
 Progress = Callable[[int, int], None]
-"""Hears how many of a service's transactions are done, of how many."""
+"""Called with how many of a service's transactions are done, of how many."""
 
 
 class _Turn(NamedTuple):
-    """Something that a task can do next, with the time at which the service would have done it (ms)."""
+    """A possible next step of a task, with the time at which the service would have done it (ms)."""
 
     at_ms: int
     rank: int
@@ -35,13 +35,13 @@ class _Turn(NamedTuple):
 
 
 class Rerun:
-    """A service's past, run again by today's code under the name of `run`.
+    """A service's history, reprocessed by the current code under the name of `run`.
 
-    Each task takes the inputs that the service's task has taken, in that order, and what the rerun says is heard by the
-    rerun alone. So code that has not changed says what was said, and with code that has, every difference follows from
-    the code. Up to `since_ms` it decides what was decided. A task of the service that has taken over the rerun's states
-    is followed no further: what it says then is heard as it is. Guarantee: each transaction is committed as a service's
-    own is; whatever interrupts a rerun, it goes on from its last commit, and comes to the same end.
+    Each task consumes the inputs of the service's task, in that order, and only the rerun consumes its own outputs: so
+    unchanged code emits the same events, and every difference follows from changed code. Up to `since_ms` the recorded
+    decisions are repeated. A task of the service that has taken over the rerun's states is no longer followed: its later
+    outputs are consumed as they are. Guarantee: each transaction commits like a service's own; an interrupted rerun
+    resumes at its last commit, and reaches the same result.
     """
 
     def __init__(self, service: Service, run: Service, host: Host, switched: dict[int, int]) -> None:
@@ -51,24 +51,24 @@ class Rerun:
         self.entries = 0
         self.since_ms = self.until_ms = 0
         self.recorded = OriginalOutputs(host.log, service, switched)
-        self.sayings = OutputDiff(host.log, run, self.recorded)
-        self.unheard = PendingInputs(host.log, run)
+        self.outputs = OutputDiff(host.log, run, self.recorded)
+        self.pending = PendingInputs(host.log, run)
         self.followers: dict[int, Follower] = {}
         self._switched = switched
-        """When tasks of the service have taken over (ms)."""
+        """When tasks of the service took over (ms)."""
 
     @property
     def handled(self) -> int:
-        """How many of the service's transactions were followed, of the `entries` that there are."""
+        """How many of the service's `entries` transactions were followed."""
         return sum(follower.entries for follower in self.followers.values())
 
     async def begin(self) -> None:
-        """Take the rerun up where it was left, or begin it.
+        """Resume or begin the rerun.
 
-        Raises: ContractError when the service has never run, or when retention has dropped the beginning of its past.
+        Raises: ContractError when the service has never run, or when retention has dropped its first records.
         """
         log, run = self.host.log, self.run
-        rails = Rails(log, self.service, self.recorded, self.unheard, self._heard_to, self.since_ms)
+        rails = Rails(log, self.service, self.recorded, self.pending, self._consumed_to, self.since_ms)
         for partition in (each for each in range(run.partitions) if each not in self._switched):
             claim = await log.port.seize(run.name, partition)
             recollection = Recollection(log)
@@ -89,12 +89,12 @@ class Rerun:
             await follower.look()
         await self.recorded.begin(min((f.head.at_ms for f in self.followers.values() if f.head), default=0))
 
-    def _heard_to(self, topic: str, partition: int) -> int:
-        hearer = self.followers.get(partition)
-        return 0 if hearer is None else hearer.task.positions.next.get(topic, 0)
+    def _consumed_to(self, topic: str, partition: int) -> int:
+        follower = self.followers.get(partition)
+        return 0 if follower is None else follower.task.positions.next.get(topic, 0)
 
     async def catch_up(self, told: Progress = lambda _done, _of: None) -> None:
-        """Do all that the service has done by now, or by the rerun's end, and commit it."""
+        """Follow the service up to now, or to the rerun's end, and commit."""
         while True:
             while await self.step():
                 told(self.handled, self.entries)
@@ -104,7 +104,7 @@ class Rerun:
             await follower.rest()
 
     async def step(self) -> bool:
-        """Do what is next, in one task; False when all is done that the service has done by now, or by the end."""
+        """Do the next step, of one task; False if the rerun is caught up, or at its end."""
         for follower in self.followers.values():
             await follower.look()
         turn = await self._first(await self._turns())
@@ -133,7 +133,7 @@ class Rerun:
         return [done[partition] for partition in range(self.run.partitions)]
 
     def taken_over(self, partition: int, at_ms: int) -> None:
-        """Follow a task no further, since it has taken over the rerun's states."""
+        """Stop following a task that has taken over the rerun's states."""
         self._switched[partition] = at_ms
         self.followers.pop(partition).close()
 
@@ -143,32 +143,32 @@ class Rerun:
             follower.close()
 
     async def _answer_late(self) -> bool:
-        """Take recorded answers to effects that the rerun has asked for later than the service did."""
+        """Apply recorded answers to effects that the rerun requested later than the service."""
         pending = [(follower, each) for follower in self.followers.values() for each in follower.pending()]
         if pending:
-            await self.sayings.catch_up()
+            await self.outputs.catch_up()
         answered = False
         for follower, request in pending:
-            answer = self.sayings.only_recorded(answer_id(request))
+            answer = self.outputs.only_recorded(answer_id(request))
             answered |= answer is not None and await follower.answer(request, answer)
         return answered
 
     async def _turns(self) -> list[_Turn]:
-        """Return what the tasks can do next, first things first."""
+        """Return the possible next steps of all tasks, in order."""
         turns = list[_Turn]()
         for follower in self.followers.values():
-            extra = await follower.extra()
+            extra = await follower.next_added()
             if extra is not None:
-                turns.append(_Turn(extra.timestamp_ms, 0, follower, partial(follower.hear, extra)))
+                turns.append(_Turn(extra.timestamp_ms, 0, follower, partial(follower.consume_added, extra)))
             if follower.head is not None:
                 turns.append(_Turn(follower.head.at_ms, 1, follower, follower.follow))
         return sorted(turns, key=lambda turn: (turn.at_ms, turn.rank, turn.follower.partition))
 
     async def _first(self, turns: Sequence[_Turn]) -> _Turn | None:
-        """Return the first turn that can be taken now.
+        """Return the first step that can be done now.
 
-        One that takes an input which another task has yet to say waits for that one, which is due in the same
-        millisecond: what the service heard was said before. Should they all wait, the first goes on without.
+        A step whose input another task has yet to emit waits for that task, which is due in the same millisecond: the
+        service consumed nothing before it was emitted. If all wait, the first is done without.
         """
         for turn in turns:
             if turn.at_ms > turns[0].at_ms:
@@ -177,14 +177,14 @@ class Rerun:
                 return turn
         return turns[0] if turns else None
 
-    async def _waits(self, hearer: Follower) -> bool:
-        """Tell whether a task's next inputs are such that the rerun may yet say what the service has said there."""
-        for missing in hearer.missing():
+    async def _waits(self, consumer: Follower) -> bool:
+        """Return whether the rerun may yet emit one of a task's next inputs."""
+        for missing in consumer.missing():
             task = self.recorded.task_of(missing)
-            sayers = [f for p, f in self.followers.items() if task is None or p == task]
-            for sayer in (each for each in sayers if each is not hearer):  # itself, it has said this before
-                await sayer.look()  # what said this was committed before it was heard, so it is seen by now
-                if sayer.may_say(missing):
+            emitters = [f for p, f in self.followers.items() if task is None or p == task]
+            for emitter in (each for each in emitters if each is not consumer):  # its own are emitted before
+                await emitter.look()  # the emitting transaction was committed earlier, so it is visible by now
+                if emitter.may_emit(missing):
                     return True
         return False
 
@@ -198,12 +198,12 @@ async def rerunning(
     wanted: RerunSpec,
     told: Progress = lambda _done, _of: None,
 ) -> AsyncIterator[Rerun]:
-    """Run a service's past again under a name, or go on with that, up to the service's own end.
+    """Reprocess a service's history under a name, or resume that, up to the service's own end.
 
-    `told` hears how many of the service's transactions are done, of how many. Guarantee: the service does not notice;
-    nothing is said on its topics, and no effect is run.
-    Raises: WiringError, ContractError as `noted` and `Rerun.begin` do; OwnershipLost when somebody else runs it again
-    under this name at the same time, and was later.
+    `told` is called with the progress. Guarantee: the service is not affected; nothing is emitted to its topics, and no
+    effect runs.
+    Raises: WiringError, ContractError as `noted` and `Rerun.begin` do; OwnershipLost when another process starts a rerun
+    under this name at the same time.
     """
     note = await noted(log, service, name, wanted)
     run = service.under(name)

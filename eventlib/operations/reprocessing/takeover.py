@@ -38,17 +38,17 @@ from eventlib.values import now_ms
 
 
 class Takeover:
-    """Collects what a task writes when it takes over: events, changes of its changelog, and a step of its journal.
+    """Collects what a task writes at its takeover: events, changelog records, and a journal step.
 
-    `states` counts the keys that change, `requested` the effects that only the rerun has asked for, `asked` those that
-    only the service has.
+    `states` counts the changed keys, `requested` the effects that only the rerun requested, `asked` those that only the
+    service requested.
     """
 
     def __init__(
-        self, rerun: Rerun, follower: Follower, old: TaskState, ruling: CutoverPlan, *, runs_effects: bool
+        self, rerun: Rerun, follower: Follower, old: TaskState, plan: CutoverPlan, *, runs_effects: bool
     ) -> None:
         self.at_ms = 0
-        self.said = 0
+        self.emitted = 0
         self.states = 0
         self.requested = 0
         self.asked = 0
@@ -59,17 +59,17 @@ class Takeover:
         self._positions = follower.task.positions
         self._old = old
         self._new = follower.task.state
-        self._ruling = ruling
+        self._plan = plan
         self._runs_effects = runs_effects
         self._codec = rerun.host.log.codec
         self._sequences = Counter[tuple[str, str]]()
         self._home = {rerun.run.said_on(topic).name: topic.name for topic in rerun.run.outputs}
 
     async def records(self, why: str) -> list[Record]:
-        """Return everything that is to be appended together."""
+        """Return all records of the takeover's transaction."""
         before = await positions_in(self._old, self._codec)
         self.at_ms = max(now_ms(), before.at_ms, self._positions.at_ms)
-        self._count_said()
+        self._load_sequences()
         changes = [*self._states(), *self._effects(), *self._skips()]
         events, parked = [*self._events()], await self._parked()
         positions = self._after(before)
@@ -79,7 +79,7 @@ class Takeover:
             for topic, offset in before.next.items()
             if positions.next[topic] != offset
         ]
-        entry = JournalEntry(self._rerun.host.code_version, self.at_ms, tuple(steps), self.said)
+        entry = JournalEntry(self._rerun.host.code_version, self.at_ms, tuple(steps), self.emitted)
         own = [
             self._own(self._service.changelog.name, POSITION_KEY.encode(), positions),
             self._own(self._service.journal.name, None, entry),
@@ -90,9 +90,9 @@ class Takeover:
         return [*events, *changes, *parked, *own]
 
     def _after(self, before: Positions) -> Positions:
-        """Return where the task goes on: where the rerun is, which has taken everything that the task has.
+        """Return the task's new positions: the rerun's, which has consumed everything that the task has.
 
-        The next transaction is later than this one, so that what the task says from now on can be told from the past.
+        The next transaction is later than this one, so that later outputs are told apart from earlier ones.
         """
         new = self._positions
         read = {t.name: new.next[t.name] for t in self._service.inputs if t.name in new.next}
@@ -100,46 +100,46 @@ class Takeover:
         past = {t: end for t, end in {**before.past, **new.past}.items() if next_offsets.get(t, end) < end}
         return Positions(next_offsets, self.at_ms + 1, before.first_ms, past)
 
-    def _count_said(self) -> None:
-        """Find how many events have been said under each key, since what is said now comes after them."""
-        for name in {_name(record) for record in self._ruling.said.get(self._task, ())}:
+    def _load_sequences(self) -> None:
+        """Look up each key's event count: the events emitted now continue it."""
+        for name in {_name(record) for record in self._plan.emitted.get(self._task, ())}:
             before = self._old.get(state_key(*name))
             self._sequences[name] = 0 if before is None else before.sequence or 0
 
     def _events(self) -> Iterator[Record]:
         log = self._rerun.host.log
-        for record in self._ruling.said.get(self._task, ()):
+        for record in self._plan.emitted.get(self._task, ()):
             sequence = self._sequences[_name(record)] = self._sequences[_name(record)] + 1
-            named = self._ruling.named(unmarked(record))
+            named = self._plan.named(unmarked(record))
             event = named._replace(
                 topic=self._home[record.topic], offset=-1, timestamp_ms=self.at_ms, sequence=sequence
             )
             yield event
-            self.said += 1
+            self.emitted += 1
             contract = contract_of(log.choreography.event(event.type or ""))
             if contract.topic.latest:
                 yield latest_copy(event, tombstone=contract.tombstone)
 
     def _states(self) -> Iterator[Record]:
-        said = Counter(_name(record) for record in self._ruling.said.get(self._task, ()))
+        emitted = Counter(_name(record) for record in self._plan.emitted.get(self._task, ()))
         for key, before, after in side_by_side(self._old, self._new, STATE):
             name = state_name(key)
             if after is None:
                 self.states += 1
-                yield self._placed(key, None)
+                yield self._changelog_record(key, None)
                 continue
             sequence = 0 if before is None else before.sequence or 0
-            taken = self._ruling.named(after)._replace(sequence=sequence + said[name])
+            taken = self._plan.named(after)._replace(sequence=sequence + emitted[name])
             if before is None or before[5:] != taken[5:]:
                 self.states += 1
-                yield self._placed(key, taken)
+                yield self._changelog_record(key, taken)
 
     def _effects(self) -> Iterator[Record]:
         for _, before, after in side_by_side(self._old, self._new, EFFECT):
-            request = None if after is None else self._ruling.named(after)
+            request = None if after is None else self._plan.named(after)
             is_other = request is not None and after is not None and request.id != after.id
             if before is not None and (request is None or is_other):
-                self.asked += 1  # the outside was asked, and what it answers has to be heard
+                self.asked += 1  # the request went out, and its answer must be consumed
             if request is not None and (before is None or is_other):
                 if not request.headers:
                     self.requested += 1
@@ -148,29 +148,28 @@ class Takeover:
                         if self._runs_effects
                         else stalled(request, self._reason(), self._rerun.host.code_version)
                     )
-                yield self._placed(effect_key(request.event_id), request)
+                yield self._changelog_record(effect_key(request.event_id), request)
 
     def _reason(self) -> str:
-        return f"only the rerun {self._rerun.run.name} has asked for it: retry it to let it run"
+        return f"only the rerun {self._rerun.run.name} requested it: retry it to run it"
 
     def _skips(self) -> Iterator[Record]:
         for key, before, after in side_by_side(self._old, self._new, SKIP):
             if before is None and after is not None:
-                yield self._placed(key, after)
-        for event_id in self._ruling.heard.get(self._task, ()):
-            skipped = SkippedInput(event_id, f"heard already, in {self._rerun.run.name}", once=True)
+                yield self._changelog_record(key, after)
+        for event_id in self._plan.consumed.get(self._task, ()):
+            skipped = SkippedInput(event_id, f"consumed already, in {self._rerun.run.name}", once=True)
             yield self._own(self._service.changelog.name, skip_key(event_id).encode(), skipped)
 
     async def _parked(self) -> list[Record]:
-        """Let go on what the rerun could handle; what neither can stays as it is.
+        """Unpark what the rerun could handle; what neither can handle stays parked.
 
-        Raises: ContractError where only the rerun could not: tried again, its input would say once more what the service
-        has said.
+        Raises: ContractError if only the rerun could not: a retry would emit again what the service has emitted.
         """
         found = list[Record]()
         for key, before, after in side_by_side(self._old, self._new, PARKED):
             if after is None:
-                found.append(self._placed(key, None))
+                found.append(self._changelog_record(key, None))
                 continue
             parked = self._codec.decode(ParkedKey, after.value or b"")
             waiting = await self._waiting(parked, self._rerun.run.parked.name)
@@ -179,14 +178,14 @@ class Takeover:
             if not waiting <= waits_already:
                 raise ContractError(
                     f"{self._rerun.run.name} cannot handle what {self._service.name} has handled: {parked.decider} "
-                    f"{parked.key} ({parked.reason}). Mend the code, and run all of it again under another name"
+                    f"{parked.key} ({parked.reason}). Fix the code, and run all of it again under another name"
                 )
         return found
 
     async def _waiting(self, parked: ParkedKey, topic: str) -> set[str]:
         return {each.event_id for each in await waiting_behind(parked, (topic, self._task), self._port)}
 
-    def _placed(self, key: str, record: Record | None) -> Record:
+    def _changelog_record(self, key: str, record: Record | None) -> Record:
         empty = Record("", 0, -1, 0, None, None) if record is None else record
         changelog = self._service.changelog.name
         return empty._replace(
