@@ -8,9 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventlib.cli.ending import run_command
-from eventlib.cli.extras import lacking
-from eventlib.cli.typed import Command, Group
+from eventlib.command_line import Command, Group, lacking, run_command
 from eventlib.config.settings import eventlib_settings
 from eventlib.errors import EventlibError, WiringError
 from eventlib.telemetry.jobs import job_span

@@ -4,8 +4,8 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from eventlib.cli import output
-from eventlib.cli.fetching import fetched
+from eventlib import command_line
+from eventlib.command_line import fetched
 from eventlib.devtools.kafka.jars import JarSet
 from eventlib.devtools.kafka.java import Java, find_java
 from eventlib.errors import BrokerFailed
@@ -33,7 +33,7 @@ def fetch_needed(url: str, *, decoding: bool = True) -> None:
         try:
             fetched(AVRO, find_java("Spark"))
         except BrokerFailed as error:
-            output.warn(f"{error}. Until then events are decoded in Python, which takes longer.")
+            command_line.warn(f"{error}. Until then events are decoded in Python, which takes longer.")
 
 
 def connectors(java: Java, *, fetch: bool) -> list[Path]:

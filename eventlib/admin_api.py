@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from eventlib.cli.parked import parking_json, waiting_json
+from eventlib.cli._common.parked_keys import parking_json, waiting_json
 from eventlib.cli.status import status_json
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog

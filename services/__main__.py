@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli import output
-from eventlib.cli.ending import run_command
-from eventlib.cli.typed import Command, Group
+from eventlib import command_line
+from eventlib.command_line import Command, Group, run_command
 from eventlib.config import eventlib_settings
 from eventlib.log import DEFAULT_URL
 from eventlib.runtime import collect_garbage_seldom
@@ -124,7 +123,7 @@ def demo(
     made_with = config.settings.seed
     path = demo_path(url, orders, made_with)
     write_orders(path, orders, made_with)
-    output.terminal(stderr=True).print(f"{orders:,} orders, made with seed {made_with}: {path}", markup=False)
+    command_line.terminal(stderr=True).print(f"{orders:,} orders, made with seed {made_with}: {path}", markup=False)
     _import(path, config, as_json=as_json)
 
 
@@ -202,7 +201,7 @@ def smoke_test(
         sys.stdout.write(json.dumps(asdict(found)) + "\n")
     else:
         ends = ", ".join(f"{count} {end}" for end, count in sorted(found.ends.items()))
-        console = output.terminal()
+        console = command_line.terminal()
         console.print(f"{found.orders} orders in {found.seconds:.1f} s: {ends}; {found.events:,} events on the log.")
         if views is not None:
             console.print("Live views have counted them.")
@@ -213,13 +212,13 @@ def smoke_test(
 
 def _import(path: Path, config: ImportConfig, *, as_json: bool) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    with progress_on(output.terminal(stderr=True)) as progress:
+    with progress_on(command_line.terminal(stderr=True)) as progress:
         collect_garbage_seldom()
         report = asyncio.run(import_file(path, config, progress))
     if as_json:
         sys.stdout.write(json.dumps(report.as_json(), ensure_ascii=False) + "\n")
     else:
-        show_summary(output.terminal(), report)
+        show_summary(command_line.terminal(), report)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from eventlib.cli.project import load_choreography, nearest
+from eventlib.command_line import load_choreography, nearest
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of

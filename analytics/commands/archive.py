@@ -6,7 +6,7 @@ from pathlib import Path
 from analytics.archiving import Archived, Progress, archive
 from analytics.asking import refuse_missing
 from analytics.commands.showing import bars, ranges_json, ranges_table
-from eventlib.cli import output
+from eventlib import command_line
 from eventlib.errors import WiringError
 from eventlib.log.archive.files import SCHEME
 from eventlib.log.open import open_port
@@ -25,7 +25,7 @@ def archive_command(url: str, to: Path, *, as_json: bool) -> bool:
 
         done = asyncio.run(_archived(url, to, progress))
     if as_json:
-        output.print_json([{"log": url, "archive": f"{SCHEME}{to}", **_as_json(done)}])
+        command_line.print_json([{"log": url, "archive": f"{SCHEME}{to}", **_as_json(done)}])
     else:
         _print(url, to, done)
     return bool(done.lost)
@@ -66,16 +66,16 @@ def _as_json(done: Archived) -> dict[str, object]:
 
 def _print(url: str, to: Path, done: Archived) -> None:
     if done.read:
-        output.terminal().print(ranges_table(done.read))
+        command_line.terminal().print(ranges_table(done.read))
         print()
-    wrote = (
-        f"{output.counted(done.records, 'record')} in {output.counted(done.files, 'file')}, {done.bytes / 1e6:.1f} MB"
-    )
+    wrote = f"{command_line.counted(done.records, 'record')} in {command_line.counted(done.files, 'file')}, {done.bytes / 1e6:.1f} MB"
     merged = f"; {done.merged} small files were merged" if done.merged else ""
     print(f"Archived {wrote if done.records else 'nothing new'} in {done.seconds:.1f} s{merged}: {SCHEME}{to}")
     if not done.held:
-        output.warn(f"{url} drops what its retention does not keep, archived or not: archive more often than that")
+        command_line.warn(
+            f"{url} drops what its retention does not keep, archived or not: archive more often than that"
+        )
     for lost in done.lost:
-        output.warn(
+        command_line.warn(
             f"{lost.topic}/{lost.partition}: offsets {lost.first} to {lost.end - 1} had been dropped before they were archived"
         )

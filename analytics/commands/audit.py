@@ -13,7 +13,7 @@ from analytics.audit.application import Application
 from analytics.commands.showing import bars, ranges_json, ranges_table
 from analytics.connectors import fetch_needed
 from analytics.session import session
-from eventlib.cli import output
+from eventlib import command_line
 
 _MOST_SHOWN = 50
 
@@ -53,9 +53,9 @@ def audit_command(
             {"rule": r.name, "severity": r.severity, "says": r.sentence, "found": counts[r.name]} for r in declared
         ]
         summary = {"log": url, "rules": checked, "read": ranges_json(read), "seconds": round(seconds, 3)}
-        output.print_json([{**summary, "findings": [row.asDict(recursive=True) for row in found]}])
+        command_line.print_json([{**summary, "findings": [row.asDict(recursive=True) for row in found]}])
     else:
-        output.terminal().print(ranges_table(read))
+        command_line.terminal().print(ranges_table(read))
         _print(found, len(declared), sum(map(len, read.values())), seconds)
         if out is not None:
             print(f"The findings stand in {out / 'findings'}.")
@@ -64,12 +64,12 @@ def audit_command(
 
 def _print(found: Sequence[Row], declared: int, events: int, seconds: float) -> None:
     if found:
-        shown = output.table("severity", "rule", "order", "what", "evidence", whole=["severity", "rule", "order"])
+        shown = command_line.table("severity", "rule", "order", "what", "evidence", whole=["severity", "rule", "order"])
         for row in found[:_MOST_SHOWN]:
-            evidence = " ".join(output.short_id(each) for each in row["evidence"][:3])
+            evidence = " ".join(command_line.short_id(each) for each in row["evidence"][:3])
             shown.add_row(row["severity"], row["rule"], row["order"], f"{row['about']}: {row['sentence']}", evidence)
-        output.terminal().print(shown)
+        command_line.terminal().print(shown)
     if len(found) > _MOST_SHOWN:
         print(f"… and {len(found) - _MOST_SHOWN} more: --json or --out DIR has them all")
-    result = output.counted(len(found), "finding") if found else "nothing is wrong"
-    print(f"\nAudited {output.counted(events, 'record')} by {declared} rules in {seconds:.1f} s: {result}.")
+    result = command_line.counted(len(found), "finding") if found else "nothing is wrong"
+    print(f"\nAudited {command_line.counted(events, 'record')} by {declared} rules in {seconds:.1f} s: {result}.")

@@ -13,7 +13,7 @@ from analytics.commands.rebuild import rebuilt_json, warn_of_dropped
 from analytics.connectors import fetch_needed
 from analytics.rebuilding import Following, How, Increment, follow
 from analytics.rebuilding.versions import current, read_manifest
-from eventlib.cli import output
+from eventlib import command_line
 from eventlib.errors import WiringError
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
@@ -27,11 +27,11 @@ def follow_command(url: str, out: Path, *, every: str, how: How, as_json: bool) 
     def told(increment: Increment) -> None:
         if as_json:
             ahead = {"behind": increment.behind}
-            output.print_json([{"log": url, "out": str(out), **rebuilt_json(increment.done), **ahead}])
+            command_line.print_json([{"log": url, "out": str(out), **rebuilt_json(increment.done), **ahead}])
         else:
             print(line_of(increment), flush=True)
 
-    following = Following(seconds_of(every), told, output.warn, Event())
+    following = Following(seconds_of(every), told, command_line.warn, Event())
     _end_on_signals(following.ended)
     follow(session("rebuild"), url, out, following, how)
     version = current(out)
@@ -66,8 +66,8 @@ def seconds_of(text: str) -> float:
 def line_of(increment: Increment) -> str:
     """Return what an increment did, in one line."""
     done = increment.done
-    at = output.readable(datetime.now(UTC))
-    behind = f"{output.counted(increment.behind, 'offset')} behind"
+    at = command_line.readable(datetime.now(UTC))
+    behind = f"{command_line.counted(increment.behind, 'offset')} behind"
     if not done.read:
         return f"{at}  version {done.manifest.number}: as it was, {behind}"
     read = Counter[str]()
@@ -75,5 +75,5 @@ def line_of(increment: Increment) -> str:
         read[topic] += len(span)
     topics = ", ".join(f"{topic} {offsets:,}" for topic, offsets in sorted(read.items()))
     lost = f", {done.undecodable:,} of them not decodable" if done.undecodable else ""
-    events = output.counted(done.records, "event")
+    events = command_line.counted(done.records, "event")
     return f"{at}  version {done.manifest.number}: {events}{lost} in {done.seconds:.1f} s, {behind}; offsets read: {topics}"

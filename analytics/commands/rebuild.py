@@ -13,7 +13,7 @@ from analytics.connectors import fetch_needed
 from analytics.rebuilding import How, Rebuilt, rebuild
 from analytics.rebuilding.rebuild import AsOf
 from analytics.rebuilding.versions import Manifest
-from eventlib.cli import output
+from eventlib import command_line
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.base import TopicPartition
 from eventlib.values import time_of
@@ -32,7 +32,7 @@ def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json
 
         done = rebuild(session("rebuild"), url, out, as_of=when, how=how, progress=progress)
     if as_json:
-        output.print_json([{"log": url, "out": str(out), **rebuilt_json(done)}])
+        command_line.print_json([{"log": url, "out": str(out), **rebuilt_json(done)}])
     else:
         _print(url, out, done)
         warn_of_dropped(done.manifest)
@@ -42,7 +42,7 @@ def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json
 def warn_of_dropped(manifest: Manifest) -> None:
     """Say that tables are incomplete, if they are."""
     for each in manifest.dropped:
-        output.warn(
+        command_line.warn(
             f"the tables are incomplete: {each.topic}/{each.partition} had been dropped from {each.first} to {each.end - 1}; "
             "rebuild --full from an archive that has it"
         )
@@ -90,17 +90,17 @@ def _print(url: str, out: Path, done: Rebuilt) -> None:
     if not done.read:
         print(f"Nothing new on {url}: the tables in {out} are as they were.")
         return
-    output.terminal().print(ranges_table(done.read))
-    shown = output.table("table", "rows", "where", right=["rows"], whole=["table"])
+    command_line.terminal().print(ranges_table(done.read))
+    shown = command_line.table("table", "rows", "where", right=["rows"], whole=["table"])
     for table, rows in done.manifest.rows.items():
         shown.add_row(table, f"{rows:,}", str(out / table))
-    output.terminal().print(shown)
+    command_line.terminal().print(shown)
     print()
     how = "from the beginning" if done.full else "going on from what was there"
     print(
-        f"Rebuilt of {output.counted(done.records, 'record')} {how} in {done.seconds:.1f} s, version {done.manifest.number}."
+        f"Rebuilt of {command_line.counted(done.records, 'record')} {how} in {done.seconds:.1f} s, version {done.manifest.number}."
     )
     if done.undecodable:
-        output.warn(
-            f"{output.counted(done.undecodable, 'record')} cannot be decoded and is in no table: see `eventlib parked`"
+        command_line.warn(
+            f"{command_line.counted(done.undecodable, 'record')} cannot be decoded and is in no table: see `eventlib parked`"
         )

@@ -7,7 +7,7 @@ from analytics.commands.showing import bars, ranges_json
 from analytics.connectors import fetch_needed
 from analytics.reconciling import Difference, Reconciled, Wanted, reconcile
 from analytics.session import session
-from eventlib.cli import output
+from eventlib import command_line
 
 _MOST_SHOWN = 50
 _LONGEST = 60
@@ -27,7 +27,7 @@ def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
         summary = {"log": url, "read": ranges_json(read), "seconds": round(done.seconds, 3)}
         compared = [each._asdict() for each in done.compared]
         differences = [each._asdict() for each in done.differences]
-        output.print_json([{**summary, "compared": compared, "differences": differences}])
+        command_line.print_json([{**summary, "compared": compared, "differences": differences}])
     else:
         _print(url, done)
     return bool(done.differences)
@@ -35,22 +35,22 @@ def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
 
 def _print(url: str, done: Reconciled) -> None:
     counts = ["keys", "equal", "differing", "only on the log", "only live"]
-    shown = output.table("live in", "of", *counts, right=counts, whole=["live in", "of"])
+    shown = command_line.table("live in", "of", *counts, right=counts, whole=["live in", "of"])
     for each in done.compared:
         shown.add_row(each.where, each.about, *(f"{number:,}" for number in each[2:]))
-    output.terminal().print(shown)
+    command_line.terminal().print(shown)
     if done.differences:
         _print_differences(done.differences)
     keys = sum(each.keys for each in done.compared)
-    result = output.counted(len(done.differences), "difference") if done.differences else "no difference"
-    print(f"\nCompared {output.counted(keys, 'key')} with {url} in {done.seconds:.1f} s: {result}.")
+    result = command_line.counted(len(done.differences), "difference") if done.differences else "no difference"
+    print(f"\nCompared {command_line.counted(keys, 'key')} with {url} in {done.seconds:.1f} s: {result}.")
 
 
 def _print_differences(differences: Sequence[Difference]) -> None:
-    shown = output.table("live in", "of", "key", "field", "live", "log", "at", whole=["live in", "of", "key"])
+    shown = command_line.table("live in", "of", "key", "field", "live", "log", "at", whole=["live in", "of", "key"])
     for each in differences[:_MOST_SHOWN]:
         shown.add_row(*map(_text, each[:3]), each.field, *map(_text, each[4:]))
-    output.terminal().print(shown)
+    command_line.terminal().print(shown)
     if len(differences) > _MOST_SHOWN:
         print(f"… and {len(differences) - _MOST_SHOWN:,} more: --json has them all")
 
@@ -58,5 +58,5 @@ def _print_differences(differences: Sequence[Difference]) -> None:
 def _text(value: str | None) -> str:
     if value is None:
         return "-"
-    text = output.printable(value)
+    text = command_line.printable(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -10,7 +10,7 @@ from analytics.commands.showing import bars, ranges_json, ranges_table
 from analytics.connectors import fetch_needed
 from analytics.reporting.making import Reported, make_report
 from analytics.session import session
-from eventlib.cli import output
+from eventlib import command_line
 
 
 def report_command(  # noqa: PLR0913  what a person may say of a report
@@ -43,9 +43,9 @@ def _tell(done: Reported, out: Path, *, as_json: bool) -> None:
     size = len(done.html.encode())
     if as_json:
         read = {"log": made.log, "read": ranges_json(made.read), "seconds": round(made.seconds, 3)}
-        output.print_json([{**read, "out": str(out), "bytes": size, "findings": done.findings}])
+        command_line.print_json([{**read, "out": str(out), "bytes": size, "findings": done.findings}])
         return
-    output.terminal().print(ranges_table(made.read))
-    records = output.counted(sum(map(len, made.read.values())), "record")
-    audit = "" if done.findings is None else f", {output.counted(done.findings, 'finding')} of the audit"
+    command_line.terminal().print(ranges_table(made.read))
+    records = command_line.counted(sum(map(len, made.read.values())), "record")
+    audit = "" if done.findings is None else f", {command_line.counted(done.findings, 'finding')} of the audit"
     print(f"\nReported on {records} in {made.seconds:.1f} s{audit}: {out}, {size / 1e3:,.0f} kB.")

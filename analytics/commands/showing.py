@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from eventlib.cli import output
+from eventlib import command_line
 from eventlib.log.base import TopicPartition
 
 
@@ -18,14 +18,14 @@ def bars(*, shown: bool) -> Progress:
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
-        console=output.terminal(stderr=True),
+        console=command_line.terminal(stderr=True),
         disable=not shown or not sys.stderr.isatty(),
     )
 
 
 def ranges_table(read: Mapping[TopicPartition, range]) -> Table:
     """Return a table of the offsets that were read, by topic."""
-    shown = output.table("topic", "offsets", "read by partition", right=["offsets"], whole=["topic"])
+    shown = command_line.table("topic", "offsets", "read by partition", right=["offsets"], whole=["topic"])
     for topic, places in groupby(sorted(read), key=lambda place: place[0]):
         spans = [(partition, read[topic, partition]) for _, partition in places]
         by_partition = "  ".join(f"{partition}:{span.start}-{span.stop - 1}" for partition, span in spans if span)

@@ -17,7 +17,7 @@ from analytics.asking_tables import query
 from analytics.commands.rebuild import warn_of_dropped
 from analytics.connectors import fetch_needed
 from analytics.rebuilding.versions import current, read_manifest
-from eventlib.cli import output
+from eventlib import command_line
 from eventlib.errors import EventlibError, WiringError
 
 _MOST_SHOWN = 1_000
@@ -45,7 +45,7 @@ def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json:
         except EventlibError as error:
             if not at_prompt:  # a script has to know
                 raise
-            output.warn(str(error))
+            command_line.warn(str(error))
 
 
 def _asked() -> Iterator[str]:
@@ -69,7 +69,7 @@ def _asked() -> Iterator[str]:
 def _answer(spark: SparkSession, text: str, out: Path | None, url: str | None, *, as_json: bool) -> None:
     found = _with_times_as_text(query(spark, text, out, url))
     if as_json:
-        output.print_json(_plain(row.asDict(recursive=True)) for row in found.toLocalIterator())
+        command_line.print_json(_plain(row.asDict(recursive=True)) for row in found.toLocalIterator())
         return
     _print(found)
 
@@ -86,13 +86,13 @@ def _with_times_as_text(found: DataFrame) -> DataFrame:
 
 def _print(found: DataFrame) -> None:
     right = [field.name for field in found.schema.fields if isinstance(field.dataType, NumericType)]
-    shown = output.table(*found.columns, right=right)
+    shown = command_line.table(*found.columns, right=right)
     rows: list[Row] = found.limit(_MOST_SHOWN + 1).collect()
     for row in rows[:_MOST_SHOWN]:
-        shown.add_row(*("" if value is None else output.printable(str(_plain(value))) for value in row))
-    output.terminal().print(shown)
+        shown.add_row(*("" if value is None else command_line.printable(str(_plain(value))) for value in row))
+    command_line.terminal().print(shown)
     if len(rows) > _MOST_SHOWN:
-        output.warn(f"only the first {_MOST_SHOWN:,} rows are shown: add LIMIT, or take all of them by --json")
+        command_line.warn(f"only the first {_MOST_SHOWN:,} rows are shown: add LIMIT, or take all of them by --json")
 
 
 def _plain(value: Any) -> Any:
@@ -103,7 +103,7 @@ def _plain(value: Any) -> Any:
         case list():
             return [_plain(each) for each in value]
         case datetime():
-            return output.iso(value.astimezone(UTC))  # Spark gives the machine's own time
+            return command_line.iso(value.astimezone(UTC))  # Spark gives the machine's own time
         case bytes() | bytearray():
             return value.hex()
         case None | bool() | int() | float() | str():

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from eventlib.cli.commands import app
-from eventlib.cli.ending import run_command
+from eventlib.cli._common.exit_codes import run_command
+from eventlib.cli.app import app
 
 
 def main() -> None:

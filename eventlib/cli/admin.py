@@ -1,20 +1,43 @@
-"""`eventlib admin`: the operators' HTTP API, until it is stopped."""
+"""`eventlib admin`: serves the operators' HTTP API until it is stopped."""
 
 import asyncio
 from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from eventlib.admin_api import create_admin
-from eventlib.cli.http import Listening
-from eventlib.cli.late import LateApp
-from eventlib.cli.opened import refuse_missing
-from eventlib.cli.options import LogOptions
-from eventlib.cli.project import load_choreography
-from eventlib.cli.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.cli._common.http import Listening
+from eventlib.cli._common.late import LateApp
+from eventlib.cli._common.options import AppOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.project import load_choreography
+from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.opening import open_log
 from eventlib.telemetry.logs import tell
+
+
+def admin(
+    context: typer.Context,
+    http: Annotated[str, typer.Option("--http", metavar="PORT", help="A port of this machine, or HOST:PORT.")],
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Serve an HTTP API for operators, until Ctrl-C: status, and what is parked.
+
+    What `eventlib status` and `eventlib parked` do, for tools. It is a process
+    of its own, on a port of its own: nothing that customers reach leads there.
+    Requests carry EVENTLIB_ADMIN_TOKEN as a bearer token; without that set,
+    there is no such API. /healthz needs none, and tells 200 or 503.
+
+    [dim]Examples:[/dim]
+      EVENTLIB_ADMIN_TOKEN=$(openssl rand -hex 32) eventlib admin --http 9000
+      curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked
+      curl -H "Authorization: Bearer $TOKEN" localhost:9000/parked/retry --json '{"by":"ada"}'
+    """
+    serve_admin(LogOptions.of(context, app, log), http)
 
 
 def serve_admin(place: LogOptions, http: str) -> None:

@@ -1,22 +1,94 @@
-"""`eventlib backup` and `eventlib restore`: a log in a file, kept elsewhere and put back."""
+"""`eventlib backup` and `eventlib restore`: a log in a file kept elsewhere, and put back."""
 
 import asyncio
 import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eventlib.cli import output
-from eventlib.cli.output import counted
-from eventlib.errors import WiringError
-from eventlib.log.url import log_file
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, path_of
+from eventlib.cli._common.output import counted
+from eventlib.cli._common.prompts import signed_reason
 from eventlib.operations.backup.manifest import Backup
-from eventlib.operations.backup.restore import Restored, restore
+from eventlib.operations.backup.restore import Restored
+from eventlib.operations.backup.restore import restore as restore_backup
 from eventlib.operations.backup.witnesses import Behind
 from eventlib.operations.backup.write import back_up
+
+
+def backup(
+    context: typer.Context,
+    to: Annotated[
+        str, typer.Option("--to", metavar="FILE|DIR", help="A new file, or a directory (one that is there, or DIR/).")
+    ],
+    full: Annotated[
+        bool, typer.Option("--full", metavar="", help="In a directory: all of it, not what is new.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Keep a log in a file elsewhere, while services run and write.
+
+    It is the log as of one moment. Each record is held to its checksum, and
+    each partition to its digest, after they were written; a manifest beside it
+    names ends, digests and the file's SHA-256. Into a directory, the first is
+    whole and the next ones are what is new: ask as often as you like.
+
+    What was cut short counts for nothing, and is removed by the next one. Exit
+    code 1 when something in the log is damaged; the backup is made, and says
+    what. A log on Kafka has replicas: see python -m analytics archive.
+
+    [dim]Examples:[/dim]
+      eventlib backup --to /mnt/backups/shop/
+      eventlib backup --to shop-2026-01-31.db --json | jq .sha256
+    """
+    raise typer.Exit(print_backup(LogOptions.of(context, app, log).url, to, full=full, as_json=as_json))
+
+
+def restore(
+    source: Annotated[str, typer.Option("--from", metavar="FILE|DIR", help="A backup; of a directory the newest.")],
+    target: Annotated[str, typer.Option("--to", metavar="URL", help="The log: sqlite:///path/to.db.")],
+    live: Annotated[
+        str | None,
+        typer.Option(
+            "--live",
+            metavar="URL",
+            help="A log or archive that may have seen more: archive:DIR.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Also in the place of a log that has more, or cannot be read.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="WHY", help="Kept in the log, with --force.", show_default=False)
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Put a backup in the place of a log, and name what is lost.
+
+    Stop the services first. All of the backup is verified before anything is
+    touched. A log that is there and has more is left alone, unless you say
+    --force --reason WHY; it is kept beside, under another name.
+
+    What the log that is there, its mark, the local stores and --live have seen
+    beyond the backup is lost, is named, and recorded in the log, which then
+    has a new id: stores, tables and views of what was lost are not used. Else
+    it keeps its id, and they go on from where they are.
+
+    [dim]Examples:[/dim]
+      eventlib restore --from /mnt/backups/shop --to sqlite:///var/shop.db
+      eventlib restore --from backups --to sqlite:///var/shop.db --live archive:/mnt/archive
+    """
+    print_restored(source, target, live, signed_reason(reason) if force else None, as_json=as_json)
+
 
 _MOST_SHOWN = 20
 
@@ -49,24 +121,11 @@ def print_backup(url: str, to: str, *, full: bool, as_json: bool) -> int:
 def print_restored(source: str, target: str, live: str | None, reason: str | None, *, as_json: bool) -> None:
     """Put a backup back, and print what is known to be lost."""
     path = path_of(target, "a log")
-    done = asyncio.run(restore(Path(source), path, live, reason))
+    done = asyncio.run(restore_backup(Path(source), path, live, reason))
     if as_json:
         output.print_json([_as_json(done)])
     else:
         _print_restored(done, target)
-
-
-def path_of(url: str, what: str) -> Path:
-    """Return the file of an SQLite log's URL. Raises: WiringError for any other log, with what to use instead."""
-    if url.startswith("kafka:"):
-        raise WiringError(
-            f"{url}: {what} here is a file, and a cluster's copies are its replicas. Keep its records with `python -m "
-            "analytics archive`, mirror the cluster with MirrorMaker, or take an SQLite log to Kafka with `eventlib copy`"
-        )
-    file = log_file(url)
-    if file is None:
-        raise WiringError(f"{url}: {what} here is a file, sqlite:///path/to.db")
-    return file.absolute()
 
 
 def _print_backup(backup: Backup) -> None:

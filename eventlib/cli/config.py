@@ -1,14 +1,31 @@
-"""`eventlib config`: every setting, what it is, why, and what it means."""
+"""`eventlib config`: every setting, its value, source and meaning."""
 
 from dataclasses import asdict
 from pathlib import Path
 
+import typer
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.options import LogOptions
-from eventlib.cli.project import load_choreography, nearest
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, Shared
+from eventlib.cli._common.project import load_choreography, nearest
 from eventlib.config.effective import Given, Setting, as_text, settings_now
+
+
+def config(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """Print every setting: its value, where that comes from, its default, and what it means.
+
+    A setting comes from an option, else from the environment, else from
+    pyproject.toml, else it is the default. Secrets show only whether they are
+    set. One that is wrong, or that nobody knows, is named, and exit code 1.
+
+    [dim]Examples:[/dim]
+      eventlib config
+      eventlib config --json | jq 'select(.source != "default")'
+    """
+    before = Shared.of(context)
+    place, given = LogOptions.of(context, app, log), Given(log or before.log, app or before.app)
+    print_config(place, given, as_json=as_json)
 
 
 def print_config(place: LogOptions, given: Given, *, as_json: bool) -> None:

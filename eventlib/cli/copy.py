@@ -1,15 +1,45 @@
-"""`eventlib copy`: a shop moves to Kafka."""
+"""`eventlib copy`: copies a log to Kafka."""
 
 import asyncio
 import sys
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Annotated
 
+import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eventlib.cli import output
+from eventlib.cli._common import output
+from eventlib.cli._common.options import JsonOption
 from eventlib.errors import WiringError
 from eventlib.operations.migration import Copying, PartitionReport, Report, held
+
+
+def copy(
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="The log as it is: sqlite:///path/to.db.")],
+    target: Annotated[
+        str, typer.Option("--to", metavar="URL", help="Where it goes: kafka://host:port/[?prefix=NAME.].")
+    ],
+    source_stays: Annotated[
+        bool, typer.Option("--source-stays", metavar="", help="Let the source go on taking records: for a trial.")
+    ] = False,
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", metavar="", help="Discard an unfinished copy there first.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a log to Kafka: its history, states, and sagas that are under way.
+
+    Stop the services first; they go on from the copy. Offsets, keys, headers
+    and times stay as they are, and both sides are compared at the end. A copy
+    that was broken off goes on when the command is given again; nobody can use
+    it before it is whole. Then the source takes nothing more: two logs that
+    both go on would tell two stories.
+
+    [dim]Example:[/dim]
+      eventlib copy --from sqlite:///var/shop.db --to kafka://localhost:9092
+    """
+    copy_log(source, target, source_stays=source_stays, from_scratch=from_scratch, as_json=as_json)
 
 
 def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool, as_json: bool) -> None:

@@ -1,16 +1,17 @@
-"""`eventlib doctor`: what goes wrong first."""
+"""`eventlib doctor`: finds what goes wrong first."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.live import declared_views
-from eventlib.cli.opened import refuse_missing
-from eventlib.cli.options import LogOptions
-from eventlib.cli.project import load_choreography
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing
+from eventlib.cli._common.project import load_choreography
+from eventlib.cli._common.views import declared_views
 from eventlib.config.settings import runtime_config
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
@@ -19,6 +20,50 @@ from eventlib.operations.doctor.deep import examine_deep
 from eventlib.operations.doctor.examination import examine
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.doctor.sameness import compare
+
+
+def doctor(
+    context: typer.Context,
+    deep: Annotated[
+        bool, typer.Option("--deep", metavar="", help="Also verify every record, and what services noted of them.")
+    ] = False,
+    same_as: Annotated[
+        str | None,
+        typer.Option(
+            "--same-as",
+            metavar="URL",
+            help="Also compare every record with another log: an archive, a backup, a copy.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Find what goes wrong first: between this machine and its log, and on it.
+
+    For Kafka: addresses, TLS and sign-in, advertised listeners, versions,
+    clocks, rights, replicas, settings. For SQLite: the file, its journal and
+    locks. For both: topics against their declarations, events from the
+    future, room on disk. Nothing is changed, each finding says what to do.
+
+    With --deep all of the log is read: checksums, gaps, each partition's digest
+    and all tables of an SQLite file; what Kafka and archives verify elsewhere;
+    and whether tasks have been past the end of a topic, which has lost its tail.
+
+    With --same-as two logs are compared, record by record: what was changed,
+    taken away or added on one of them is named. Compacted topics are left out.
+
+    Exit code 1 when there are errors.
+
+    [dim]Examples:[/dim]
+      eventlib doctor
+      eventlib doctor --deep --log archive:var/archive --same-as sqlite:///var/shop.db
+      eventlib doctor --deep --json | jq 'select(.offset != null) | [.topic, .offset, .key]'
+      eventlib doctor --log kafka://broker:9092 --json | jq 'select(.verdict != "ok")'
+    """
+    raise typer.Exit(print_diagnoses(LogOptions.of(context, app, log), deep=deep, same_as=same_as, as_json=as_json))
+
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

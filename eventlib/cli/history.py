@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, key_text
 from eventlib.model.decider import FORGET
@@ -23,8 +23,35 @@ from eventlib.replay.key_history import KeyHistory, key_history
 from eventlib.replay.steps import HistoryStep, RecordedEvent
 from eventlib.runtime.records import code_version
 
+
+def history(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, a product's SKU: what the decider has.")],
+    unfold: Annotated[
+        bool, typer.Option("--all", "-a", metavar="", help="A line for each event, however many are of one kind.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show what a decider did with a key, step by step.
+
+    Each step has what came in and who said it, what was said in answer, and
+    what changed in the state. It is what was recorded: no handler and no effect
+    runs, and what was parked, dropped or overdue is a step as well.
+
+    [dim]Examples:[/dim]
+      eventlib history payment 536365
+      eventlib history shelf 85123A --json | jq -r '[.at, .state.on_hand] | @tsv'
+    """
+    print_history(LogOptions.of(context, app, log), decider, key, fold=not unfold, as_json=as_json)
+
+
 _MOST = 3
 """How many events of one kind, said at once, stand below each other before they become one line."""
+
+
 Types = Mapping[str, str]
 
 
@@ -50,8 +77,6 @@ def print_history(place: LogOptions, decider: str, key: str, *, fold: bool, as_j
 
 
 # --- as JSON
-
-
 def _step_json(step: HistoryStep[Any]) -> dict[str, object]:
     deadlines = step.deadlines
     return {
@@ -98,8 +123,6 @@ def _change_json(change: Change) -> dict[str, object]:
 
 
 # --- for a person
-
-
 def _headline(past: KeyHistory, today: str) -> Text:
     service, versions = past.service, [*dict.fromkeys(step.code_version for step in past.steps)]
     code = f"code {' → '.join(versions)}" + ("" if versions == [today] else f" (today's is {today})")

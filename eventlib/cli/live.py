@@ -1,29 +1,98 @@
-"""`eventlib live`: the views of services, until they are stopped; and how they begin anew."""
+"""`eventlib live`: runs the live views of services until they are stopped, and resets them."""
 
 import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, closing, contextmanager
+from contextlib import AsyncExitStack, closing
 from functools import partial
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from eventlib.cli import output
-from eventlib.cli.http import host_and_port
-from eventlib.cli.options import LOG_VARIABLE, LogOptions
-from eventlib.cli.output import counted
-from eventlib.cli.person import agree
-from eventlib.cli.project import load_choreography
-from eventlib.cli.stopping import starting_up, stop_signal
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.http import host_and_port
+from eventlib.cli._common.options import LOG_VARIABLE, AppOption, JsonOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.output import counted
+from eventlib.cli._common.project import load_choreography
+from eventlib.cli._common.prompts import agree
+from eventlib.cli._common.stopping import starting_up, stop_signal
+from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
-from eventlib.contracts.view_manifest import Viewing, views_module
 from eventlib.errors import WiringError
-from eventlib.model.choreography import Choreography
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
+from eventlib.cli._common.http import Listening
+
+live = typer.Typer(add_completion=False, cls=Group)
+
+
+_Services = Annotated[
+    list[str] | None,
+    typer.Option("--service", "-s", metavar="NAME", help="Only of this service; may be repeated.", show_default=False),
+]
+
+
+@live.callback(invoke_without_command=True)
+def run(
+    context: typer.Context,
+    service: _Services = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="PORT",
+            help="Answer questions: a port of this machine, or HOST:PORT; each further service is at the next port.",
+            show_default=False,
+        ),
+    ] = None,
+    metrics_port: MetricsOption = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Run the live views of services (all by default) until they are stopped.
+
+    Tables and streams that people watch while they flow, computed by Faust
+    from a log on Kafka. They decide nothing, and can be computed anew at any
+    time: `eventlib live reset`. Workers on several machines share the work;
+    any of them answers for all. `faust -A services.order.views worker` is the
+    same for one service.
+
+    [dim]Examples:[/dim]
+      eventlib live --http 6066
+      eventlib live --http 6066 --metrics-port 9464
+      eventlib live --service order --http 0.0.0.0:6066 --log kafka://broker:9092
+      curl 'localhost:6066/views/outcomes?key=France'
+    """
+    if context.invoked_subcommand is not None:
+        if service or http or metrics_port:
+            hint = "--service / --http / --metrics-port"
+            raise typer.BadParameter(f"stands after `{context.invoked_subcommand}`", param_hint=hint)
+        return
+    run_live(LogOptions.of(context, app, log), service or [], http, metrics_port)
+
+
+@live.command(cls=Command)
+def reset(
+    context: typer.Context,
+    service: _Services = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Compute live views anew: forget their positions, tables and changelogs.
+
+    Stop their workers first. The next start reads the log from its beginning.
+    Alerts and derived topics stay; what is told again has the ids that it had.
+
+    [dim]Examples:[/dim]
+      eventlib live reset
+      eventlib live reset --service stock --yes
+    """
+    reset_live(LogOptions.of(context, app, log), service or [], yes=yes, as_json=as_json)
 
 
 def run_live(place: LogOptions, only: list[str], http: str | None, metrics: str | None = None) -> None:
@@ -61,7 +130,6 @@ async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metr
 
 async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: str) -> "tuple[str, asyncio.Task[None]]":
     """Serve the metrics of views until the stack is left; return where, and what is done only when that has failed."""
-    from eventlib.cli.http import Listening
     from eventlib.live.figures import look_at
 
     try:
@@ -94,33 +162,12 @@ def reset_live(place: LogOptions, only: list[str], *, yes: bool, as_json: bool) 
             print(f"{app.of}: {counted(len(topics), 'topic')} and the tables are gone; the next start computes them.")
 
 
-def declared_views(choreography: Choreography) -> list[Viewing]:
-    """Return what the live views of a choreography's services declare, of those that have any.
-
-    Raises: WiringError when there are some, and Faust is not installed.
-    """
-    having = [service for service in choreography.services if find_spec(views_module(service)) is not None]
-    if not having:
-        return []
-    with _faust_or_remedy():
-        from eventlib.live.running import load_views
-    return [app.viewing for app in load_views(choreography, having)]
-
-
 def _apps(place: LogOptions, only: list[str]) -> "list[LiveApp]":
     choreography = load_choreography(place.app)
     services = [choreography.service(name) for name in only] or list(choreography.services)
-    with _faust_or_remedy():
+    with faust_or_remedy():
         from eventlib.live.connection import refuse_elsewhere
         from eventlib.live.running import load_views
     refuse_elsewhere(place.url)
     os.environ[LOG_VARIABLE] = place.url  # where views look when they are imported, also by Faust's own command
     return load_views(choreography, services)
-
-
-@contextmanager
-def _faust_or_remedy() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live,kafka]") from error

@@ -1,31 +1,55 @@
-"""`eventlib parked list` and `show`: what could not be handled, and what waits."""
+"""`eventlib parked`: lists what is parked and shows what waits; retries, edits and discards it."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from typing import Annotated
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
-from eventlib.errors import ContractError
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.parked_keys import (
+    DecidersOption,
+    ReasonMatches,
+    ServicesOption,
+    Which,
+    of_key,
+    parking_json,
+    waiting_json,
+)
+from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.cli.parked_changes import discard, edit, retry
 from eventlib.eventlog import EventLog
-from eventlib.log.base import key_text
-from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput, parkings, waiting_inputs
+from eventlib.queries.parked import Parking, WaitingInput, parkings, waiting_inputs
+
+parked = typer.Typer(
+    add_completion=False,
+    cls=Group,
+    no_args_is_help=True,
+    help="See what could not be handled; try it again, edit it, or give it up.",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Which:
-    """Which of what is parked somebody means, as it was typed."""
+@parked.command("list", cls=Command)
+def list_(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    service: ServicesOption = None,
+    decider: DecidersOption = None,
+    reason_matches: ReasonMatches = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """List what is parked: since when, how much waits, by which code, and why.
 
-    services: Sequence[str] = ()
-    deciders: Sequence[str] = ()
-    reason: str | None = None
+    A parked key or effect waits for a person; other keys go on.
 
-    def of(self, log: EventLog) -> ParkedQuery:
-        """Return what is meant on a log. Raises: WiringError for an unknown name; ContractError."""
-        return ParkedQuery.of(log, self.services, self.deciders, self.reason)
+    [dim]Examples:[/dim]
+      eventlib parked list
+      eventlib parked list --service payment --reason-matches KeyError
+      eventlib parked list --json | jq -r .reason | sort | uniq -c
+    """
+    print_list(LogOptions.of(context, app, log), Which(service or [], decider or [], reason_matches), as_json=as_json)
 
 
 def print_list(place: LogOptions, which: Which, *, as_json: bool) -> None:
@@ -58,6 +82,25 @@ def print_list(place: LogOptions, which: Which, *, as_json: bool) -> None:
     console.print(Text(f"{output.counted(len(keys), 'key')} with {waits}{also}", style="dim"))
 
 
+@parked.command(cls=Command)
+def show(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key from the list, or an effect's id.")],
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show what waits behind a parked key, in order, and where the code raised.
+
+    Each input with where it came from, and what is in it. What cannot be decoded is shown as its bytes, in hexadecimal.
+
+    [dim]Examples:[/dim]
+      eventlib parked show 536365
+      eventlib parked show 536365 --json | jq .data
+    """
+    print_waiting(LogOptions.of(context, app, log), key, as_json=as_json)
+
+
 def print_waiting(place: LogOptions, key: str, *, as_json: bool) -> None:
     """Print the inputs that wait behind a parked key."""
 
@@ -73,41 +116,6 @@ def print_waiting(place: LogOptions, key: str, *, as_json: bool) -> None:
         if number:
             print()
         _print_inputs(parking, lines)
-
-
-def of_key(found: list[Parking], key: str) -> list[Parking]:
-    """Return what is parked under a key, or an id. Raises: ContractError when nothing is."""
-    kept = [parking for parking in found if key in {parking.key, parking.id}]
-    if not kept:
-        raise ContractError(f"nothing is parked under {key!r}: `eventlib parked list` shows what is")
-    return kept
-
-
-def parking_json(parking: Parking) -> dict[str, object]:
-    """Return what is parked as JSON has it."""
-    return {**asdict(parking), "since": output.iso(parking.since)}
-
-
-def waiting_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
-    """Return an input that waits as JSON has it: where it came from, and what is in it."""
-    record, reading = waiting.record, waiting.reading
-    line: dict[str, object] = {
-        "service": parking.service,
-        "decider": parking.decider,
-        "key": key_text(record),
-        "topic": record.topic or None,
-        "partition": record.partition,
-        "offset": record.offset if record.topic else None,
-        "recorded_at": output.iso_ms(record.timestamp_ms),
-        "type": record.type,
-        "id": record.event_id,
-        "reason": waiting.reason,
-        "edited": waiting.edited_by or None,
-        "data": reading.value,
-    }
-    if reading.error is not None:
-        line |= {"error": reading.error, "bytes": (record.value or b"").hex()}
-    return line
 
 
 def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
@@ -135,3 +143,8 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         for name, value in rows.items():
             grid.add_row(Text(name, style="dim"), Text(output.printable(str(value)), overflow="fold"))
         console.print(grid)
+
+
+parked.command(cls=Command)(retry)
+parked.command(cls=Command)(edit)
+parked.command(cls=Command)(discard)

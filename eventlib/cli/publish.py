@@ -1,16 +1,17 @@
-"""`eventlib publish`: one event from outside, checked before it is on the log."""
+"""`eventlib publish`: checks one external event, and appends it to the log."""
 
 import asyncio
 import sys
 from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from eventlib.cli import output
-from eventlib.cli.options import LogOptions
-from eventlib.cli.project import load_choreography
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.project import load_choreography
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import Publication
 from eventlib.http.body_limit import JsonRefused, decode_json
@@ -18,6 +19,46 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
 from eventlib.opening import open_log
 from eventlib.pydantic_errors import sentence_of
+
+
+def publish(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    event_type: Annotated[str, typer.Argument(metavar="TYPE", help="The event's type: its class's name.")],
+    data: Annotated[str, typer.Option(metavar="JSON", help="The event's fields as a JSON object; - reads stdin.")],
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The key field's value, where --data has none.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="The same one gives the same id: a request is handled once for each."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Goes on the log beside the event; may be repeated."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Where a keyless event goes; others go by their key.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Also what could break what the services promise.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Put one event on the log, from outside, and print its position.
+
+    Requests and facts of your own go through. What a decider says does not,
+    unless it is forced: nothing on the log would have caused it.
+
+    [dim]Examples:[/dim]
+      eventlib publish CancelSubmitted --data '{"order_id": "536365"}'
+      eventlib publish CancelSubmitted --key 536365 --data '{"reason": "late"}'
+      eventlib publish OrderSubmitted --idempotency-key c1 --data - < order.json
+    """
+    wish = PublishOptions(event_type, data, key, idempotency_key, tuple(header or ()), partition, force)
+    publish_one(LogOptions.of(context, app, log), wish, as_json=as_json)
+
 
 _FORCE = "; --force does it nevertheless"
 

@@ -1,15 +1,67 @@
-"""`eventlib repair`: writes back what can be proved."""
+"""`eventlib repair`: writes back what can be proved, or accepts a loss."""
 
+from contextlib import closing
 from dataclasses import asdict
+from sqlite3 import Error
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.options import LogOptions
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, path_of
+from eventlib.cli._common.output import counted
+from eventlib.cli._common.prompts import signed_reason
 from eventlib.errors import WiringError
+from eventlib.log.sqlite.errors import explained
+from eventlib.log.sqlite.high_water import accept_loss
+from eventlib.log.sqlite.schema import connect, prepare, refuse_cut_off
 from eventlib.log.url import log_file
 from eventlib.operations.doctor.deep import finding
 from eventlib.operations.doctor.repair import Repaired, repair_file
+
+
+def repair(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what would be done; services may run.")
+    ] = False,
+    seal: Annotated[
+        bool,
+        typer.Option("--seal", metavar="", help="Give records of an older release their checksums, as they are now."),
+    ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", metavar="", help="Go on without records that are gone from the log's end.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="WHY", help="Kept in the log, with --accept-loss.", show_default=False)
+    ] = "",
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Write back what can be proved of a damaged SQLite log; nothing is guessed.
+
+    A flipped bit in a record or a small table, a record whose position has
+    changed, a partition's row that its records imply. The file as it was stays
+    beside it. Stop the services first. What is left is named, with its place.
+
+    Exit code 1 when something is left.
+
+    --accept-loss lets a log go on that has lost acknowledged records, and so
+    refuses to be written: the loss is recorded, and the log has a new id, so
+    that no store or table of what was lost is used.
+
+    [dim]Examples:[/dim]
+      eventlib repair --dry-run
+      eventlib repair
+      eventlib repair --seal
+      eventlib repair --accept-loss --reason "the disk died, no backup since noon"
+    """
+    if accept_loss:
+        print_accepted(LogOptions.of(context, app, log).url, signed_reason(reason))
+        return
+    raise typer.Exit(repair_log(LogOptions.of(context, app, log), dry_run=dry_run, seals=seal, as_json=as_json))
 
 
 def repair_log(place: LogOptions, *, dry_run: bool, seals: bool, as_json: bool) -> int:
@@ -62,3 +114,22 @@ def _print(found: Repaired, *, dry_run: bool) -> None:
     print(f"{'; '.join(counts)}.")
     if found.kept is not None:
         print(f"The file as it was is {found.kept}.")
+
+
+def print_accepted(url: str, reason: str) -> None:
+    """Let a log go on without the records that are gone from its end, and print what that means."""
+    path = path_of(url, "a log whose end is lost")
+    if not path.is_file():
+        raise WiringError(f"there is no log at {path}: name another with --log")
+    try:
+        refuse_cut_off(path)
+        with closing(connect(path)) as connection:
+            prepare(connection, path)
+            loss = accept_loss(path, connection, reason)
+    except Error as error:
+        raise explained(error, path) from error
+    print(
+        f"{counted(loss.records, 'record')} that had been acknowledged are given up, which is recorded in {path}. The log has a "
+        "new id: local stores, tables and views are made anew from it, and processes that have it open end; archive it to "
+        "another directory. What the outside world was asked for in these records (charges, parcels) stands in its ledger only."
+    )

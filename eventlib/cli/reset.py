@@ -1,17 +1,18 @@
-"""`eventlib reset`: a service's positions moved on purpose, or one input skipped."""
+"""`eventlib reset`: moves a service's positions on purpose, or skips one input."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
-from eventlib.cli.output import counted
-from eventlib.cli.person import agree
-from eventlib.cli.rerun import Consent, print_way_back
+from eventlib.cli._common import output
+from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_way_back
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.output import counted
+from eventlib.cli._common.prompts import agree, signed_reason
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
@@ -20,7 +21,71 @@ from eventlib.operations.skip import skip
 from eventlib.queries.stream import Start, start_of
 from eventlib.values import to_ms
 
+ReasonOption = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Why; kept on the log, with your name.", show_default=False),
+]
+
+
+def reset(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    service: Annotated[str, typer.Argument(metavar="SERVICE", help="A service's name.")],
+    reason: ReasonOption,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="WHERE",
+            help="earliest, latest, or a time (UTC) such as 2026-01-31T12:00:00Z.",
+            show_default=False,
+        ),
+    ] = None,
+    skip: Annotated[
+        str | None,
+        typer.Option("--skip", metavar="EVENT_ID", help="Leave out this one input.", show_default=False),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Move only here; may be repeated.", show_default=False),
+    ] = None,
+    effects: EffectsOption = Effects.RECORDED,
+    dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="Only show what it would do.")] = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Move a service's positions on purpose, or let it skip one input.
+
+    Whether the service runs or not: it is done at once, in one transaction for
+    each task, and recorded with the reason.
+
+    Forwards, what is gone past is never handled. Backwards, the service does
+    again, by today's code, what it has done since: in the order in which it
+    did, without saying anything twice. It is a rerun that is switched at once;
+    see `eventlib rerun --help`. --skip leaves out one input that is still to
+    come, or one that is parked; those that wait behind it are handled then.
+
+    [dim]Examples:[/dim]
+      eventlib reset payment --to latest --reason "replayed by hand" --dry-run
+      eventlib reset payment --to earliest --reason "refunds were forgotten"
+      eventlib reset stock --skip 3f2a… --reason "order 536365 was a test"
+    """
+    place, why = LogOptions.of(context, app, log), signed_reason(reason)
+    if (to is None) == (skip is None):
+        raise typer.BadParameter("give one of the two", param_hint="--to / --skip")
+    if skip is not None:
+        if topic or dry_run:
+            raise typer.BadParameter("they go with --to, not with --skip", param_hint="--topic / --dry-run")
+        print_skip(place, service, skip, why, as_json=as_json)
+    elif to is not None:
+        wish = SeekOptions(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
+        print_reset(place, service, wish, as_json=as_json)
+
+
 _MOST_KEYS = 8
+
+
 _MOST_SHOWN = 10
 
 

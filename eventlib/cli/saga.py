@@ -1,32 +1,80 @@
-"""`eventlib saga`: how one saga went, over all services."""
+"""`eventlib saga`: one saga over all services: as a timeline and a tree, or followed as it happens."""
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import asdict
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import typer
 from rich.console import Console
 from rich.text import Text
-from rich.tree import Tree
 
-from eventlib.cli import output
-from eventlib.cli.folding import Fold, branches, rows
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
-from eventlib.cli.parked import parking_json
-from eventlib.cli.standing import standings_json, standings_table
+from eventlib.cli._common import output
+from eventlib.cli._common.options import (
+    AppOption,
+    AtTime,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    look,
+)
+from eventlib.cli._common.parked_keys import parking_json
+from eventlib.cli._common.saga_status import standings_json, standings_table
+from eventlib.cli.saga_timeline import (
+    MARKS,
+    STYLES,
+    event_json,
+    headline,
+    place_of,
+    print_timeline,
+    print_tree,
+    saga_json,
+)
 from eventlib.eventlog import EventLog
 from eventlib.log.base import key_text
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.queries.parked import Parking, parkings
-from eventlib.queries.sagas import find_saga
+from eventlib.queries.sagas import find_saga, follow_saga
 from eventlib.replay.amendments import Amendment, amendments_of
 from eventlib.replay.point_in_time import SagaSnapshot, standings_of_saga
 
-_WIDE = 100
-Facts = dict[tuple[str, int, int], str]
-STYLES = {"step": "", "failure": "red", "compensation": "yellow"}
-MARKS = {"step": " ", "failure": "✗", "compensation": "↩"}
+
+def saga(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, or any other event's key.")],
+    tree: Annotated[bool, typer.Option("--tree", metavar="", help="Only the tree: what caused what.")] = False,
+    unfold: Annotated[
+        bool, typer.Option("--all", "-a", metavar="", help="A line for each event, however many are of one kind.")
+    ] = False,
+    at: AtTime = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", metavar="", help="Print each event as it comes, until the saga has ended.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show one saga over all services, and what caused what.
+
+    Marks: ✗ something was refused or called off, ↩ compensation (what follows
+    from that), ■ the end.
+
+    [dim]Examples:[/dim]
+      eventlib saga 536365
+      eventlib saga 536365 --tree --all
+      eventlib saga 536365 --at 2026-01-31T12:00:00.250Z
+      eventlib saga 536365 --follow
+      eventlib saga 536365 --json | jq -r '.events[] | [.after_ms, .type] | @tsv'
+    """
+    if follow and (at is not None or tree):
+        raise typer.BadParameter(
+            "shows what comes, so it goes neither with --at nor with --tree", param_hint="--follow"
+        )
+    if follow:
+        print_following(LogOptions.of(context, app, log), key, as_json=as_json)
+    else:
+        print_saga(LogOptions.of(context, app, log), key, at, only_tree=tree, fold=not unfold, as_json=as_json)
 
 
 def print_saga(place: LogOptions, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
@@ -49,9 +97,9 @@ def print_saga(place: LogOptions, key: str, at: datetime | None, *, only_tree: b
         for parking in read.parked:
             console.print(_waits(parking))
         console.print()
-        _print_timeline(console, found, fold=fold)
+        print_timeline(console, found, fold=fold)
         console.print()
-    _print_tree(console, found, fold=fold, with_facts=only_tree)
+    print_tree(console, found, fold=fold, with_facts=only_tree)
     if standings:
         console.print()
         console.print(standings_table(standings))
@@ -76,65 +124,6 @@ async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:
     return _Read(saga, waiting, await amendments_of(log, saga))
 
 
-def saga_json(saga: Saga) -> dict[str, object]:
-    """Return a saga as JSON has it: its events in order, each with its cause and its part."""
-    ending = saga.ending
-    return {
-        "key": saga.key,
-        "ended": saga.ended,
-        "ending": None if ending is None else ending.type,
-        "started_at": output.iso(saga.started_at),
-        "duration_ms": saga.duration_ms,
-        "events": [event_json(event) for event in saga.events],
-    }
-
-
-def event_json(event: SagaEvent) -> dict[str, object]:
-    """Return an event of a saga as JSON has it: with its cause and its part."""
-    record = event.record
-    line: dict[str, object] = {
-        "recorded_at": output.iso_ms(record.timestamp_ms),
-        "after_ms": event.after_ms,
-        "service": event.service,
-        "source": record.source,
-        "type": record.type,
-        "key": None if record.key is None else key_text(record),
-        "id": record.event_id,
-        "correlation_id": record.correlation_id,
-        "causation_id": record.causation_id,
-        "cause": None if event.cause is None else event.cause.type,
-        "role": event.role,
-        "ends": event.ends,
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "data": event.event,
-    }
-    return line if event.error is None else {**line, "error": event.error}
-
-
-def headline(saga: Saga, at: datetime | None = None) -> Text:
-    """Return one line on how far a saga has come, by now or by a time."""
-    count = f"{len(saga.events):,} event{'' if len(saga.events) == 1 else 's'}"
-    ending = saga.ending
-    if ending is not None:
-        end = Text(f"ended with {ending.type}", style="yellow" if ending.role == "compensation" else "green")
-        how_long = f"after {output.duration(saga.duration_ms)}"
-    else:
-        by = "" if at is None else f" by {output.iso(at)}"
-        end = Text(
-            f"not ended{by}" if saga.ended is False else "no ending is declared for this kind of key", style="bold"
-        )
-        how_long = f"over {output.duration(saga.duration_ms)} so far" if saga.ended is False else ""
-    parts: list[Text | str] = [
-        Text(output.printable(saga.key), style="bold"),
-        "  ",
-        end,
-        f" {how_long}" if how_long else "",
-    ]
-    return Text.assemble(*parts, f", {count}, from {output.iso(saga.started_at)}")
-
-
 def _waits(parking: Parking) -> Text:
     what = parking.effect or parking.decider
     because = f"{what} is parked since {output.readable(parking.since)}: {output.printable(parking.reason)}"
@@ -144,6 +133,8 @@ def _waits(parking: Parking) -> Text:
 
 
 _DONE = {"edit": "edited  ", "discard": "given up"}
+
+
 _NOT_DONE = {"asked": ", not handled yet", "refused": ", not done: it was too late"}
 
 
@@ -160,64 +151,46 @@ def _amendment_json(amendment: Amendment) -> dict[str, object]:
     return {**asdict(amendment), "at": output.iso(amendment.at)}
 
 
-def _print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
-    with_cause = console.width >= _WIDE  # the tree below has it too
-    columns = ["time (UTC)", "ms", "service", "", "event", "facts", *(["cause"] if with_cause else [])]
-    shown = output.table(*columns, right=["ms"], whole=["time (UTC)", "service", "event", "cause"])
-    facts = _facts_of(saga, every=not fold)
-    for row in rows(saga, fold=fold):
-        first = row.first
-        cause = "outside" if first.cause is None else (first.cause.type or "")
-        shown.add_row(
-            output.iso_ms(first.record.timestamp_ms)[11:23],
-            f"+{first.after_ms:,}",
-            first.service,
-            "■" if first.ends else MARKS[first.role],
-            Text(row.title, style=f"bold {STYLES[first.role]}".strip()),
-            _facts(row, facts),
-            *([Text(cause, style="dim")] if with_cause else []),
-        )
-    console.print(shown)
+def print_following(place: LogOptions, key: str, *, as_json: bool) -> None:
+    """Print a saga's events, and what follows as it comes, until the saga has ended."""
+    look(place, lambda log: _follow(log, key, as_json=as_json))
 
 
-def _print_tree(console: Console, saga: Saga, *, fold: bool, with_facts: bool) -> None:
-    facts = _facts_of(saga, every=not fold) if with_facts else {}
-    whole = Tree(Text(output.printable(saga.key), style="bold"), guide_style="dim")
-    pending = [(whole, branch) for branch in reversed(branches(saga.roots, fold=fold))]
-    while pending:
-        parent, row = pending.pop()
-        node = parent.add(_node(row, facts))
-        below = [child for event in row.events for child in saga.caused_by(event)]
-        pending += [(node, branch) for branch in reversed(branches(below, fold=fold))]
-    console.print(whole)
+async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:
+    console = output.terminal()
+    shown = set[tuple[str, int, int]]()
+    async with aclosing(follow_saga(log, key)) as growing:
+        async for saga in growing:
+            if not saga.events and not as_json:
+                console.print(Text(f"{key} has no event yet; waiting for the first one.", style="dim"))
+            new = [i for i, event in enumerate(saga.events) if place_of(event) not in shown]
+            shown |= {place_of(event) for event in saga.events}
+            if as_json:
+                output.print_json(event_json(saga.events[i]) for i in new)
+            else:
+                _print(console, saga, new)
+            if saga.ended:
+                break
+    if not as_json:
+        console.print()
+        console.print(headline(saga), soft_wrap=not console.is_terminal)
 
 
-def _node(row: Fold, all_facts: Facts) -> Text:
-    first = row.first
-    mark = "■ " if first.ends else f"{MARKS[first.role]} ".lstrip()
-    facts = _facts(row, all_facts)
-    label = Text.assemble((f"{mark}{row.title}", f"bold {STYLES[first.role]}".strip()))
-    label.append(f"  {first.service} +{first.after_ms:,} ms", style="dim")
-    label.append(f"  {facts}" if facts.plain else "")
-    label.no_wrap, label.overflow = True, "ellipsis"
-    return label
+def _print(console: Console, saga: Saga, new: list[int]) -> None:
+    facts = saga.news()
+    for i in new:
+        line = _line(saga.events[i], output.facts_text(facts[i]))
+        line.no_wrap, line.overflow = True, "ellipsis" if console.is_terminal else "ignore"
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
-def _facts_of(saga: Saga, *, every: bool) -> Facts:
-    """Return what each event adds to the story, or all that it says; by its record's place on the log."""
-    facts = [event.facts for event in saga.events] if every else saga.news()
-    return {place_of(event): output.facts_text(each) for event, each in zip(saga.events, facts, strict=True)}
-
-
-def _facts(row: Fold, facts: Facts) -> Text:
-    first = row.first
-    if first.error is not None:
-        return Text(output.printable(first.error), style="red")
-    if len(row.events) > 1:
-        return Text(row.span, style="dim")
-    return Text(facts.get(place_of(first), ""))
-
-
-def place_of(event: SagaEvent) -> tuple[str, int, int]:
-    """Return where an event stands on the log."""
-    return event.record.topic, event.record.partition, event.record.offset
+def _line(event: SagaEvent, facts: str) -> Text:
+    mark = "■" if event.ends else MARKS[event.role]
+    at = output.iso_ms(event.record.timestamp_ms)[11:23]
+    line = Text(f"{at} {f'+{event.after_ms:,}':>8}  {event.service:<10} {mark} ")
+    line.append(f"{event.type:<20}", style=f"bold {STYLES[event.role]}".strip())
+    line.append(
+        f" {output.printable(event.error)}" if event.error else f" {facts}", style="red" if event.error else "dim"
+    )
+    line.rstrip()
+    return line

@@ -1,19 +1,59 @@
-"""`eventlib state`: what a decider knows of a key."""
+"""`eventlib state`: a decider's state for a key."""
 
 from dataclasses import fields
 from datetime import datetime
+from typing import Annotated
 
+import typer
 from rich.console import RenderableType
 from rich.pretty import Pretty
 from rich.table import Table
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
+from eventlib.cli._common import output
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    look,
+)
+from eventlib.cli._common.saga_status import state_json
 from eventlib.eventlog import EventLog
 from eventlib.queries.state import KnownState, state_of
 from eventlib.replay.point_in_time import known_in, moment_of, standing_at
+
+
+def state(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, a product's SKU: what the decider has.")],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME|EVENT_ID",
+            help="As it was at a time (UTC), or after an event.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show what a decider knows of a key, now or at a moment.
+
+    The past is folded from the journal and the log: all that the decider had
+    handled by a time, or up to the step in which it handled, or said, an event
+    (the beginning of its id is enough). `eventlib history` shows the steps.
+
+    [dim]Examples:[/dim]
+      eventlib state order 536365
+      eventlib state payment 536365 --at 2026-01-31T12:00:00.250Z
+      eventlib state payment 536365 --at 6dd20bf1
+      eventlib state shelf 85123A --json | jq .state.on_hand
+    """
+    print_state(LogOptions.of(context, app, log), decider, key, at, as_json=as_json)
 
 
 def print_state(place: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
@@ -31,24 +71,6 @@ async def _known(log: EventLog, decider: str, key: str, at: str | None) -> tuple
         return await state_of(log, decider, key), ""
     standing = await standing_at(log, decider, key, moment_of(at))
     return known_in(standing), standing.doubt
-
-
-def state_json(known: KnownState) -> dict[str, object]:
-    """Return a state as JSON has it."""
-    return {
-        "service": known.service,
-        "decider": known.decider,
-        "key": known.key,
-        "partition": known.partition,
-        "recorded_at": output.iso(known.recorded_at),
-        "state": known.state,
-        "sequence": known.sequence,
-        "changed_by": known.changed_by,
-        "correlation_id": known.correlation_id,
-        "deadlines": {name: output.iso(at) for name, at in known.deadlines.items()},
-        "forgotten_at": output.iso_or_none(known.forgotten_at),
-        "requests_answered": known.answered,
-    }
 
 
 def _print(known: KnownState) -> None:

@@ -1,18 +1,19 @@
-"""`eventlib status`: how services stand, once or as it goes on, and whether that is well."""
+"""`eventlib status`: the services' status, once or refreshed, and whether it is healthy."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Annotated
 
+import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from eventlib.cli import output
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
-from eventlib.cli.parked import parking_json
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.parked_keys import parking_json
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
 from eventlib.eventlog import EventLog
@@ -21,8 +22,60 @@ from eventlib.operations.status import Limits, SagaCount, Status, StatusReader, 
 from eventlib.queries.parked import Parking
 from eventlib.telemetry.logs import tell
 
+
+def status(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    watch: Annotated[bool, typer.Option("--watch", "-w", metavar="", help="Go on until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="How often, with --watch.")] = 2.0,
+    sagas: Annotated[
+        bool,
+        typer.Option("--sagas", metavar="", help="Count sagas by state, too: reads each state once, about 10 µs each."),
+    ] = False,
+    max_behind: Annotated[
+        float, typer.Option("--max-behind", metavar="SECONDS", min=0, help="How old the oldest unhandled input may be.")
+    ] = 60.0,
+    max_parked: Annotated[
+        int, typer.Option("--max-parked", metavar="N", min=0, help="How many keys and effects may be parked.")
+    ] = 0,
+    max_overdue: Annotated[
+        int, typer.Option("--max-overdue", metavar="N", min=0, help="How many sagas may be overdue, with --sagas.")
+    ] = 0,
+    allow_stopped: Annotated[
+        bool, typer.Option("--allow-stopped", metavar="", help="Also healthy when nobody runs a task.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Show how services stand: owners, lag, what is pending, parked, overdue.
+
+    Read from the log alone, whether the services run or not: where tasks are
+    stands on their changelogs. Beside an SQLite log it costs milliseconds;
+    from elsewhere the first look reads the changelogs, and --watch then only
+    what is new.
+
+    Exit code 1 when it is not healthy: a task without an owner, one that is
+    behind for too long, too much parked or overdue.
+
+    [dim]Examples:[/dim]
+      eventlib status
+      eventlib status --watch --sagas
+      eventlib status --json --max-behind 10 | jq .complaints
+    """
+    place, limits = LogOptions.of(context, app, log), Limits(max_behind, max_parked, max_overdue, allow_stopped)
+    if not watch:
+        raise typer.Exit(print_status(place, limits, sagas=sagas, as_json=as_json))
+    if as_json:
+        raise typer.BadParameter("shows a screen: call it again and again instead", param_hint="--watch / --json")
+    watch_status(place, limits, every, sagas=sagas)
+
+
 _REASONS = 5
+
+
 _NARROW = 100
+
+
 _RATE_WIDTH = 16
 
 

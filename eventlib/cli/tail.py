@@ -4,19 +4,60 @@ import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from functools import partial
+from typing import Annotated
 
 import typer
 from pydantic import BaseModel
 
-from eventlib.cli import output
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
+from eventlib.cli._common import output
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    look,
+)
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import key_text
 from eventlib.queries.decoding import Reading, RecordReader, event_topics
 from eventlib.queries.stream import start_of
 from eventlib.queries.stream import tail as tail_of
+
+
+def tail(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="Which topics; without any, all that hold events.", show_default=False),
+    ] = None,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="earliest, latest, an offset, or a time (UTC) such as 2026-01-31T12:00:00Z.",
+        ),
+    ] = "earliest",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", metavar="", help="Wait for what comes next, until Ctrl-C.")
+    ] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Print the records of topics, merged by time.
+
+    Without a topic, everything that the services tell each other. Changelogs,
+    journals and other topics of their own are printed when they are named.
+
+    [dim]Examples:[/dim]
+      eventlib tail --follow --from latest
+      eventlib tail orders payments --from 2026-01-31T12:00:00Z
+      eventlib tail --json | jq -r .type | sort | uniq -c
+    """
+    print_tail(LogOptions.of(context, app, log), topics or [], start, follow=follow, as_json=as_json)
+
 
 _WIDE = 110  # below, a terminal has no room for dates and offsets
 

@@ -1,16 +1,36 @@
-"""`eventlib topics`: what there is on the log."""
+"""`eventlib topics`: the topics on the log."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
-from eventlib.cli import output
-from eventlib.cli.opened import look
-from eventlib.cli.options import LogOptions
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import (
+    AppOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    look,
+)
 from eventlib.eventlog import EventLog
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
 from eventlib.operations.reprocessing.metadata import note_of
 from eventlib.registry.records import SCHEMAS
+
+
+def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """List the topics: what they hold, and how much.
+
+    A compacted topic keeps only the newest record of each key; its number
+    counts those already dropped as well.
+
+    [dim]Examples:[/dim]
+      eventlib topics
+      eventlib topics --json | jq 'select(.kind == "events").records'
+    """
+    print_topics(LogOptions.of(context, app, log), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from eventlib import open_log
-from eventlib.cli.live import declared_views
+from eventlib.cli._common.views import declared_views
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Kind, Operation, User, user_name, users_of

@@ -26,7 +26,7 @@ from eventlib import (
     Topic,
     open_log,
 )
-from eventlib.cli.running import restoring_lines
+from eventlib.cli.run_process import restoring_lines
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.base import Record
 from eventlib.runtime.context import Restoring

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from eventlib import Runtime, RuntimeConfig
 from eventlib.cli import run
-from eventlib.cli.running import Running, Tuning, serve_until
+from eventlib.cli.run_process import Running, Tuning, serve_until
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.devtools.kafka import Cluster

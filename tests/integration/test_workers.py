@@ -11,7 +11,7 @@ from secrets import token_hex
 import pytest
 
 from eventlib.cli import run
-from eventlib.cli.workers import pause_after
+from eventlib.cli._common.workers import pause_after
 from eventlib.devtools.kafka import Cluster
 from services import shop as the_shop
 from tests.saga.fleet import Fleet, free_port, importing, outside_at
@@ -113,8 +113,8 @@ def test_pauses_grow_and_end_at_half_a_minute() -> None:
 def test_a_worker_that_ends_badly_when_all_are_stopped_is_named(tmp_path: Path) -> None:
     script = (
         "import asyncio\n"
-        "from eventlib.cli.workers import supervise\n"
-        "from eventlib.cli.stopping import stop_signal\n"
+        "from eventlib.cli._common.workers import supervise\n"
+        "from eventlib.cli._common.stopping import stop_signal\n"
         "import sys\n"
         "fails = [sys.executable, '-c', 'import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); time.sleep(60)']\n"
         "async def main():\n"

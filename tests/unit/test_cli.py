@@ -330,7 +330,7 @@ def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, 
     def fall_over(_: object) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr("eventlib.cli.checking.load_choreography", fall_over)
+    monkeypatch.setattr("eventlib.cli.check.load_choreography", fall_over)
     assert refused("check").startswith("something unforeseen: RuntimeError: out of luck (EVENTLIB_TRACEBACK=1")
 
 
@@ -338,7 +338,7 @@ def test_ctrl_c_ends_quietly_with_130(monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eventlib.cli.checking.load_choreography", interrupt)
+    monkeypatch.setattr("eventlib.cli.check.load_choreography", interrupt)
     assert run(["check"]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -353,7 +353,7 @@ def test_what_goes_wrong_while_it_cleans_up_after_a_signal_is_not_what_ended_it(
         finally:
             raise ConnectionError("the other side takes no questions any more")
 
-    monkeypatch.setattr("eventlib.cli.checking.load_choreography", interrupt)
+    monkeypatch.setattr("eventlib.cli.check.load_choreography", interrupt)
     assert run(["check"]) == code
     assert capsys.readouterr() == ("", "")
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from eventlib import cli
-from eventlib.cli.live import declared_views
+from eventlib.cli._common.views import declared_views
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Kind, Operation, User, users_of

@@ -17,7 +17,7 @@ import kubernetes_validate
 import pytest
 from kubernetes_validate import utils
 
-from eventlib.cli.live import declared_views
+from eventlib.cli._common.views import declared_views
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import users_of

@@ -11,6 +11,7 @@ import eventlib
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "eventlib": 28,
+    "eventlib.command_line": 16,
     "eventlib.config": 5,
     "eventlib.http": 7,
     "eventlib.live": 11,

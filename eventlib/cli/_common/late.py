@@ -1,0 +1,108 @@
+"""Serves HTTP before the application behind it has started: clients learn what it waits for."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from eventlib.errors import WiringError
+
+Message = MutableMapping[str, Any]
+
+
+Receive = Callable[[], Awaitable[Message]]
+
+
+Send = Callable[[Message], Awaitable[None]]
+
+
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+_RETRY_AFTER_S = b"1"
+
+
+class LateApp:
+    """An ASGI app that stands in for one that is not there yet: /healthz is 200, everything else 503 with `lacks`.
+
+    With an `error_code`, clients of a schema registry understand the 503 as well.
+    """
+
+    def __init__(self, lacks: Callable[[], str], error_code: int | None = None) -> None:
+        self._lacks = lacks
+        self._error_code = error_code
+        self._app: App | None = None
+        self._state: dict[str, Any] = {}
+
+    @asynccontextmanager
+    async def opened(self, app: App) -> AsyncIterator[None]:
+        """Start an app, and let it answer from then on. Raises: what keeps it from starting."""
+        async with _living(app) as self._state:
+            self._app = app
+            yield  # what comes later is the app's to refuse
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "lifespan":
+            await _nothing_to_start(receive, send)
+        elif self._app is not None:
+            await self._app({**scope, "state": {**self._state}}, receive, send)
+        elif scope["path"] == "/healthz":
+            await _answer(send, 200, {"status": "ok"})
+        else:
+            why = self._why()
+            code = {} if self._error_code is None else {"error_code": self._error_code, "message": why}
+            await _answer(send, 503, {"type": "about:blank", "title": "starting", "status": 503, "detail": why, **code})
+
+    def _why(self) -> str:
+        lacks = self._lacks()
+        return f"this process is starting, and waits for {lacks}" if lacks else "this process is starting"
+
+
+async def _answer(send: Send, status: int, body: dict[str, object]) -> None:
+    text = json.dumps(body, ensure_ascii=False).encode()
+    kind = b"application/json" if status == 200 else b"application/problem+json"  # noqa: PLR2004  HTTP's
+    headers = [(b"content-type", kind), (b"content-length", str(len(text)).encode())]
+    headers += [] if status == 200 else [(b"retry-after", _RETRY_AFTER_S)]  # noqa: PLR2004  as above
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
+
+
+async def _nothing_to_start(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+@asynccontextmanager
+async def _living(app: App) -> AsyncIterator[dict[str, Any]]:
+    """Run an app's lifespan around the block, and give its state. Raises: what keeps the app from starting."""
+    asked, answers = asyncio.Queue[Message](), asyncio.Queue[Message]()
+    state = dict[str, Any]()
+    scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state}
+    life = asyncio.ensure_future(app(scope, asked.get, answers.put))
+    try:
+        await _phase("startup", life, asked, answers)
+        yield state
+        await _phase("shutdown", life, asked, answers)
+    finally:
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+
+
+async def _phase(
+    name: str, life: "asyncio.Future[None]", asked: asyncio.Queue[Message], answers: asyncio.Queue[Message]
+) -> None:
+    asked.put_nowait({"type": f"lifespan.{name}"})
+    answer = asyncio.ensure_future(answers.get())
+    either: list[asyncio.Future[Any]] = [life, answer]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if not answer.done():
+        answer.cancel()
+        return  # an app without a lifespan says so by ending, or by an error
+    if answer.result()["type"] == f"lifespan.{name}.failed":
+        await life  # its own error says more than the message, which is a traceback
+        raise WiringError(f"the HTTP app failed at its {name}: {answer.result().get('message', '')}")

@@ -1,0 +1,168 @@
+"""The options that commands share, and the log that they name."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from eventlib.errors import ContractError, WiringError
+from eventlib.log import DEFAULT_URL
+from eventlib.values import time_of
+
+LOG_VARIABLE = "EVENTLIB_LOG"
+
+
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="MODULE:NAME",
+        help="Where the choreography is. [dim]Default: app in \\[tool.eventlib] of the nearest pyproject.toml[/dim]",
+        rich_help_panel="Where to look",
+        show_default=False,
+    ),
+]
+
+
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="URL",
+        help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
+        rich_help_panel="Where to look",
+        show_default=False,
+    ),
+]
+
+
+def _time(text: str) -> datetime:
+    try:
+        return time_of(text)
+    except ContractError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+AtTime = Annotated[
+    datetime | None,
+    typer.Option("--at", metavar="TIME", parser=_time, help="As it stood at a time (UTC).", show_default=False),
+]
+
+
+CountedLogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="[URL]",
+        help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
+        rich_help_panel="Where to look",
+        show_default=False,
+    ),
+]
+
+
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="PORT",
+        help="Serve metrics for Prometheus at /metrics: a port, or HOST:PORT.",
+        show_default=False,
+    ),
+]
+
+
+JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The shared options that were given before the command's name."""
+
+    app: str | None
+    log: str | None
+
+    @classmethod
+    def of(cls, context: typer.Context) -> "Shared":
+        """Return what was given before the name of the command that is run now."""
+        found = context.find_root().obj
+        return found if isinstance(found, cls) else cls(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Where a command works: the application (None: as pyproject.toml says) and the log's URL."""
+
+    app: str | None
+    url: str
+
+    @classmethod
+    def of(cls, context: typer.Context, app: str | None, log: str | None) -> "LogOptions":
+        """Return what was given after the command's name, else before it, else the environment's or the default.
+
+        Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
+        """
+        from eventlib.config.settings import eventlib_settings
+
+        before = Shared.of(context)
+        settings = eventlib_settings(app=app or before.app, log=log or before.log)
+        return cls(settings.app, settings.log)
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from eventlib.eventlog import EventLog
+
+T = TypeVar("T")
+
+
+def look(place: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, missing: bool = False) -> T:
+    """Run a command on a log that is there, or that need not be if it may be `missing`.
+
+    Raises: WiringError when there is no such application or log.
+    """
+    import asyncio
+
+    from eventlib.cli._common.project import load_choreography
+    from eventlib.opening import open_log
+
+    choreography = load_choreography(place.app)
+    if not missing:
+        refuse_missing(place.url)
+
+    async def opened() -> T:
+        async with open_log(place.url, choreography, read_only=True) as log:
+            return await command(log)
+
+    return asyncio.run(opened())
+
+
+def refuse_missing(url: str) -> None:
+    """Refuse a log that is not there, for commands that only read. Raises: WiringError."""
+    if url.startswith("memory:"):
+        raise WiringError(f"{url} lives and ends with one process, so there is nothing to look at: name a log file")
+    from eventlib.log.url import log_file
+
+    path = log_file(url)
+    if path is not None and not path.is_file():  # whether another kind of log is there shows when it is opened
+        raise WiringError(
+            f"there is no log at {path}: `eventlib run` makes one, or name another with --log or {LOG_VARIABLE}"
+        )
+
+
+def path_of(url: str, what: str) -> "Path":
+    """Return the file of an SQLite log's URL. Raises: WiringError for any other log, with what to use instead."""
+    if url.startswith("kafka:"):
+        raise WiringError(
+            f"{url}: {what} here is a file, and a cluster's copies are its replicas. Keep its records with `python -m "
+            "analytics archive`, mirror the cluster with MirrorMaker, or take an SQLite log to Kafka with `eventlib copy`"
+        )
+    from eventlib.log.url import log_file
+
+    file = log_file(url)
+    if file is None:
+        raise WiringError(f"{url}: {what} here is a file, sqlite:///path/to.db")
+    return file.absolute()

@@ -1,0 +1,80 @@
+"""Parked keys and effects: which ones a command selects, and their JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.base import key_text
+from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput
+
+ServicesOption = Annotated[
+    list[str] | None,
+    typer.Option("--service", "-s", metavar="NAME", help="Only of this service; may be repeated.", show_default=False),
+]
+
+
+DecidersOption = Annotated[
+    list[str] | None,
+    typer.Option("--decider", metavar="NAME", help="Only of this decider; may be repeated.", show_default=False),
+]
+
+
+ReasonMatches = Annotated[
+    str | None,
+    typer.Option(
+        "--reason-matches", metavar="REGEX", help="Only where this is found in the reason.", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which of what is parked somebody means, as it was typed."""
+
+    services: Sequence[str] = ()
+    deciders: Sequence[str] = ()
+    reason: str | None = None
+
+    def of(self, log: EventLog) -> ParkedQuery:
+        """Return what is meant on a log. Raises: WiringError for an unknown name; ContractError."""
+        return ParkedQuery.of(log, self.services, self.deciders, self.reason)
+
+
+def of_key(found: list[Parking], key: str) -> list[Parking]:
+    """Return what is parked under a key, or an id. Raises: ContractError when nothing is."""
+    kept = [parking for parking in found if key in {parking.key, parking.id}]
+    if not kept:
+        raise ContractError(f"nothing is parked under {key!r}: `eventlib parked list` shows what is")
+    return kept
+
+
+def parking_json(parking: Parking) -> dict[str, object]:
+    """Return what is parked as JSON has it."""
+    return {**asdict(parking), "since": output.iso(parking.since)}
+
+
+def waiting_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
+    """Return an input that waits as JSON has it: where it came from, and what is in it."""
+    record, reading = waiting.record, waiting.reading
+    line: dict[str, object] = {
+        "service": parking.service,
+        "decider": parking.decider,
+        "key": key_text(record),
+        "topic": record.topic or None,
+        "partition": record.partition,
+        "offset": record.offset if record.topic else None,
+        "recorded_at": output.iso_ms(record.timestamp_ms),
+        "type": record.type,
+        "id": record.event_id,
+        "reason": waiting.reason,
+        "edited": waiting.edited_by or None,
+        "data": reading.value,
+    }
+    if reading.error is not None:
+        line |= {"error": reading.error, "bytes": (record.value or b"").hex()}
+    return line

@@ -1,0 +1,103 @@
+"""What a rerun does otherwise than its service, as text and as JSON."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.operations.reprocessing.comparison import (
+    Difference,
+    EventDifference,
+    StateDifference,
+    Waiting,
+)
+from eventlib.replay.comparison import ABSENT, Change
+
+_SIGNS = {"missing": "-", "extra": "+", "other": "~"}
+
+
+def difference_json(service: str, name: str, found: Difference) -> Iterable[dict[str, object]]:
+    """Return the comparison, then each difference, one JSON object each."""
+    yield {
+        "service": service,
+        "rerun": name,
+        "same": found.is_none,
+        "deciders": [asdict(each) for each in found.deciders],
+        "requested": len(found.requested),
+        "parked": len(found.parked),
+        "not_yet": found.not_yet,
+    }
+    for event in found.events:
+        facts = {**asdict(event), "at": output.iso_ms(event.at_ms), "changes": _changes_json(event.changes)}
+        yield {"difference": "event", **facts}
+    for state in found.states:
+        yield {"difference": "state", **asdict(state), "changes": _changes_json(state.changes)}
+    for kind, waiting in (("requested", found.requested), ("parked", found.parked)):
+        for each in waiting:
+            yield {"difference": kind, **asdict(each)}
+
+
+def _changes_json(changes: Iterable[Change]) -> list[dict[str, object]]:
+    found = list[dict[str, object]]()
+    for change in changes:
+        sides = {"before": change.before, "after": change.after}
+        found.append({"field": change.path, **{side: value for side, value in sides.items() if value is not ABSENT}})
+    return found
+
+
+def print_difference(service: str, name: str, found: Difference, limit: int) -> None:
+    """Print the comparison as a table, then the first differences."""
+    console = output.terminal()
+    numbers = ["keys", "states differ", "unchanged", "missing", "added", "changed"]
+    shown = output.table("decider", *numbers, right=numbers)
+    for each in found.deciders:
+        counts = each.keys, each.states, each.alike, each.missing, each.extra, each.other
+        shown.add_row(each.decider, *(f"{count:,}" for count in counts), style="bold" if each.differs else None)
+    console.print(shown)
+    if found.is_none:
+        console.print(f"{name} says and knows what {service} does: nothing differs.")
+    _print_events(console, found.events)
+    _print_states(console, found.states)
+    _print_waiting(console, f"Requests that only {name} makes; they were not run", found.requested, limit)
+    _print_waiting(console, f"Keys that only {name} cannot handle", found.parked, limit)
+    if found.not_yet:
+        what = output.counted(found.not_yet, "key")
+        console.print(f"{service} has changed {what} since; run this again to compare them, too.", style="dim")
+
+
+def _print_events(console: Console, events: Iterable[EventDifference]) -> None:
+    for number, each in enumerate(events):
+        if not number:
+            console.print("\nEvents, the first ones ([dim]-[/dim] missing, [dim]+[/dim] added, [dim]~[/dim] changed):")
+        types = " → ".join(dict.fromkeys(filter(None, (each.before, each.after))))
+        line = Text(f"{_SIGNS[each.kind]} ").append(f"{each.decider} {output.printable(each.key)}", "bold")
+        line.append(f"  {types}  ").append(output.iso_ms(each.at_ms), "dim")
+        console.print(line)
+        if each.kind == "other":
+            _print_changes(console, each.changes)
+
+
+def _print_states(console: Console, states: Iterable[StateDifference]) -> None:
+    for number, each in enumerate(states):
+        if not number:
+            console.print("\nStates, the first ones:")
+        console.print(Text("~ ").append(f"{each.decider} {output.printable(each.key)}", "bold"))
+        if each.why:
+            console.print(Text(f"    {each.why}", "red"))
+        _print_changes(console, each.changes)
+
+
+def _print_changes(console: Console, changes: Iterable[Change]) -> None:
+    for change in changes:
+        sides = ["-" if side is ABSENT else output.printable(str(side)) for side in (change.before, change.after)]
+        console.print(Text(f"    {change.path}: {sides[0]} → {sides[1]}", "dim"))
+
+
+def _print_waiting(console: Console, title: str, waiting: Sequence[Waiting], limit: int) -> None:
+    if waiting:
+        console.print(f"\n{title} ({len(waiting):,}):")
+    for each in waiting[:limit]:
+        line = Text("  ").append(f"{each.decider} {output.printable(each.key)}", "bold").append(f"  {each.request}")
+        console.print(line.append(output.printable(each.reason), "dim"))

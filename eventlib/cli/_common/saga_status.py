@@ -1,0 +1,70 @@
+"""A saga's state under each of its deciders, as a table and as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from rich.table import Table
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.queries.state import KnownState
+from eventlib.replay.point_in_time import SagaSnapshot
+
+
+def state_json(known: KnownState) -> dict[str, object]:
+    """Return a state as JSON has it."""
+    return {
+        "service": known.service,
+        "decider": known.decider,
+        "key": known.key,
+        "partition": known.partition,
+        "recorded_at": output.iso(known.recorded_at),
+        "state": known.state,
+        "sequence": known.sequence,
+        "changed_by": known.changed_by,
+        "correlation_id": known.correlation_id,
+        "deadlines": {name: output.iso(at) for name, at in known.deadlines.items()},
+        "forgotten_at": output.iso_or_none(known.forgotten_at),
+        "requests_answered": known.answered,
+    }
+
+
+def standings_json(standings: Sequence[SagaSnapshot]) -> list[dict[str, object]]:
+    """Return each decider's state, and why it waited for a person, if it did."""
+    return [
+        {
+            "decider": each.decider,
+            **({"state": None} if each.known is None else state_json(each.known)),
+            "waits": each.waits or None,
+        }
+        for each in standings
+    ]
+
+
+def standings_table(standings: Sequence[SagaSnapshot]) -> Table:
+    """Return a line for each decider: what its state said beside its initial values, and what was to come."""
+    table = output.table("decider", "since (UTC)", "state", whole=["decider", "since (UTC)"])
+    for each in standings:
+        since = "-" if each.known is None else output.iso(each.known.recorded_at)[11:23]
+        table.add_row(Text(each.decider, style="bold"), since, _state(each))
+    return table
+
+
+def _state(standing: SagaSnapshot) -> Text:
+    text = Text() if standing.known is None else _known(standing.known)
+    if standing.waits:
+        text.append("\n" if text.plain else "")
+        text.append(f"waits: {output.printable(standing.waits)}", style="red")
+    return text
+
+
+def _known(known: KnownState) -> Text:
+    if known.state is None:
+        return Text("forgotten", style="dim")
+    initial = type(known.state)()
+    facts = {field.name: getattr(known.state, field.name) for field in fields(known.state)}
+    news = {name: value for name, value in facts.items() if value != getattr(initial, name)}
+    text = Text(output.facts_text(news, limit=len(news)))
+    for name, at in known.deadlines.items():
+        text.append(f"\ndeadline {name}: {output.iso(at)}", style="dim")
+    return text

@@ -1,0 +1,73 @@
+"""Typer's commands and groups, adapted to this command line."""
+
+import os
+import sys
+from typing import Any
+
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+
+class ReaderGone(Exception):
+    """Whoever read the output has closed it: there is nothing left to do."""
+
+
+class _Argument(TyperArgument):
+    """An argument whose help shows its name, which says more than its type."""
+
+    def display_type_rich(self, ctx: Any) -> str | None:
+        """Return nothing to show for a type."""
+        del ctx
+        return None
+
+
+class Command(TyperCommand):
+    """A command whose help shows types only where they say something."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            if type(parameter) is TyperArgument:
+                parameter.__class__ = _Argument
+
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
+        """Return the help option."""
+        return _plain(super().get_help_option(ctx))
+
+
+class CountingCommand(Command):
+    """A command whose --log may stand without a URL: then it is the log that all commands look at."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments, with --log's URL made explicit."""
+        pairs = zip(args, [*args, "-"][1:], strict=True)
+        explicit = ["--log=" if arg == "--log" and after.startswith("-") else arg for arg, after in pairs]
+        return super().parse_args(ctx, explicit)
+
+
+class Group(TyperGroup):
+    """A group of commands, in which a closed pipe is no error."""
+
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
+        """Return the help option."""
+        return _plain(super().get_help_option(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named. Raises: ReaderGone, before Typer makes an exit code of it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+
+def _plain(option: TyperOption | None) -> TyperOption | None:
+    if option is not None:
+        option.metavar = ""
+        option.help = "Show this help."
+    return option
+
+
+def let_go_of_stdout() -> None:
+    """Point stdout at nothing: whoever read it has enough, and the interpreter still wants to flush it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

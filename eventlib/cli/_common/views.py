@@ -1,0 +1,30 @@
+"""The live views that an application declares."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from eventlib.contracts.view_manifest import Viewing, views_module
+from eventlib.errors import WiringError
+from eventlib.model.choreography import Choreography
+
+
+def declared_views(choreography: Choreography) -> list[Viewing]:
+    """Return what the live views of a choreography's services declare, of those that have any.
+
+    Raises: WiringError when there are some, and Faust is not installed.
+    """
+    having = [service for service in choreography.services if find_spec(views_module(service)) is not None]
+    if not having:
+        return []
+    with faust_or_remedy():
+        from eventlib.live.running import load_views
+    return [app.viewing for app in load_views(choreography, having)]
+
+
+@contextmanager
+def faust_or_remedy() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise WiringError(f"live views need the package {error.name}: install eventlib-sagas[live,kafka]") from error

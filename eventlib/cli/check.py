@@ -1,0 +1,105 @@
+"""`eventlib check`: the choreography's faults, or what was proved when there are none."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from eventlib.analysis import compensation
+from eventlib.analysis.checks import check as check_wiring
+from eventlib.analysis.event_graph import EventGraph
+from eventlib.analysis.finding import Finding
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions
+from eventlib.cli._common.project import load_choreography
+from eventlib.model.choreography import Choreography
+
+
+def check(
+    context: typer.Context,
+    strict: Annotated[bool, typer.Option("--strict", metavar="", help="Warnings end with exit code 1, too.")] = False,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Look for faults in the wiring: what is forgotten, or never undone.
+
+    From types alone: events that nobody handles, handlers that nobody feeds;
+    steps that stay done after a failure (events declare failure=True and
+    reverses=OtherEvent); waits without a deadline, rings, effects that give up.
+
+    Exit code 1 for errors, 0 for warnings. What is meant to be so is named in
+    Choreography(accepts=[Accepted(RULE, SUBJECT, REASON)]), from
+    eventlib.analysis.finding: it is shown with its reason, and counts no more.
+
+    [dim]Examples:[/dim]
+      eventlib check
+      eventlib check --strict
+      eventlib check --json | jq -r 'select(.accepted == null) | .what'
+    """
+    raise typer.Exit(print_check(LogOptions.of(context, app, log), strict=strict, as_json=as_json))
+
+
+_INDENT = 9
+
+
+def print_check(place: LogOptions, *, strict: bool, as_json: bool) -> int:
+    """Print the choreography's faults, and return the exit code: 1 for errors, and for warnings if they count."""
+    choreography = load_choreography(place.app)
+    findings = check_wiring(choreography)
+    errors, warnings = (_count(findings, severity) for severity in ("error", "warning"))
+    if as_json:
+        output.print_json(asdict(finding) for finding in findings)
+    else:
+        _print(choreography, findings, errors, warnings)
+    return 1 if errors or (strict and warnings) else 0
+
+
+def _print(choreography: Choreography, findings: list[Finding], errors: int, warnings: int) -> None:
+    console = output.terminal()
+    for finding in findings:
+        _print_finding(console, finding)
+    if not errors and not warnings:
+        console.print(_well_wired(choreography) + ("" if findings else _proof(choreography)))
+    accepted = len(findings) - errors - warnings
+    if findings:
+        more = f", {accepted} accepted" if accepted else ""
+        console.print(f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}{more}.")
+
+
+def _print_finding(console: Console, finding: Finding) -> None:
+    severity, style = finding.severity, "red" if finding.severity == "error" else "yellow"
+    if finding.accepted is not None:
+        severity, style = "accepted", "dim"  # type: ignore[assignment]  # shown in the place of the severity
+    head = Text.assemble((f"{severity:<{_INDENT}}", f"bold {style}"), (finding.rule, style), f"  {finding.subject}")
+    console.print(head.append(f"  {finding.where}" if finding.where != finding.subject else "", style="dim"))
+    if finding.accepted is not None:
+        lines = [Text(finding.what, style="dim"), Text(f"because {finding.accepted}")]
+    else:
+        lines = [Text(finding.what), Text(f"so {finding.why}", style="dim"), Text(f"→  {finding.remedy}")]
+    for line in lines:
+        console.print(Padding(line, (0, 0, 0, _INDENT), expand=False))
+    console.print()
+
+
+def _well_wired(choreography: Choreography) -> str:
+    size = f"{_counted(len(choreography.services), 'service')}, {_counted(len(choreography.deciders), 'decider')}"
+    return f"{choreography.name} is well wired: {size}, {_counted(len(choreography.events), 'event')}."
+
+
+def _proof(choreography: Choreography) -> str:
+    steps, ways = compensation.proved(EventGraph(choreography))
+    if not ways:
+        return ""
+    return f"\nA failure can follow {_counted(steps, 'step')} in {_counted(ways, 'way')}: each leads to what reverses the step."
+
+
+def _count(findings: list[Finding], severity: str) -> int:
+    return sum(finding.severity == severity and finding.accepted is None for finding in findings)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,109 @@
+"""`eventlib export`: contracts, dashboards, alerts and manifests as files for other tools."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
+from eventlib.cli._common.project import load_choreography
+from eventlib.cli._common.views import declared_views
+from eventlib.config.effective import reference as settings_reference
+from eventlib.contracts.exporting import exported
+from eventlib.errors import WiringError
+from eventlib.manifests.exporters import for_kubernetes, for_strimzi, for_tools
+from eventlib.model.choreography import Choreography
+from eventlib.telemetry.alerts import alert_rules
+from eventlib.telemetry.catalogue import reference
+from eventlib.telemetry.dashboards import dashboards
+
+Form = Literal[
+    "asyncapi",
+    "avsc",
+    "jsonschema",
+    "proto",
+    "spark",
+    "dashboards",
+    "alerts",
+    "metrics",
+    "settings",
+    "strimzi",
+    "kubernetes",
+    "kafka",
+]
+
+
+def export(
+    context: typer.Context,
+    form: Annotated[
+        Form,
+        typer.Argument(
+            metavar="FORM",
+            help="asyncapi, avsc, jsonschema, proto, spark, dashboards, alerts, metrics, settings, strimzi, "
+            "kubernetes or kafka.",
+        ),
+    ],
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Into files, instead of stdout.")
+    ] = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Write the contracts, or what watches them run, in a form that others work with.
+
+    asyncapi is one document (3.0, with Kafka's bindings); avsc (Avro),
+    jsonschema (draft 7), proto (proto3) and spark (DDL) are a file an event.
+    All of it follows from the classes. dashboards (Grafana), alerts
+    (Prometheus) and metrics (what each means, as Markdown) follow from the
+    list of metrics and the services; so does settings, from what reads them.
+    strimzi (resources for Kubernetes) and kafka (scripts) are what a cluster
+    has to be given: topics, and a user for each service with the rights that
+    it needs and no others. kubernetes is what runs each service there, scales
+    it on its lag, and says whom it may speak to.
+
+    [dim]Examples:[/dim]
+      eventlib export asyncapi > shop.json
+      eventlib export avsc --out contracts/
+      eventlib export spark OrderPlaced
+      eventlib export alerts --out deploy/prometheus
+      eventlib export strimzi --out deploy/kubernetes/kafka
+      eventlib export kubernetes --out deploy/kubernetes/services
+    """
+    print_export(LogOptions.of(context, app, None), form, name or [], out, as_json=as_json)
+
+
+def print_export(place: LogOptions, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
+    """Print a form's files, or write them into a directory."""
+    files = _files(load_choreography(place.app), form)
+    if names:
+        chosen = {file: text for file, text in files.items() if file.partition(".")[0] in names}
+        if missing := set(names) - {file.partition(".")[0] for file in chosen}:
+            raise WiringError(f"there is no {', '.join(sorted(missing))} to export as {form}")
+        files = chosen
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (out / file).write_text(text, encoding="utf-8")
+        output.terminal().print(f"{output.counted(len(files), 'file')} in {out}.")
+    elif as_json:
+        output.print_json({"file": file, "text": text} for file, text in files.items())
+    else:
+        output.write_lines(text.rstrip("\n").encode() for text in files.values())
+
+
+def _files(choreography: Choreography, form: str) -> dict[str, str]:
+    makers: dict[str, Callable[[], dict[str, str]]] = {
+        "dashboards": dashboards,
+        "alerts": lambda: {f"{choreography.name}-alerts.yml": alert_rules(choreography)},
+        "metrics": lambda: {"metrics.md": reference()},
+        "settings": lambda: {"settings.md": settings_reference(choreography.settings)},
+        "strimzi": lambda: for_strimzi(choreography, declared_views(choreography)),
+        "kubernetes": lambda: for_kubernetes(choreography, declared_views(choreography)),
+        "kafka": lambda: for_tools(choreography, declared_views(choreography)),
+    }
+    return makers[form]() if form in makers else exported(choreography, form)

@@ -1,0 +1,185 @@
+"""`eventlib new`: writes a service that runs, from the skeleton beside this module."""
+
+import keyword
+import re
+import sys
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eventlib.cli._common.options import AppOption, LogOptions
+from eventlib.cli._common.project import load_choreography, nearest
+from eventlib.errors import WiringError
+from eventlib.model.choreography import Choreography
+
+
+def new(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The service's name: small letters, digits and '-'.")],
+    directory: Annotated[
+        Path, typer.Option(metavar="DIR", file_okay=False, help="The project: one that is there, or a new one.")
+    ] = Path(),
+    app: AppOption = None,
+) -> None:
+    """Write a new service that runs, and its test.
+
+    Events, state, decider, and a test of them. In a project with an application
+    the service joins that one, in an application of its own beside it: nothing
+    that is there is changed. Elsewhere it is the first of a new project.
+
+    [dim]Examples:[/dim]
+      eventlib new loyalty
+      eventlib new gift-cards --directory ../cards
+    """
+    create_service(name, directory, LogOptions.of(context, app, None).app)
+
+
+_LONGEST = 20  # with a longer one, the skeleton's lines would have to be broken elsewhere
+
+
+_MODULES = ("__init__.py", "events.py", "state.py", "decider.py", "app.py", "test_thing.py")
+
+
+_JOINED = '''"""The application with {name} in it; the services that were there before know nothing of it."""
+
+from {module} import {imported}
+
+from . import service
+
+app = {others}.extended("{choreography}-with-{name}", service)
+'''
+
+
+_PROJECT = """[project]
+name = "{name}"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["eventlib-sagas"]
+
+[tool.eventlib]
+app = "{package}.app:app"
+
+[tool.ruff]
+line-length = 120
+
+[tool.mypy]
+strict = true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """One name as it is written in its four places: `gift-cards`, `gift_cards`, `GiftCards`, `Gift cards`."""
+
+    service: str
+
+    @property
+    def package(self) -> str:
+        return self.service.replace("-", "_")
+
+    @property
+    def type(self) -> str:
+        return "".join(part.capitalize() for part in self.service.split("-"))
+
+    @property
+    def words(self) -> str:
+        return self.service.replace("-", " ")
+
+    def applied(self, template: str) -> str:
+        """Return a skeleton's text under this name."""
+        titled = template.replace('"""Thing', f'"""{self.words.capitalize()}').replace("Thing", self.type)
+        return re.sub(r'(?<!"|_)\bthing\b', self.words, titled.replace('"thing', f'"{self.service}'))
+
+
+def create_service(name: str, directory: Path, app: str | None) -> None:
+    """Write a new service, and print what to do next.
+
+    It joins the application that `app` or the nearest pyproject.toml names, else it begins a project of its own.
+    Raises: WiringError for a name that is taken or none, and rather than overwrite anything.
+    """
+    names = _Names(_checked(name))
+    root, named = nearest(directory.resolve())
+    app = app or named
+    others = None if app is None else load_choreography(app, directory.resolve())
+    if others is not None:
+        _refuse_taken(names, others)
+    root = directory.resolve() if named is None else root
+    wanted = _files(names, root, app, others)
+    there = [path for path in wanted if path.exists()] + [path for path in [root / names.package] if path.exists()]
+    if there:
+        raise WiringError(f"{_shown(there[0])} is there already, and nothing is overwritten: choose another name")
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    _tell(names, root, wanted, others)
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise WiringError(f"{name!r} is no service's name: small letters, digits and '-', beginning with a letter")
+    if len(name) > _LONGEST:
+        raise WiringError(f"{name!r} has {len(name)} letters, and {_LONGEST} is the most: it names topics and classes")
+    package = name.replace("-", "_")
+    if keyword.iskeyword(package) or package in sys.stdlib_module_names or package in {"eventlib", "pydantic", "test"}:
+        raise WiringError(f"a package named {package!r} would hide Python's or a library's own: choose another name")
+    return name
+
+
+def _refuse_taken(names: _Names, others: Choreography) -> None:
+    taken = {service.name for service in others.services} | {decider.name for decider in others.deciders}
+    types = {event.__name__ for event in others.events}
+    if names.service in taken or any(f"{names.type}{end}" in types for end in ("Requested", "Granted", "Refused")):
+        raise WiringError(f"{others.name} has a service, a decider or events named {names.service!r}: choose another")
+
+
+def _files(names: _Names, root: Path, app: str | None, others: Choreography | None) -> dict[Path, str]:
+    skeleton = files("eventlib.cli") / "skeleton"
+    package = root / names.package
+    found = {
+        package / module.replace("thing", names.package): names.applied((skeleton / module).read_text(encoding="utf-8"))
+        for module in _MODULES
+    }
+    if app is not None and others is not None:
+        found[package / "app.py"] = _joined(names, app, others)
+    elif not (root / "pyproject.toml").exists():
+        found[root / "pyproject.toml"] = _PROJECT.format(name=names.service, package=names.package)
+    return found
+
+
+def _joined(names: _Names, app: str, others: Choreography) -> str:
+    module, _, path = app.partition(":")
+    first, _, rest = path.partition(".")
+    alias = "others" if first in {"app", "service"} else first
+    imported = first if alias == first else f"{first} as {alias}"
+    whole = f"{alias}.{rest}" if rest else alias
+    return _JOINED.format(name=names.service, module=module, imported=imported, others=whole, choreography=others.name)
+
+
+def _tell(names: _Names, root: Path, written: dict[Path, str], others: Choreography | None) -> None:
+    needs_app = f" --app {names.package}.app:app" if root / "pyproject.toml" not in written else ""
+    only = f" --service {names.service}" if others is not None else ""
+    steps = [
+        (f"pytest {names.package}", "its test"),
+        (f"eventlib run{needs_app}{only}", "runs it" + (", beside the others" if others is not None else "")),
+        (
+            f"""eventlib publish {names.type}Requested{needs_app} --data '{{"customer_id": "1", "units": 5}}'""",
+            "asks it",
+        ),
+        (f"eventlib state {names.service} 1{needs_app}", "what it knows"),
+    ]
+    if root != Path.cwd():
+        steps.insert(0, (f"cd {_shown(root)}", "the project"))
+    print(f"{_shown(root / names.package)} is a service that runs:")
+    for path in written:
+        print(f"  {_shown(path)}")
+    print("\nNext:")
+    for command, what in steps:
+        print(f"  {command}\n      {what}")
+    print(f"\nThen make it yours: {names.package}/events.py says what it tells, decider.py what it does.")
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

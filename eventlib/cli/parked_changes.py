@@ -1,0 +1,256 @@
+"""`eventlib parked retry`, `edit` and `discard`: sends a command about what is parked, and prints its outcome."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from pydantic_core import from_json
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, ServicesOption, Which, of_key
+from eventlib.cli._common.prompts import user
+from eventlib.cli.parked_outcomes import SOON_S, Patience, Tried, followed, print_outcomes
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.model.event import Position
+from eventlib.operations.command_status import CommandQuery, asked_already
+from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
+from eventlib.queries.parked import Parking, parkings
+
+DeciderArgument = Annotated[str, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.")]
+
+
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key, from the list; or an effect's id.")]
+
+
+ByOption = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Who does it. [dim]Default: you[/dim]", show_default=False)
+]
+
+
+def retry(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    decider: Annotated[
+        str | None, typer.Argument(metavar="DECIDER", help="The decider's name, from the list.", show_default=False)
+    ] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="The key, from the list.", show_default=False)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="Everything that is parked, as far as the options below say.")
+    ] = False,
+    of_service: ServicesOption = None,
+    of_decider: DecidersOption = None,
+    reason_matches: ReasonMatches = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            help="How long to wait while nothing moves. [dim]Default: 1, with --all 10[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Ask the running services to handle again what is parked, in order.
+
+    What fails again is parked again: mend the cause first, and start the
+    services with the mended code. Each key is handled once, whoever else asks
+    for the same; given again after an interruption, --all goes on.
+
+    Exit code 1 when something is parked again.
+
+    [dim]Examples:[/dim]
+      eventlib parked retry order 536365
+      eventlib parked retry --all
+      eventlib parked retry --all --service payment --reason-matches 'KeyError.*tax'
+    """
+    which = Which(of_service or [], of_decider or [], reason_matches)
+    place = LogOptions.of(context, app, log)
+    if everything:
+        if decider is not None:
+            raise typer.BadParameter("it stands alone, without a DECIDER and a KEY", param_hint="--all")
+        code = retry_all(place, which, by or user(), 10 if wait is None else wait, as_json=as_json)
+    elif of_service or of_decider or reason_matches is not None:
+        raise typer.BadParameter("they go with --all", param_hint="--service / --decider / --reason-matches")
+    elif decider is None or key is None:
+        raise typer.BadParameter("name both, or give --all", param_hint="DECIDER KEY")
+    else:
+        code = retry_one(place, decider, key, by or user(), 1 if wait is None else wait, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def retry_one(place: LogOptions, decider: str, key: str, by: str, wait_s: float, *, as_json: bool) -> int:
+    """Ask for a (decider, key) to be handled again, and print what became of it; return the exit code."""
+
+    async def tried(log: EventLog) -> Tried:
+        name = log.choreography.decider(decider).name
+        found = of_key([each for each in await parkings(log) if each.decider == name], key)
+        return await _retried(log, found, by, Patience(wait_s))
+
+    return print_outcomes(look(place, tried), as_json=as_json)
+
+
+def retry_all(place: LogOptions, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
+    """Ask for all that is meant to be handled again, and follow that; return the exit code.
+
+    What somebody has asked for already, and is not done yet, is followed and not asked for again.
+    """
+    with _progress() as progress:
+        bar = progress.add_task("retried", total=None)
+
+        def told(done: int, of: int) -> None:
+            progress.update(bar, completed=done, total=of, visible=of > 0)
+
+        async def tried(log: EventLog) -> Tried:
+            return await _retried(log, await parkings(log, wanted=which.of(log)), by, Patience(wait_s, told))
+
+        done = look(place, tried)
+    return print_outcomes(done, as_json=as_json)
+
+
+def edit(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    decider: DeciderArgument,
+    key: KeyArgument,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Another value; may be repeated.", show_default=False),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", metavar="JSON", help="All of the event's fields instead; - reads stdin.", show_default=False
+        ),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; kept on the log.", show_default=False)
+    ] = "",
+    by: ByOption = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Have a parked key's first input handled with other data.
+
+    Those that wait behind it are handled then, in order. The input stays on
+    its topic as it is; the edit stands on the log beside it, with your name,
+    and replays, histories and reruns know it. Data that does not fit the
+    event's class is refused before anything is written.
+
+    [dim]Examples:[/dim]
+      eventlib parked edit order 536365 --set country=France --reason "typed FRANCE"
+      eventlib parked edit order 536365 --data - < order.json
+    """
+    if data is None and not fields:
+        raise typer.BadParameter("say what to change", param_hint="--set / --data")
+    change, why = Change(data, fields or []), (by or user(), reason.strip())
+    raise typer.Exit(edit_input(LogOptions.of(context, app, log), (decider, key), change, why, as_json=as_json))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Other data for an input, as it was typed: all of it as JSON, or fields (NAME=VALUE)."""
+
+    data: str | None
+    fields: Sequence[str]
+
+    def parsed(self) -> tuple[object, Mapping[str, object]]:
+        """Return the data, or None, and the fields. Raises: ContractError."""
+        data = None if self.data is None else _json("--data", sys.stdin.read() if self.data == "-" else self.data)
+        return data, dict(map(_field, self.fields))
+
+
+def edit_input(place: LogOptions, name: tuple[str, str], change: Change, why: tuple[str, str], *, as_json: bool) -> int:
+    """Have the first input of a parked (decider, key) handled with other data; `why` is who, and the reason."""
+    data, fields = change.parsed()
+
+    async def asked(log: EventLog, parking: Parking) -> Position:
+        return await request_edit(log, parking, await event_with(log, parking, data, fields), *why)
+
+    return print_outcomes(look(place, lambda log: _amended(log, name, asked)), as_json=as_json)
+
+
+def discard(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    decider: DeciderArgument,
+    key: KeyArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept on the log.", show_default=False)],
+    by: ByOption = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Give up a parked key's first input, or a parked effect, for good.
+
+    Those that wait behind it are handled then, in order. What it would have
+    led to does not come about: its saga goes on by its deadlines, or shows as
+    overdue.
+
+    [dim]Examples:[/dim]
+      eventlib parked discard order 536365 --reason "a test order"
+    """
+    if not reason.strip():
+        raise typer.BadParameter("say why: it is kept on the log for who looks at this later", param_hint="--reason")
+    why = by or user(), reason.strip()
+    raise typer.Exit(discard_input(LogOptions.of(context, app, log), (decider, key), why, as_json=as_json))
+
+
+def discard_input(place: LogOptions, name: tuple[str, str], why: tuple[str, str], *, as_json: bool) -> int:
+    """Give up the first input of a parked (decider, key), or a parked effect by its id."""
+
+    async def asked(log: EventLog, parking: Parking) -> Position:
+        return await request_discard(log, parking, *why)
+
+    return print_outcomes(look(place, lambda log: _amended(log, name, asked)), as_json=as_json)
+
+
+async def _amended(
+    log: EventLog, name: tuple[str, str], ask: Callable[[EventLog, Parking], Awaitable[Position]]
+) -> Tried:
+    decider = log.choreography.decider(name[0]).name
+    found = of_key([each for each in await parkings(log) if each.decider == decider], name[1])
+    if len(found) > 1:
+        ids = ", ".join(each.id or each.key for each in found)
+        raise ContractError(f"under {name[1]!r} there is more than one thing parked: name one of {ids}")
+    position = await ask(log, found[0])
+    return await followed(log, [CommandQuery(found[0], position.offset)], Patience(SOON_S))
+
+
+async def _retried(log: EventLog, found: Sequence[Parking], by: str, patience: Patience) -> Tried:
+    already = await asked_already(log, found)
+    new = [each for each in found if each.name not in already]
+    offsets = {each.name: p.offset for each, p in zip(new, await request_retries(log, new, by), strict=True)}
+    return await followed(log, [CommandQuery(each, {**already, **offsets}[each.name]) for each in found], patience)
+
+
+def _progress() -> Progress:
+    shown = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    console = output.terminal(stderr=True)
+    return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _field(text: str) -> tuple[str, object]:
+    name, found, value = text.partition("=")
+    if not (name and found):
+        raise ContractError(f"--set {text!r}: write NAME=VALUE, the value as JSON or as plain text")
+    try:
+        return name, from_json(value)
+    except ValueError:
+        return name, value
+
+
+def _json(option: str, text: str) -> object:
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise ContractError(f"{option} is not JSON: {error}") from error

@@ -1,0 +1,112 @@
+"""Waits for the outcomes of commands about parked keys and effects, and prints them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from rich.console import Console
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.cli._common.parked_keys import parking_json
+from eventlib.eventlog import EventLog
+from eventlib.operations.command_status import CommandQuery, Outcome, Outcomes
+
+_LOOKS_S = 0.1
+
+
+_REASONS = 5
+
+
+SOON_S = 1.0
+
+
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for services that do nothing about what was asked (seconds), and who hears how far they are."""
+
+    seconds: float
+    told: Told = lambda _done, _of: None
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What was asked for, where it stands, and what became of it."""
+
+    asked: Sequence[CommandQuery]
+    outcomes: Outcomes
+
+    def lines(self) -> list[dict[str, object]]:
+        """Return a JSON object for each."""
+        return [
+            {
+                **parking_json(self.outcomes.parked_again.get(each.parking.name, each.parking)),
+                "requested_at_offset": each.offset,
+                "outcome": outcome,
+            }
+            for each, outcome in zip(self.asked, self.outcomes.all, strict=True)
+        ]
+
+
+async def followed(log: EventLog, asked: Sequence[CommandQuery], patience: Patience) -> Tried:
+    """Wait until all was done, or nothing more is for a while."""
+    outcomes = Outcomes(log, asked)
+    left, moved_at = await outcomes.look(), monotonic()
+    patience.told(len(asked) - left, len(asked))
+    while left and monotonic() - moved_at < patience.seconds:
+        await asyncio.sleep(_LOOKS_S)
+        before, left = left, await outcomes.look()
+        if left < before:
+            moved_at = monotonic()
+            patience.told(len(asked) - left, len(asked))
+    return Tried(asked, outcomes)
+
+
+def print_outcomes(tried: Tried, *, as_json: bool) -> int:
+    """Print what became of each command, and return the exit code: 1 when something is parked again."""
+    if as_json:
+        output.print_json(tried.lines())
+    else:
+        _print_summary(output.terminal(), tried)
+    return 1 if tried.outcomes.parked_again else 0
+
+
+def _print_summary(console: Console, tried: Tried) -> None:
+    counts = Counter(tried.outcomes.all)
+    if not tried.asked:
+        console.print("Nothing is parked.")
+        return
+    if len(tried.asked) == 1:
+        parking = tried.asked[0].parking
+        console.print(
+            Text(
+                f"{parking.service}, {parking.effect or parking.decider} {output.printable(parking.key)}: {_ONE[tried.outcomes.all[0]]}"
+            )
+        )
+    else:
+        parts = [f"{counts[outcome]:,} {_MANY[outcome]}" for outcome in _MANY if counts[outcome]]
+        console.print(", ".join(parts) + ".")
+    reasons = Counter(each.reason for each in tried.outcomes.parked_again.values())
+    for reason, count in reasons.most_common(_REASONS):
+        console.print(Text(f"{count:>7,}  {output.printable(reason)}", style="red"))
+    if len(reasons) > _REASONS:
+        console.print(Text(f"         and {len(reasons) - _REASONS:,} more: `eventlib parked list`", style="dim"))
+
+
+_ONE = {
+    "asked": "asked for. The services do it when they run.",
+    "handled": "done, and nothing of it is parked any more.",
+    "parked again": "could not be handled, and is parked again.",
+}
+
+
+_MANY: dict[Outcome, str] = {
+    "handled": "handled",
+    "parked again": "parked again",
+    "asked": "asked for: the services do it when they run",
+}

@@ -1,0 +1,89 @@
+"""`eventlib replay --break-at`: stops in a handler under the debugger, with the state and event of that step."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import LogOptions, look
+from eventlib.errors import WiringError
+from eventlib.model.event import Event
+from eventlib.replay.debugging import Decision, Stop, debugpy_on, decisions_about, stop_in_pdb
+
+Debugger = Literal["pdb", "debugpy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where to stop: under a key, where an event was handled, or else said; and in which debugger.
+
+    `stdin` lets pdb read its commands from a stdin that is no terminal, `port` is where debugpy waits.
+    """
+
+    key: str
+    event: str
+    decider: str | None
+    debugger: Debugger
+    port: int
+    stdin: bool
+
+
+def debug(place: LogOptions, wanted: Break) -> None:
+    """Stop in each handler that an event led to, one after the other, and say whether it says what it said then."""
+    if wanted.debugger == "pdb" and not (wanted.stdin or sys.stdin.isatty()):
+        raise WiringError(
+            "pdb asks a person, and stdin is no terminal: give --stdin to let it read its commands from there, or "
+            "--debugger debugpy to attach an IDE"
+        )
+    found = look(place, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
+    console = output.terminal()
+    stop = stop_in_pdb if wanted.debugger == "pdb" else debugpy_on(wanted.port, lambda: _say_where(console, wanted))
+    for number, decision in enumerate(found, 1):
+        console.print(_headline(decision, f"{number} of {len(found)}: " if len(found) > 1 else ""), soft_wrap=True)
+        if not _stopped(console, stop, decision):
+            return
+
+
+def _say_where(console: Console, wanted: Break) -> None:
+    console.print(f"Waiting for a debugger to attach to 127.0.0.1:{wanted.port}; Ctrl-C ends it.", soft_wrap=True)
+    console.file.flush()
+
+
+def _headline(decision: Decision, count: str) -> Text:
+    past, step = decision.past, decision.step
+    what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {output.short_id(step.input.id)}"
+    then = f"was parked: {step.reason}" if step.kind == "parked" else f"said then: {_said(decision.said, past.key)}"
+    return Text.assemble(
+        (f"{count}{past.decider.name}.{decision.handler.name}", "bold"),
+        f" on {what} of key {past.key}, as at {output.iso(step.at)}",
+        (f"\n{then}", "dim"),
+    )
+
+
+def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
+    """Let a person look, and say how it compares; False when the person has left."""
+    try:
+        said = stop(decision)
+    except Exception as error:  # noqa: BLE001  whatever the handler raises is what the person looks at
+        console.print(Text(f"raises now: {type(error).__name__}: {error}", style="red"), soft_wrap=True)
+        return True
+    if said is None:
+        return False
+    same = [*said] == decision.said and decision.step.kind != "parked"
+    console.print("says the same now" if same else f"says now: {_said(said, decision.past.key)}", soft_wrap=True)
+    return True
+
+
+def _said(said: Sequence[Event | None], key: str) -> str:
+    return "; ".join(_text(event, key) for event in said) or "nothing"
+
+
+def _text(event: Event | None, key: str) -> str:
+    if event is None:
+        return "(what today's code cannot read)"
+    facts = output.facts_text({name: value for name, value in event if value != key})
+    return f"{type(event).__name__} {facts}".rstrip()

@@ -1,0 +1,186 @@
+"""One process of `eventlib run`: its HTTP first, then the log and the services on it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, closing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eventlib.cli._common.late import LateApp
+from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
+from eventlib.errors import WiringError
+from eventlib.eventlog import EventLog
+from eventlib.model.choreography import Choreography
+from eventlib.opening import open_log
+from eventlib.runtime import Runtime, RuntimeConfig
+from eventlib.runtime.context import Restoring
+from eventlib.startup import Startup
+from eventlib.telemetry.logs import tell
+from eventlib.telemetry.options import TelemetryOptions
+
+if TYPE_CHECKING:
+    from eventlib.cli._common.http import Listening, Server
+    from eventlib.telemetry.process import Telemetry
+
+
+_TELLS_S = 2.0
+
+
+OWN_SCHEMAS = "the schemas of its states and notes"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a process runs: the services of these names, and the application's HTTP and metrics at places if they are given."""
+
+    services: Sequence[str]
+    http: str | None = None
+    metrics: str | None = None
+
+    @property
+    def name(self) -> str:
+        """It in a word or two, for people."""
+        return ", ".join(self.services) or "HTTP"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a process runs, and what it tells."""
+
+    config: RuntimeConfig
+    options: TelemetryOptions
+
+
+async def serve_until(
+    stop: "asyncio.Future[None]", choreography: Choreography, what: Running, url: str, tuning: Tuning
+) -> None:
+    """Run services and HTTP until `stop` is done, whatever has to be waited for. Raises: what fails for good."""
+    with starting_up(url, tuning.config.state_dir, what.name) as startup, suppress(Stopped):
+        async with AsyncExitStack() as stack:
+            async with unless_stopped(stop):
+                process = _Process(choreography, what, url, tuning, startup)
+                await process.start(stack)
+            tell(f"Running {', '.join([*what.services, *process.places])} on {url}; Ctrl-C stops.")
+            watched = [stop, *process.watched]
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            for each in watched:
+                if each.done():
+                    each.result()
+            tell("Stopping: finishing what is at hand.")
+    tell("Stopped.")
+
+
+async def open_ports_and_log(
+    stack: AsyncExitStack, choreography: Choreography, what: Running, url: str, startup: Startup
+) -> tuple[dict[str, object], EventLog]:
+    """Open the outside world and the log, whenever they can be."""
+    # The outside world first: a wrong setting of it should not leave a new log behind.
+    opens = choreography.ports if any(choreography.service(name).ports for name in what.services) else None
+    ports = {} if opens is None else await startup.enter(stack, "the ports of effects", lambda: opens(url))
+    needed = what.services if what.http is None else None  # HTTP may publish and read whatever there is
+    opened = await startup.enter(stack, f"the log {url}", lambda: open_log(url, choreography, services=needed))
+    return dict(ports), opened
+
+
+class _Process:
+    """What `eventlib run` makes of a process: its HTTP is there first, and says what the rest waits for.
+
+    `watched` are done when something fails, `places` is where its HTTP is.
+    """
+
+    def __init__(self, choreography: Choreography, what: Running, url: str, tuning: Tuning, startup: Startup) -> None:
+        self.watched = list[asyncio.Future[None]]()
+        self.places = list[str]()
+        self._choreography = choreography
+        self._what = what
+        self._url = url
+        self._tuning = tuning
+        self._startup = startup
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Start everything. Raises: what waiting does not help against."""
+        what, options = self._what, self._tuning.options
+        listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
+        measured = (
+            None if what.metrics is None else stack.enter_context(closing(_listening(what.metrics, "--metrics-port")))
+        )
+        telemetry = _telemetry(stack, self._choreography, self._url, options, metrics=measured is not None)
+        late = LateApp(lambda: self._startup.lacks)
+        servers: list[Server] = []
+        if listening is not None:
+            servers.append(await stack.enter_async_context(listening.serve(late)))
+            self.places.append(listening.url)
+        if measured is not None and telemetry is not None:
+            telemetry.waits_for = lambda: self._startup.lacks
+            servers.append(await stack.enter_async_context(measured.serve(telemetry.metrics)))
+            self.places.append(f"metrics at {measured.url}/metrics")
+        self.watched += [server.task for server in servers]
+        event_log = await self._run(stack, telemetry)
+        if listening is not None and self._choreography.http is not None:
+            app = self._choreography.http(event_log)
+            traced = app if telemetry is None else telemetry.traced(app)
+            await self._startup.enter(stack, "what its HTTP answers from", lambda: late.opened(traced))
+        for server in servers:
+            stack.push_async_callback(server.stop)  # before what it answers from is closed
+
+    async def _run(self, stack: AsyncExitStack, telemetry: "Telemetry | None") -> EventLog:
+        """Open the log, and run the services on it."""
+        what, config = self._what, self._tuning.config
+        ports, event_log = await open_ports_and_log(stack, self._choreography, what, self._url, self._startup)
+        runtime: Runtime | None = None
+        if what.services:
+            observer = None if telemetry is None else telemetry.recorder
+            runtime = Runtime(
+                event_log, ports=ports, services=what.services, config=config, observer=observer, startup=self._startup
+            )
+            entered = runtime
+            await self._startup.enter(stack, OWN_SCHEMAS, lambda: entered)
+            failed = asyncio.ensure_future(runtime.failed())
+            restoring = asyncio.create_task(_tell_restoring(runtime))
+            stack.callback(failed.cancel)
+            stack.callback(restoring.cancel)
+            self.watched.append(failed)
+        if telemetry is not None:
+            telemetry.observe(event_log, runtime, config)
+        return event_log
+
+
+def _telemetry(
+    stack: AsyncExitStack, choreography: Choreography, url: str, options: TelemetryOptions, *, metrics: bool
+) -> "Telemetry | None":
+    """Begin to tell what was asked for; a process that tells nothing does without OpenTelemetry."""
+    if options.sdk_disabled or not (options.traces or metrics):
+        return None
+    try:
+        from eventlib.telemetry.process import telemetry_of
+    except ModuleNotFoundError as error:
+        raise WiringError(
+            f"traces and metrics need the package {error.name}: install eventlib-sagas[telemetry]"
+        ) from error
+    return stack.enter_context(telemetry_of(choreography, url, options, metrics=metrics))
+
+
+async def _tell_restoring(runtime: Runtime) -> None:
+    """Say every now and then how far the tasks have come whose states are being read from the log."""
+    while True:
+        await asyncio.sleep(_TELLS_S)
+        for line in restoring_lines(runtime.restoring):
+            tell(line)
+
+
+def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]:
+    """Return a line for each service that has tasks being restored: how far they have come together."""
+    lines = list[str]()
+    for service in sorted({service for service, _ in restoring}):
+        theirs = [each for (name, _), each in restoring.items() if name == service]
+        come, left = sum(each.at - each.began for each in theirs), sum(each.end - each.at for each in theirs)
+        tasks = "1 task" if len(theirs) == 1 else f"{len(theirs)} tasks"
+        share = f"{come / (come + left):.0%} of {come + left:,} changelog records"
+        lines.append(f"{service}: restoring {tasks}, {share}")
+    return lines
+
+
+def _listening(place: str, option: str = "--http") -> "Listening":
+    from eventlib.cli._common.http import Listening  # a process without HTTP does without uvicorn
+
+    return Listening(place, option=option)

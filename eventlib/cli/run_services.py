@@ -1,0 +1,175 @@
+"""`eventlib run`: runs the services until they are stopped."""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
+
+from eventlib.cli._common.options import AppOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.project import load_choreography
+from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.cli._common.workers import supervise
+from eventlib.cli.run_process import OWN_SCHEMAS, Running, Tuning, open_ports_and_log, serve_until
+from eventlib.config.effective import refuse_wrong
+from eventlib.config.settings import eventlib_settings, runtime_config
+from eventlib.errors import WiringError
+from eventlib.model.choreography import Choreography
+from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import prepare_own
+from eventlib.telemetry.logs import set_up_logging, tell
+from eventlib.telemetry.options import telemetry_options
+
+
+def run(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    service: Annotated[
+        list[str] | None,
+        typer.Option("--service", "-s", metavar="NAME", help="Only this service; may be repeated.", show_default=False),
+    ] = None,
+    no_services: Annotated[
+        bool,
+        typer.Option("--no-services", metavar="", help="No service: only HTTP, beside services that run elsewhere."),
+    ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="PORT", help="Serve HTTP, too: a port of this machine, or HOST:PORT.", show_default=False
+        ),
+    ] = None,
+    metrics_port: MetricsOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            max=1_000,
+            help="In so many processes, started again when they die.",
+            show_default=False,
+        ),
+    ] = None,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Run the services until they are stopped (Ctrl-C or SIGTERM).
+
+    What is at hand is finished and committed first; a second Ctrl-C does not
+    wait for that. Whatever stops them, the next start goes on from the last
+    commit. Processes may share a log: each partition of a service has one
+    owner, and HTTP answers for all of them.
+
+    With --workers, this process supervises: it starts again what dies, after
+    pauses that grow, prints what all of them say, and one signal stops them
+    all. On Kafka they share the work; a log that is one file gives it to one
+    of them, and the next takes over from it.
+
+    Traces go where OTEL_TRACES_EXPORTER says (otlp or console), for the share
+    of the sagas that OTEL_TRACES_SAMPLER_ARG says (0.02); EVENTLIB_LOG_FORMAT=
+    json logs for machines.
+
+    [dim]Examples:[/dim]
+      eventlib run
+      eventlib run --http 8000
+      eventlib run --metrics-port 9464
+      OTEL_TRACES_EXPORTER=otlp eventlib run
+      eventlib run --http 8001 --no-services
+      eventlib run --service stock --service payment
+      eventlib run --service stock --workers 4 --log kafka://broker:9092/
+      eventlib run --log sqlite:///var/other.db
+    """
+    place = LogOptions.of(context, app, log)
+    run_services(place, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
+
+
+def run_services(
+    place: LogOptions,
+    only: list[str],
+    http: str | None = None,
+    *,
+    no_services: bool = False,
+    workers: int | None = None,
+    metrics: str | None = None,
+) -> None:
+    """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until something fails for good.
+
+    With `workers`, in so many processes, the first of which has the HTTP; metrics are at a port of each of them.
+    """
+    choreography = load_choreography(place.app)
+    named = [choreography.service(name).name for name in only]
+    names = [] if no_services else named or [service.name for service in choreography.services]
+    _refuse_misfits(choreography, names, http, named if no_services else [])
+    refuse_wrong(choreography.settings, place.url)
+    options, settings = telemetry_options(), eventlib_settings()
+    measured = None if options.sdk_disabled else metrics or options.metrics_place
+    what = Running(list(dict.fromkeys(names)), http, measured)
+    config = runtime_config()
+    set_up_logging(settings.log_format, settings.log_level)
+    if workers is not None:
+        _refuse_workers(place, what)
+        asyncio.run(_supervise(choreography, what, place, workers))
+        return
+    collect_garbage_seldom()
+
+    async def serve() -> None:
+        await serve_until(stop_signal(), choreography, what, place.url, Tuning(config, options))
+
+    asyncio.run(serve())
+
+
+def _refuse_misfits(choreography: Choreography, names: list[str], http: str | None, unwanted: list[str]) -> None:
+    ports = sorted({port for name in names for port in choreography.service(name).ports})
+    if ports and choreography.ports is None:
+        raise WiringError(
+            f"effects speak to {', '.join(ports)}, and nobody opens that: give the choreography a function that does, "
+            f"Choreography({choreography.name!r}, ..., ports=open_outside)"
+        )
+    if unwanted:
+        raise WiringError(f"--no-services and --service {unwanted[0]} contradict each other: leave one out")
+    if http is None and not names:
+        raise WiringError("--no-services leaves nothing to run: give --http PORT with it")
+    if http is not None and choreography.http is None:
+        raise WiringError(
+            f"{choreography.name} has no HTTP: give the choreography a function that makes its app, "
+            f"Choreography({choreography.name!r}, ..., http=make_app)"
+        )
+
+
+def _refuse_workers(place: LogOptions, what: Running) -> None:
+    if place.url.startswith("memory:"):
+        raise WiringError(
+            f"{place.url} lives in one process, so there is nothing for --workers to share: name another log"
+        )
+    if not what.services:
+        raise WiringError("--workers run services, and with --no-services there are none: leave one out")
+
+
+async def _supervise(choreography: Choreography, what: Running, place: LogOptions, workers: int) -> None:
+    stop = stop_signal()
+    services = [choreography.service(name) for name in what.services]
+    # Whatever is wrong with settings or the log is said here, once; and workers do not all create topics at a time.
+    try:
+        with starting_up(place.url, runtime_config().state_dir, what.name) as startup:
+            async with unless_stopped(stop), AsyncExitStack() as stack:
+                _, log = await open_ports_and_log(stack, choreography, what, place.url, startup)
+                await startup.run(OWN_SCHEMAS, lambda: prepare_own(log, services))
+    except Stopped:
+        tell("Stopped.")
+        return
+    tell(f"Running {', '.join(what.services)} on {place.url} in {workers} processes; Ctrl-C stops.")
+    own = ["run", *(["--app", place.app] if place.app else []), "--log", place.url]
+    own += [option for name in what.services for option in ("--service", name)]
+    command = [sys.executable, "-m", "eventlib.cli._common.supervised", *own]
+    await supervise([command + _served_by(what, number) for number in range(workers)], stop)
+    tell("Stopped.")
+
+
+def _served_by(what: Running, number: int) -> list[str]:
+    """Return the options of one of several processes: the first has the HTTP, and each its metrics, at ports in a row."""
+    http = ["--http", what.http] if what.http is not None and number == 0 else []
+    if what.metrics is None:
+        return http
+    host, _, port = what.metrics.rpartition(":")
+    own = str(int(port) + number) if port.isdecimal() and port != "0" else port
+    return [*http, "--metrics-port", f"{host}:{own}" if host else own]

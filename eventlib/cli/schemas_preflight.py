@@ -1,0 +1,188 @@
+"""`eventlib schemas check`, `register`, `epoch` and `level`: what would break, and what is registered."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import Annotated, TypeVar
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look, refuse_missing
+from eventlib.codec.registry import RegistryOptions, Version
+from eventlib.config.variables import read_settings
+from eventlib.contracts.declared import Declared, named
+from eventlib.contracts.preflight import Verdict, open_epoch, verdict
+from eventlib.contracts.preflight import register as register_schemas
+from eventlib.contracts.problem import Problem
+from eventlib.errors import ContractError
+from eventlib.eventlog import EventLog
+from eventlib.log.url import log_file
+from eventlib.opening import open_log
+from eventlib.registry.compatibility import Level
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="An event's or a state's name, or its subject.")]
+
+
+def check(
+    context: typer.Context,
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=0, help="How many records of each partition are decoded.")
+    ] = 1_000,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="URL", help="Decode here, too: archive:DIR, for instance.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Look for what today's code would break: exit code 1 if anything.
+
+    Every event and every state is compared with all versions that were ever
+    registered, and a sample of what really stands on the log is decoded.
+    Events are read both ways, with each version (FULL_TRANSITIVE); states by
+    the code that comes after (BACKWARD_TRANSITIVE).
+
+    [dim]Examples:[/dim]
+      eventlib schemas check
+      eventlib schemas check --also archive:/var/archive --sample 100000
+      eventlib schemas check --json | jq -r '[.name, .field, .rule] | @tsv'
+    """
+    raise typer.Exit(print_check(LogOptions.of(context, app, log), also or [], sample=sample, as_json=as_json))
+
+
+T = TypeVar("T")
+
+
+def print_check(place: LogOptions, also: Sequence[str], *, sample: int, as_json: bool) -> int:
+    """Print what today's code would break, and return the exit code: 1 if anything."""
+    for url in also:
+        refuse_missing(url)
+
+    async def ask(log: EventLog) -> Verdict:
+        async with AsyncExitStack() as stack:
+            others = [await stack.enter_async_context(open_log(url, log.choreography, read_only=True)) for url in also]
+            return await verdict(log, others, sample=sample)
+
+    found = query_schemas(place, ask)
+    _print_problems(found.problems, as_json=as_json)
+    if not as_json:
+        looked = f"{output.counted(found.contracts, 'contract')} against {output.counted(found.versions, 'version')}"
+        output.terminal().print(
+            f"{looked}, {output.counted(found.decoded, 'record')} decoded: "
+            f"{output.counted(len(found.problems), 'problem') if found.problems else 'nothing would break'}."
+        )
+    return 1 if found.problems else 0
+
+
+def register(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """Register the schemas of today's code; none of them, if one is not compatible.
+
+    [dim]Examples:[/dim]
+      eventlib schemas register
+      EVENTLIB_REGISTRY=https://registry:8081 eventlib schemas register
+    """
+    raise typer.Exit(print_register(LogOptions.of(context, app, log), as_json=as_json))
+
+
+def print_register(place: LogOptions, *, as_json: bool) -> int:
+    """Register today's schemas, print which, and return the exit code: 1 if any is not compatible."""
+    problems, made = look(
+        _place(place), register_schemas, missing=True
+    )  # a log of contracts comes before one of events
+    _print_problems(problems, as_json=as_json)
+    if problems:
+        output.warn("nothing was registered")
+        return 1
+    if as_json:
+        output.print_json({"subject": each.subject, "version": each.version, "id": each.id} for each in made)
+    else:
+        for each in made:
+            output.terminal().print(f"{each.subject}  version {each.version}, id {each.id}")
+        output.terminal().print(f"{output.counted(len(made), 'schema')} registered." if made else "All is registered.")
+    return 0
+
+
+def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOption = None) -> None:
+    """Begin a new version of a contract, which older code cannot read.
+
+    Today's class has to have an upcaster for what was written so far,
+    @upcasts(NAME, version=N), so that it reads all of it. Deploy what reads
+    these events first: older code parks what the new version writes.
+
+    [dim]Example:[/dim]
+      eventlib schemas epoch OrderPlaced
+    """
+    print_epoch(LogOptions.of(context, app, log), name)
+
+
+def print_epoch(place: LogOptions, name: str) -> None:
+    """Begin a new version of a contract, and say so."""
+
+    async def ask(log: EventLog) -> tuple[Declared, Version]:
+        each = named(log, name)
+        return each, await open_epoch(log, each)
+
+    each, made = query_schemas(place, ask)
+    output.terminal().print(
+        f"{each.name} is version {each.version} of its contract from now on: {made.subject} version {made.version}, "
+        f"id {made.id}."
+    )
+
+
+def level(
+    context: typer.Context,
+    name: _Name,
+    level: Annotated[
+        str, typer.Argument(metavar="LEVEL", help="NONE, or BACKWARD, FORWARD or FULL, each also _TRANSITIVE.")
+    ],
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Set what is asked of a contract's new schemas.
+
+    [dim]Example:[/dim]
+      eventlib schemas level ParcelWeighed BACKWARD_TRANSITIVE
+    """
+    print_level(LogOptions.of(context, app, log), name, level)
+
+
+def print_level(place: LogOptions, name: str, level: str) -> None:
+    """Set a contract's compatibility level, and say so."""
+    if level not in list(Level):
+        raise ContractError(f"{level!r} is no level: known are {', '.join(Level)}")
+
+    async def ask(log: EventLog) -> Declared:
+        each = named(log, name)
+        await log.codec.registry.set_level(each.subject, level)
+        return each
+
+    output.terminal().print(f"{query_schemas(place, ask).subject} is compared by {level} from now on.")
+
+
+def query_schemas(place: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:
+    """Run a command on the log, or on none if it is missing and the registry is elsewhere."""
+    found = _place(place)
+    return look(found, command, missing=found != place)
+
+
+def _place(place: LogOptions) -> LogOptions:
+    """Return where to look: with a registry elsewhere there need not be a log, as in a pipeline."""
+    options = read_settings(RegistryOptions, {}, also=None)
+    file = log_file(place.url)
+    is_missing = file is not None and not file.is_file()
+    return LogOptions(place.app, "memory://") if is_missing and options.registry is not None else place
+
+
+def _print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(asdict(problem) for problem in problems)
+        return
+    if not problems:
+        return
+    shown = output.table("contract", "against", "field", "rule", "what to do", whole=["contract", "against"])
+    for each in problems:
+        shown.add_row(each.name, each.against, each.field, f"{each.rule}\n{each.what}", each.remedy)
+        shown.add_section()
+    output.terminal().print(shown)

@@ -1,0 +1,55 @@
+"""`eventlib schemas serve`: its options, and the check that its packages are installed."""
+
+from typing import Annotated
+
+import typer
+
+from eventlib.cli._common.options import LogOption, LogOptions
+from eventlib.errors import WiringError
+
+
+def serve(
+    context: typer.Context,
+    port: Annotated[
+        str | None,
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            help="A port of this machine, or HOST:PORT. [dim]Default: $EVENTLIB_SCHEMAS_PORT, or 8081[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    compatibility: Annotated[
+        str | None,
+        typer.Option(
+            "--compatibility",
+            metavar="LEVEL",
+            help="The level of subjects for which none was set. [dim]Default: FULL_TRANSITIVE[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    log: LogOption = None,
+) -> None:
+    """Serve the schemas on a log as a Confluent Schema Registry does, until it is stopped.
+
+    Any client of that registry can use it. It keeps its schemas in the topic
+    _schemas of the log, where an application without a registry keeps them, so
+    that ids agree. Several instances may serve one log: one of them writes, and
+    the others ask it to; when it dies, the next takes over.
+
+    Users, passwords and TLS are variables: EVENTLIB_SCHEMAS_WRITERS and
+    EVENTLIB_SCHEMAS_READERS ('{"name": "password"}'), EVENTLIB_SCHEMAS_CERTIFICATE
+    and EVENTLIB_SCHEMAS_KEY.
+
+    [dim]Examples:[/dim]
+      eventlib schemas serve
+      eventlib schemas serve --port 0.0.0.0:8081 --log kafka://broker:9092/
+    """
+    try:
+        from eventlib.cli.schemas_server import serve_schemas
+        from eventlib.registry.server.options import schemas_options
+
+        place = LogOptions.of(context, None, log)
+        serve_schemas(place.url, schemas_options(port=port, compatibility=compatibility))
+    except ModuleNotFoundError as error:
+        raise WiringError(f"the registry needs the package {error.name}: install eventlib-sagas[schemas]") from error

@@ -1,0 +1,63 @@
+"""Runs the schema registry until it is stopped."""
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import Any
+
+from eventlib.cli._common.http import Listening, Tls
+from eventlib.cli._common.late import LateApp
+from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
+from eventlib.config.settings import runtime_config
+from eventlib.log.open import open_port
+from eventlib.registry.errors import NO_WRITER
+from eventlib.registry.server.app import make_app
+from eventlib.registry.server.options import SchemasOptions
+from eventlib.registry.server.service import open_service
+from eventlib.telemetry.logs import tell
+
+
+def serve_schemas(url: str, options: SchemasOptions) -> None:
+    """Serve until SIGINT or SIGTERM. Raises: WiringError when nothing can listen there; what the log raises."""
+    tls = None
+    if options.certificate is not None and options.key is not None:
+        password = options.key_password
+        tls = Tls(options.certificate, options.key, None if password is None else password.get_secret_value())
+    listening = Listening(options.port, option="--port", tls=tls)
+    try:
+        asyncio.run(_serve(url, options, listening))
+    finally:
+        listening.close()
+
+
+async def _serve(url: str, options: SchemasOptions, listening: Listening) -> None:
+    stop = stop_signal()
+    own = str(options.address or _reached(listening.url)).rstrip("/")
+    with starting_up(url, runtime_config().state_dir, "the schema registry") as startup, suppress(Stopped):
+        async with AsyncExitStack() as stack:
+            late = LateApp(lambda: startup.lacks, error_code=NO_WRITER)
+            server = await stack.enter_async_context(listening.serve(late))
+            async with unless_stopped(stop):
+                log = await startup.run(f"the log {url}", lambda: open_port(url))
+                stack.push_async_callback(log.close)
+                opened = partial(open_service, log, options, own, startup)
+                service = await startup.enter(stack, f"what the log {url} has", opened)
+            await stack.enter_async_context(late.opened(make_app(service)))
+            stack.push_async_callback(server.stop)
+            tell(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}")
+            ends: set[asyncio.Future[Any]] = {stop, server.task, service.failed}
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+
+
+def _reached(url: str) -> str:
+    """Return where others reach what listens at a URL: everywhere is a place for nobody but this machine."""
+    return url.replace("//0.0.0.0:", f"//{socket.getfqdn()}:").replace("//[::]:", f"//{socket.getfqdn()}:")
+
+
+def _warning(options: SchemasOptions, url: str) -> str:
+    if options.has_users and url.startswith("http:") and "127.0.0.1" not in url:
+        return "; passwords come over it in the clear: set EVENTLIB_SCHEMAS_CERTIFICATE and _KEY"
+    return "" if options.has_users else "; everybody may write: set EVENTLIB_SCHEMAS_WRITERS to say who"

@@ -1,0 +1,216 @@
+"""`eventlib simulate`: plays schedules, and saves one that breaks an invariant."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOptions
+from eventlib.cli._common.project import load_choreography, load_simulation
+from eventlib.cli.simulate_report import (
+    Diagram,
+    SimulateOptions,
+    failure_json,
+    print_counts,
+    print_failure,
+    searched_json,
+)
+from eventlib.errors import ContractError, WiringError
+from eventlib.fork_pool import cores
+from eventlib.simulation.exhaustive.explore import explore
+from eventlib.simulation.scenario import Recorded, Scenario
+from eventlib.simulation.schedule_files import load, save_failure
+from eventlib.simulation.search import Case, Extent, Searched, play_again, search
+from eventlib.simulation.stage import Stage
+
+_FOUND = "When an invariant is broken"
+
+
+def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    schedules: Annotated[
+        int, typer.Option("--schedules", "-n", metavar="N", min=1, help="How many schedules are played.")
+    ] = 1_000,
+    orders: Annotated[
+        int, typer.Option("--orders", metavar="N", min=1, max=50, help="Of how many orders a schedule has at most.")
+    ] = 2,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Which schedules: the same seed, the same ones.")
+    ] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="How many processes share the schedules. [dim]Default: the cores there are[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="FILE", dir_okay=False, help="Play a saved schedule again.", show_default=False
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            dir_okay=False,
+            help="Where the schedule is saved. [dim]Default: var/simulate/LAW.json[/dim]",
+            rich_help_panel=_FOUND,
+            show_default=False,
+        ),
+    ] = None,
+    diagram: Annotated[
+        Diagram, typer.Option("--diagram", help="How its story is drawn.", rich_help_panel=_FOUND)
+    ] = "text",
+    exhaustive: Annotated[
+        bool,
+        typer.Option("--exhaustive", help="Explore all orders of things in the scenario's small case instead."),
+    ] = False,
+    as_json: JsonOption = False,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            "--scenario",
+            metavar="MODULE:CLASS",
+            help="The surroundings. [dim]Default: simulation in \\[tool.eventlib] of pyproject.toml[/dim]",
+            rich_help_panel="Where to look",
+            show_default=False,
+        ),
+    ] = None,
+    app: AppOption = None,
+) -> None:
+    """Play the services under every fault there is, and check the invariants.
+
+    Deciders, tasks, effects and restoring are the real ones. Simulated are
+    time and order, crashes, zombies, duplicates, and an outside world that
+    answers late, twice or never. A schedule that breaks an invariant is made as
+    short as it can be, drawn, and saved.
+
+    Ends with exit code 1 when an invariant is broken.
+
+    [dim]Examples:[/dim]
+      eventlib simulate
+      eventlib simulate --orders 3 --schedules 10000 --seed 7
+      eventlib simulate --exhaustive
+      eventlib simulate --replay var/simulate/money_is_conserved.json
+    """
+    place = LogOptions.of(context, app, None)
+    wish = SimulateOptions(place.app, scenario, diagram, as_json)
+    if exhaustive:
+        raise typer.Exit(print_explored(wish))
+    if replay is not None:
+        raise typer.Exit(print_replayed(wish, replay))
+    raise typer.Exit(print_searched(wish, Extent(schedules, orders, seed, workers or cores()), save))
+
+
+_REFRESHED_EVERY_S = 0.1
+
+
+def print_searched(wish: SimulateOptions, extent: Extent, save: Path | None) -> int:
+    """Play schedules, print what came of it, and return the exit code: 1 when an invariant is broken."""
+    case = _case(wish)
+    searched = _searched(case, extent, show=not wish.as_json)
+    failure = searched.failure
+    path: Path | None = None
+    if failure is not None:
+        path = save or Path("var/simulate") / f"{failure.violation.invariant.name}.json"
+        save_failure(path, case.stage.declared.name, case.stage.code_version, failure)
+    if wish.as_json:
+        output.print_json([searched_json(searched, extent, path)])
+        return int(failure is not None)
+    console = output.terminal()
+    print_counts(console, searched, len(case.stage.declared.invariants))
+    if failure is not None and path is not None:
+        print_failure(console, failure, wish)
+        console.print(f"\nSaved as {path}. To see it again: eventlib simulate --replay {path}")
+    return int(failure is not None)
+
+
+def print_replayed(wish: SimulateOptions, path: Path) -> int:
+    """Play a saved schedule again, print what came of it, and return the exit code: 1 when an invariant is broken."""
+    saved = load(path)
+    case = _case(wish)
+    if saved.application != case.stage.declared.name:
+        raise ContractError(f"{path} is a schedule of {saved.application}, and this is {case.stage.declared.name}")
+    choices = Recorded(saved.choices)
+    failure = play_again(case, saved.orders, choices)
+    if wish.as_json:
+        found = None if failure is None else failure_json(failure)
+        output.print_json([{"file": str(path), "differs": choices.differs or None, "failure": found}])
+        return int(failure is not None)
+    console = output.terminal()
+    if choices.differs:
+        changed = saved.code != case.stage.code_version
+        why = "the code has changed since" if changed else "the scenario or the simulator has changed since"
+        console.print(
+            f"Not quite the schedule that was saved, {why}: {choices.differs}; from there on nothing goes wrong."
+        )
+    if failure is None:
+        console.print(f"No invariant is broken any more. It was {saved.law}.")
+        return 0
+    print_failure(console, failure, wish)
+    return 1
+
+
+def print_explored(wish: SimulateOptions) -> int:
+    """Explore the small case, print how much there was, and return the exit code: 1 when an invariant is broken."""
+    case = _case(wish)
+    began = perf_counter()
+    found = explore(case.stage, case.scenario())
+    seconds = perf_counter() - began
+    if wish.as_json:
+        failure = (
+            None if found.violation is None else {"law": found.violation.invariant.name, "key": found.violation.key}
+        )
+        counts = {"moments": found.moments, "steps": found.steps, "ends": found.ends, "seconds": round(seconds, 3)}
+        output.print_json([{**counts, "failure": failure, "story": list(found.story)}])
+        return int(found.violation is not None)
+    console = output.terminal()
+    what = "No invariant is broken" if found.violation is None else "An invariant is broken"
+    console.print(
+        f"{what}: {found.moments:,} moments, {found.steps:,} steps between them, {found.ends:,} ends, "
+        f"{len(case.stage.declared.invariants)} invariants, {seconds:.1f} s."
+    )
+    for number, step in enumerate(found.story, start=1):
+        console.print(Text(f"  {number:>3}  {step}"))
+    if found.violation is not None:
+        console.print(Text.assemble(("✗ ", "bold red"), str(found.violation)))
+    return int(found.violation is not None)
+
+
+def _case(wish: SimulateOptions) -> Case:
+    choreography, scenario = load_choreography(wish.app), load_simulation(wish.scenario)
+    if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
+        raise WiringError(
+            f"{scenario!r} is no class of scenarios: derive one from eventlib.simulation.scenario.Scenario"
+        )
+    return Case(Stage(choreography), scenario)
+
+
+def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:
+    if not show:
+        return search(case, extent, lambda _played, _shrinks: None)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # Refreshed by hand: a bar that refreshes itself is a thread, and processes are forked beside it.
+    with Progress(*columns, console=output.terminal(stderr=True), transient=True, auto_refresh=False) as progress:
+        bar = progress.add_task("schedules", total=extent.schedules)
+        shown_at = 0.0
+
+        def played(count: int, shrinks: bool) -> None:
+            nonlocal shown_at
+            now = perf_counter()
+            if now - shown_at >= _REFRESHED_EVERY_S:
+                shown_at = now
+                what = "shrinking" if shrinks else "schedules"
+                progress.update(bar, completed=min(count, extent.schedules), description=what, refresh=True)
+
+        return search(case, extent, played)

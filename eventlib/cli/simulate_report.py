@@ -1,0 +1,82 @@
+"""What a search of schedules has found, as text, as a diagram and as JSON."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from eventlib.cli._common.sequence_diagram import print_diagram
+from eventlib.simulation.search import Extent, Failure, Searched
+from eventlib.simulation.story import arrows, mermaid
+
+Diagram = Literal["text", "mermaid", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """What somebody wants simulated, and how it is shown."""
+
+    app: str | None
+    scenario: str | None
+    diagram: Diagram
+    as_json: bool
+
+
+def print_counts(console: Console, searched: Searched, invariants: int) -> None:
+    """Print how much was played, and under which faults."""
+    played = searched.played
+    rate = played.schedules / searched.seconds if searched.seconds else 0
+    what = "No invariant is broken" if searched.failure is None else "An invariant is broken"
+    console.print(
+        f"{what}: {played.schedules:,} schedules of {played.orders:,} orders, {played.steps:,} steps, {invariants} invariants and "
+        f"those of any log, {searched.seconds:.1f} s, {rate:,.0f} schedules/s."
+    )
+    if searched.failure is None:
+        for fault, times in played.faults.most_common():
+            console.print(Text(f"{times:>11,}  {fault}"))
+
+
+def print_failure(console: Console, failure: Failure, wish: SimulateOptions) -> None:
+    """Print the story of a broken invariant, and what was violated."""
+    violation = failure.violation
+    drawn = arrows(failure.story)
+    console.print()
+    if wish.diagram == "mermaid":
+        print(mermaid(drawn, f"{violation.invariant.name}: {violation.invariant.sentence}"))
+        return
+    if wish.diagram == "text":
+        print_diagram(console, drawn)
+    console.print(
+        Text.assemble(("✗ ", "bold red"), (violation.invariant.name, "bold red"), f"  {violation.invariant.sentence}")
+    )
+    console.print(Text(f"  not so for {violation.invariant.key} {violation.key}: {violation.what_was_known}"))
+
+
+def searched_json(searched: Searched, extent: Extent, path: Path | None) -> dict[str, object]:
+    """Return what a search has found as a JSON object."""
+    failure, played = searched.failure, searched.played
+    return {
+        "seed": extent.seed,
+        "orders": extent.orders,
+        "schedules": played.schedules,
+        "orders_played": played.orders,
+        "steps": played.steps,
+        "faults": dict(played.faults.most_common()),
+        "seconds": round(searched.seconds, 3),
+        "file": None if path is None else str(path),
+        "failure": None if failure is None else failure_json(failure),
+    }
+
+
+def failure_json(failure: Failure) -> dict[str, object]:
+    """Return a broken invariant and its story as a JSON object."""
+    violation = failure.violation
+    return {
+        "law": violation.invariant.name,
+        "sentence": violation.invariant.sentence,
+        "key": violation.key,
+        "known": violation.what_was_known,
+        "story": [asdict(line) for line in failure.story],
+    }

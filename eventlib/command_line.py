@@ -1,0 +1,63 @@
+"""What an application's own command line needs to look and end as `eventlib` does."""
+
+from typing import TYPE_CHECKING
+
+from eventlib.facade import lazy
+
+if TYPE_CHECKING:
+    from eventlib.cli._common.exit_codes import run_command
+    from eventlib.cli._common.extras import lacking
+    from eventlib.cli._common.fetching import fetched
+    from eventlib.cli._common.output import (
+        counted,
+        iso,
+        print_json,
+        printable,
+        readable,
+        short_id,
+        table,
+        terminal,
+        warn,
+    )
+    from eventlib.cli._common.project import load_choreography, nearest
+    from eventlib.cli._common.typer_ext import Command, Group
+
+__all__ = [
+    "Command",
+    "Group",
+    "counted",
+    "fetched",
+    "iso",
+    "lacking",
+    "load_choreography",
+    "nearest",
+    "print_json",
+    "printable",
+    "readable",
+    "run_command",
+    "short_id",
+    "table",
+    "terminal",
+    "warn",
+]
+
+_HOMES = {
+    "cli._common.exit_codes": ["run_command"],
+    "cli._common.extras": ["lacking"],
+    "cli._common.fetching": ["fetched"],
+    "cli._common.output": [
+        "counted",
+        "iso",
+        "print_json",
+        "printable",
+        "readable",
+        "short_id",
+        "table",
+        "terminal",
+        "warn",
+    ],
+    "cli._common.project": ["load_choreography", "nearest"],
+    "cli._common.typer_ext": ["Command", "Group"],
+}
+if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
+    __getattr__ = lazy(__name__, _HOMES)
