@@ -10,6 +10,7 @@ import pytest
 
 import eventlib
 from eventlib.cli import run
+from eventlib.cli.app import PANELS, LazyCommand
 
 Refused = Callable[..., str]
 
@@ -364,6 +365,11 @@ def test_help_does_not_load_what_only_commands_need() -> None:
     loaded = f"{helped}; sys.exit(repr([name for name in {heavy} if name in sys.modules] or 0))"
     done = subprocess.run([sys.executable, "-c", loaded], check=False, capture_output=True, text=True)
     assert done.stderr == "0\n"
+
+
+@pytest.mark.parametrize(("name", "command"), [each for commands in PANELS.values() for each in commands.items()])
+def test_a_commands_summary_is_the_first_sentence_of_its_help(name: str, command: LazyCommand) -> None:
+    assert command.load(name).help.partition("\n")[0] == command.summary
 
 
 def test_every_public_name_is_there_when_it_is_asked_for() -> None:
