@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pytest
 
-BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"(?:^ *<!-- no-run: ([^\n]+) -->\n)?^( *)```(\w*) ?([^\n]*)\n(.*?)^\2```", re.DOTALL | re.MULTILINE)
 RUN = {"console", "python"}
 LOOKING = re.compile(r"eventlib (saga|state|history|status|tail|topics|parked list|parked show|replay) ?|curl -s ")
 """Commands that only read, and so may be asked again until the services have come as far as the page shows."""
@@ -36,15 +36,16 @@ _END = "the command has ended with"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code on a page: its language, the rest of its info string, and its text."""
+    """A block of code on a page: its language, the rest of its info string, its text, and why it is not run."""
 
     language: str
     info: str
     text: str
+    no_run: str
 
     @property
     def runs(self) -> bool:
-        return self.language in RUN and "no-run" not in self.info
+        return self.language in RUN and not self.no_run
 
     @property
     def title(self) -> str:
@@ -56,8 +57,8 @@ def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page, without the indentation of a list or an admonition that they stand in."""
     found = BLOCK.findall(page.read_text(encoding="utf-8"))
     return [
-        Block(*(info.split(maxsplit=1) + ["", ""])[:2], re.sub(f"^{indent}", "", text, flags=re.MULTILINE))
-        for indent, info, text in found
+        Block(language, info, re.sub(f"^{indent}", "", text, flags=re.MULTILINE), no_run)
+        for no_run, indent, language, info, text in found
     ]
 
 

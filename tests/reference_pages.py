@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic import AnyHttpUrl, SecretStr
 
-from eventlib.cli.commands import app
+from eventlib.cli.app import PANELS, app
 from eventlib.config.effective import as_text
 from eventlib.config.settings import PARTS, variables_of
 from eventlib.telemetry.catalogue import METRICS
@@ -31,7 +31,10 @@ _TYPES = {
 
 def generated() -> dict[str, dict[str, str]]:
     """Return the Markdown of each generated block, by page and name."""
-    commands = {path: _command(path, command) for path, command in _commands(typer.main.get_command(app), "eventlib")}
+    table = [(name, command.load(name)) for panel in PANELS.values() for name, command in panel.items()]
+    found = [("eventlib", typer.main.get_command(app))]
+    found += [each for name, command in table for each in _commands(command, f"eventlib {name}")]
+    commands = {path: _command(path, command) for path, command in found}
     return {"cli.md": commands, "settings.md": {name: _settings(name) for name in PARTS}, "metrics.md": _metrics()}
 
 
@@ -43,7 +46,7 @@ def renewed(text: str, blocks: dict[str, str]) -> str:
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", {})
-    if not below or command.invoke_without_command or path == "eventlib":
+    if not below or command.invoke_without_command:
         yield path, command
     for name, each in below.items():
         yield from _commands(each, f"{path} {name}")

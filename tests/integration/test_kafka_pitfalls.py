@@ -85,9 +85,7 @@ async def test_more_partitions_for_a_topic_in_use(
     said = await asyncio.to_thread(start, url, capsys)
     assert "'order.requests' has 12 partitions on the log, but is declared with 8" in said
     assert "declare a new topic" in said
-    remedy = (
-        "A key's events would be spread over two partitions, so this is not changed in place: declare a new topic"
-    )
+    remedy = "A key's events would be spread over two partitions, so this is not changed in place: declare a new topic"
     remedy += (
         " (for example 'order.requests.v2'), replay the old one into it, and move its consumers and producers over"
     )
