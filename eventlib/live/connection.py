@@ -8,7 +8,8 @@ from faust.types.auth import CredentialsT
 from yarl import URL
 
 from eventlib.errors import WiringError
-from eventlib.log.kafka.options import KafkaOptions, connection_arguments, parse_url
+from eventlib.log.kafka.options import KafkaOptions, parse_url
+from eventlib.log.kafka.security import connection_arguments
 
 _NOBODY = (
     "localhost:9092",

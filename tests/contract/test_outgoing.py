@@ -16,7 +16,8 @@ from analytics.reconciling.orders_api import OrdersApi
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.errors import LogUnavailable, OutcomeUnknown, RegistryUnavailable
 from eventlib.http.client import http_client
-from eventlib.log.kafka.options import KafkaOptions, NoToken, connection_arguments
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.security import NoToken, connection_arguments
 from eventlib.telemetry.process import exporter_of
 from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway

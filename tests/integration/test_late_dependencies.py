@@ -26,7 +26,8 @@ from eventlib.devtools.kafka import Cluster
 from eventlib.errors import EventlibError, LogDenied, LogUnavailable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.kafka.log import KafkaLog
-from eventlib.log.kafka.options import KafkaOptions, NoToken, connection_arguments
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.security import NoToken, connection_arguments
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.operations.startup_waits import waiting_here

@@ -24,9 +24,10 @@ from aiokafka.protocol.types import CompactArray, CompactString, Int16, TaggedFi
 from eventlib.errors import LogDenied, LogUnavailable, LogVersionMismatch
 from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.failures import Code, Transient, failure
-from eventlib.log.kafka.options import KafkaOptions, NoToken, connection_arguments, parse_url
+from eventlib.log.kafka.options import KafkaOptions, parse_url
 from eventlib.log.kafka.probing import refuse_what_stays
 from eventlib.log.kafka.requests import ApiVersionsRequest3, Exactly
+from eventlib.log.kafka.security import NoToken, connection_arguments
 
 T = TypeVar("T")
 

@@ -1,19 +1,14 @@
-"""How a Kafka log is reached and set up: from its URL, and from variables EVENTLIB_KAFKA_…; TLS and SASL."""
+"""How a Kafka log is reached and set up: from its URL, and from variables EVENTLIB_KAFKA_…."""
 
 import re
-import ssl
-import time
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
-import httpx
-from aiokafka.abc import AbstractTokenProvider
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from eventlib.config.variables import Variables, read_settings
 from eventlib.errors import WiringError
-from eventlib.http.client import http_client
 from eventlib.log.url import is_host, no_userinfo, refuse_userinfo
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -152,80 +147,3 @@ def _in_url() -> list[str]:
 
 def _has_port(host: str) -> bool:
     return re.search(r":\d+$", host) is not None
-
-
-_RENEW_AT = 0.8  # of a token's life
-_MOST_BYTES = 1_000_000  # of an answer with a token
-_LATER = {404, 408, 425, 429}  # 404: what stands before a server that is away says that as well
-
-
-def connection_arguments(options: KafkaOptions) -> dict[str, Any]:
-    """Return the arguments for a connection. Raises: WiringError when a certificate cannot be read."""
-    protocol = ("SASL_" if options.sasl else "") + ("SSL" if options.tls else "PLAINTEXT")
-    found: dict[str, Any] = {
-        "client_id": f"{options.prefix}{options.application}",
-        "request_timeout_ms": int(options.request_timeout_s * 1000),
-        "security_protocol": protocol,
-        "ssl_context": _tls(options) if options.tls else None,
-        "sasl_mechanism": options.sasl,
-        "sasl_plain_username": options.user,
-        "sasl_plain_password": options.password.get_secret_value() if options.password else None,
-    }
-    if options.sasl == "OAUTHBEARER":
-        found["sasl_oauth_token_provider"] = _Tokens(options)
-    return found
-
-
-def _tls(options: KafkaOptions) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=options.tls_ca)
-        if options.tls_cert is not None:
-            secret = options.tls_key_password
-            password = secret.get_secret_value() if secret else None
-            context.load_cert_chain(options.tls_cert, options.tls_key, password)
-    except (OSError, ssl.SSLError) as error:
-        files = ", ".join(filter(None, (options.tls_ca, options.tls_cert, options.tls_key)))
-        raise WiringError(f"the certificates of EVENTLIB_KAFKA_TLS_… cannot be used ({files}): {error}") from error
-    return context
-
-
-class NoToken(OSError):
-    """The token server gives none; `refused` says that it does not want to, so that asking again does not help."""
-
-    def __init__(self, sentence: str, *, refused: bool = False) -> None:
-        super().__init__(sentence)
-        self.refused = refused
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings no types
-    """Tokens of an OAuth 2 server, for this client by its own credentials (RFC 6749, 4.4); renewed before they expire."""
-
-    def __init__(self, options: KafkaOptions) -> None:
-        self._options = options
-        self._token = ""
-        self._renew_at = 0.0
-
-    async def token(self) -> str:
-        """Return a token that is still good for a while. Raises: NoToken when the server gives none."""
-        if time.monotonic() >= self._renew_at:
-            options = self._options
-            secret = options.oauth_client_secret
-            form = {
-                "grant_type": "client_credentials",
-                **({"scope": options.oauth_scope} if options.oauth_scope else {}),
-            }
-            auth = (options.oauth_client_id or "", secret.get_secret_value() if secret else "")
-            began = time.monotonic()
-            try:
-                async with http_client(_MOST_BYTES, timeout=options.request_timeout_s) as server:
-                    answer = await server.post(options.oauth_token_url or "", data=form, auth=auth)
-                    answer.raise_for_status()
-                    given = answer.json()
-                self._token = str(given["access_token"])
-                self._renew_at = began + _RENEW_AT * float(given.get("expires_in", 60))
-            except httpx.HTTPStatusError as error:
-                refused = error.response.is_client_error and error.response.status_code not in _LATER
-                raise NoToken(f"no token from {options.oauth_token_url}: {error}", refused=refused) from error
-            except (httpx.HTTPError, httpx.InvalidURL, LookupError, ValueError, TypeError) as error:
-                raise NoToken(f"no token from {options.oauth_token_url}: {error}") from error
-        return self._token

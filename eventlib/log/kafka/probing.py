@@ -20,7 +20,8 @@ from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from eventlib.errors import LogDenied
-from eventlib.log.kafka.options import KafkaOptions, NoToken, connection_arguments
+from eventlib.log.kafka.options import KafkaOptions
+from eventlib.log.kafka.security import NoToken, connection_arguments
 
 _CONNECTS_S = 4.0
 _PLAIN = {"security_protocol": "PLAINTEXT", "ssl_context": None, "sasl_mechanism": None}
