@@ -6,8 +6,6 @@ from pathlib import Path
 from secrets import randbits
 from time import time_ns
 
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
-
 from eventlib.telemetry.catalogue import METRICS
 from eventlib.telemetry.options import telemetry_options
 
@@ -45,6 +43,8 @@ def job_span(name: str, attributes: dict[str, str | int]) -> Iterator[dict[str, 
 
 def write_textfile(path: Path, metric: str, values: Mapping[tuple[str, ...], float]) -> None:
     """Write a gauge's values, by its labels; the file is there whole, or as it was before. Raises: OSError."""
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
     declared, registry = METRICS[metric], CollectorRegistry()
     gauge = Gauge(declared.prometheus, declared.description, declared.labels, registry=registry)
     for labels, value in values.items():
