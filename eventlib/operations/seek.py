@@ -15,7 +15,7 @@ from eventlib.log.base import Claim, TopicPartition, key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key
 from eventlib.runtime import RuntimeConfig
-from eventlib.runtime.context import Host
+from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.records import POSITION_KEY, Positions, code_version
 from eventlib.runtime.restore import restored
@@ -41,7 +41,7 @@ async def act(log: EventLog, service: Service, partition: int, decide: Decide) -
     """
     await log.prepare()
     await prepare_own(log, [service])
-    host = Host(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
+    host = RuntimeContext(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
     # What takes long is done before the claim, so that with it only the newest changes are left to read.
     (await restored(service, Claim(service.name, partition, 0), host)).state.close()
     try:

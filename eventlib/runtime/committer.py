@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 StartEffect = Callable[[Record, Event | None], None]
 
 
-class Worker:
+class TaskCommitter:
     """Hands a task its inputs under a claim, commits what it makes of them, and starts the effects that follow.
 
     Whoever drives it puts what was read into `inbox`, an input that cannot be read into `damaged`, and what effects came

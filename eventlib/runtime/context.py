@@ -92,7 +92,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class RuntimeContext:
     """What a process gives to every task that it runs; `cached_entries` is a task's share."""
 
     log: EventLog

@@ -14,7 +14,7 @@ from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.runtime.breaker import Breaker
-from eventlib.runtime.context import Host
+from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.transaction import Answer
 
 
@@ -95,7 +95,7 @@ class EffectRunner:
     def __init__(
         self,
         service: Service,
-        host: Host,
+        host: RuntimeContext,
         slots: asyncio.Semaphore,
         answered: Callable[[Answer], None],
     ) -> None:

@@ -43,7 +43,7 @@ class Observer(Published, Protocol):
         """Take note of what an effect came back with in the end."""
 
 
-class ObservedHandling(InputProcessor):
+class InstrumentedProcessor(InputProcessor):
     """Handling that leaves a `ProcessingSpan` for what belongs to a saga that is traced, for each deadline, and for what is parked."""
 
     def __init__(

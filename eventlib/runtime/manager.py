@@ -8,10 +8,10 @@ from typing import NamedTuple
 from eventlib.errors import LogCorrupt, OwnershipLost, RetryableError, TailLost
 from eventlib.log.base import Claim, Membership, TopicPartition
 from eventlib.model.service import Service
-from eventlib.runtime.context import Host
+from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.local_chain import LocalChain
-from eventlib.runtime.restore import Standbys
-from eventlib.runtime.runner import TaskLoop
+from eventlib.runtime.restore import StandbyTasks
+from eventlib.runtime.runner import TaskRunner
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class _Running(NamedTuple):
     life: "asyncio.Task[None]"
 
 
-class Serving:
+class TaskManager:
     """Runs the tasks of a service that its membership gives to this process; `loops` shows them to others.
 
     Each task is handed over by itself, as soon as it has come to its end: none waits for another's effects. `fail` is
@@ -31,9 +31,9 @@ class Serving:
     def __init__(
         self,
         service: Service,
-        host: Host,
+        host: RuntimeContext,
         relay: LocalChain,
-        loops: MutableMapping[tuple[str, int], TaskLoop],
+        loops: MutableMapping[tuple[str, int], TaskRunner],
         fail: Callable[[Exception], None],
     ) -> None:
         self._service = service
@@ -61,7 +61,7 @@ class Serving:
             return
         membership.progress = self._progress
         self._membership = membership
-        standbys = Standbys(service, host, membership, self._works_on)
+        standbys = StandbyTasks(service, host, membership, self._works_on)
         copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
         try:
             while True:
@@ -97,10 +97,10 @@ class Serving:
         life = self._run(loop, self._ending.get(claim.partition))
         self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))
 
-    def _new_loop(self, claim: Claim) -> TaskLoop:
-        return TaskLoop(self._service, claim, self._host, self._slots, self._relay)
+    def _new_loop(self, claim: Claim) -> TaskRunner:
+        return TaskRunner(self._service, claim, self._host, self._slots, self._relay)
 
-    async def _run(self, loop: TaskLoop, before: "asyncio.Task[None] | None") -> None:
+    async def _run(self, loop: TaskRunner, before: "asyncio.Task[None] | None") -> None:
         """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
         place = loop.service.name, loop.claim.partition
         if before is not None:
@@ -110,7 +110,7 @@ class Serving:
         finally:
             self._host.startup.drop(loop.name)
 
-    async def _run_again(self, loop: TaskLoop, place: tuple[str, int]) -> None:
+    async def _run_again(self, loop: TaskRunner, place: tuple[str, int]) -> None:
         while self._loops.get(place) is loop:
             try:
                 await loop.run()

@@ -13,13 +13,13 @@ from eventlib.log.rules import witnessed_loss
 from eventlib.model.decider import Decider
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
-from eventlib.runtime.context import Host, Restoring
+from eventlib.runtime.context import Restoring, RuntimeContext
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions, Step, state_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 
 
-async def restored(service: Service, claim: Claim, host: Host) -> Task:
+async def restored(service: Service, claim: Claim, host: RuntimeContext) -> Task:
     """Return the task of a claim as its last transaction left it; the local store spares reading what it has.
 
     Raises: OwnershipLost when a newer claim has opened the store; ContractError for states that today's code cannot
@@ -43,7 +43,9 @@ async def restored(service: Service, claim: Claim, host: Host) -> Task:
     return task
 
 
-async def _write_mended(state: TaskState, service: Service, claim: Claim, host: Host, positions: Positions) -> None:
+async def _write_mended(
+    state: TaskState, service: Service, claim: Claim, host: RuntimeContext, positions: Positions
+) -> None:
     """Write anew what was damaged on the changelog, and into the journal that this was done."""
     mended = host.mended.pop((service.name, claim.partition), [])
     records = [record for _, each in mended for record in each]
@@ -61,7 +63,7 @@ async def _write_mended(state: TaskState, service: Service, claim: Claim, host: 
     state.restore(records, offsets[-2] + 1)
 
 
-async def _mended(error: DamagedRecord, service: Service, partition: int, host: Host) -> Sequence[Record]:
+async def _mended(error: DamagedRecord, service: Service, partition: int, host: RuntimeContext) -> Sequence[Record]:
     """Return what stands for a damaged changelog record. Raises: DamagedRecord when nothing can."""
     if host.log.rebuild is None:
         raise error
@@ -72,7 +74,9 @@ async def _mended(error: DamagedRecord, service: Service, partition: int, host: 
     return records
 
 
-async def restored_state(service: Service, claim: Claim, host: Host, deciders: Mapping[str, Decider[Any]]) -> TaskState:
+async def restored_state(
+    service: Service, claim: Claim, host: RuntimeContext, deciders: Mapping[str, Decider[Any]]
+) -> TaskState:
     """Return what a task knows. Without `deciders` no state is decoded, and there are no deadlines.
 
     Raises: OwnershipLost when a newer claim has opened the store.
@@ -87,7 +91,7 @@ async def restored_state(service: Service, claim: Claim, host: Host, deciders: M
     return state
 
 
-async def catch_up(state: TaskState, service: Service, partition: int, host: Host) -> None:
+async def catch_up(state: TaskState, service: Service, partition: int, host: RuntimeContext) -> None:
     """Read what came to a task's changelog since; `host.restoring` shows how far that is.
 
     Raises: TailLost when the store has seen more of it than there is.
@@ -115,7 +119,7 @@ async def catch_up(state: TaskState, service: Service, partition: int, host: Hos
         del host.restoring[place]
 
 
-async def _refuse_unreadable(state: TaskState, service: Service, host: Host) -> None:
+async def _refuse_unreadable(state: TaskState, service: Service, host: RuntimeContext) -> None:
     """Refuse to begin with states that today's code cannot read: their keys would all be parked, one by one.
 
     It looks through the states only where a registered version of their class cannot be read.
@@ -153,13 +157,15 @@ _log = logging.getLogger(__name__)
 _LOOK_S = 0.05
 
 
-class Standbys:
+class StandbyTasks:
     """The copies that a process keeps of one service's tasks: those that its membership names.
 
     `works` tells whether this process still works on a task itself: its store has one user at a time.
     """
 
-    def __init__(self, service: Service, host: Host, membership: Membership, works: Callable[[int], bool]) -> None:
+    def __init__(
+        self, service: Service, host: RuntimeContext, membership: Membership, works: Callable[[int], bool]
+    ) -> None:
         self._service = service
         self._host = host
         self._membership = membership

@@ -11,8 +11,8 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError, StoreLost
 from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.model.service import Service
-from eventlib.runtime.committer import Worker
-from eventlib.runtime.context import Host
+from eventlib.runtime.committer import TaskCommitter
+from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.effects import EffectRunner
 from eventlib.runtime.local_chain import LocalChain
 from eventlib.runtime.restore import restored
@@ -23,20 +23,22 @@ from eventlib.values import now_ms
 _log = logging.getLogger(__name__)
 
 
-class TaskLoop:
+class TaskRunner:
     """Runs one task of a service under a claim, until it is stopped or loses the claim.
 
-    Guarantee: as `Worker` gives it; here are the clock, the waiting, and the effects under way.
+    Guarantee: as `TaskCommitter` gives it; here are the clock, the waiting, and the effects under way.
     """
 
-    def __init__(self, service: Service, claim: Claim, host: Host, slots: asyncio.Semaphore, relay: LocalChain) -> None:
+    def __init__(
+        self, service: Service, claim: Claim, host: RuntimeContext, slots: asyncio.Semaphore, relay: LocalChain
+    ) -> None:
         self.service = service
         self.claim = claim
         self._host = host
         self._relay = relay
         self._config = host.config
         self._effects = EffectRunner(service, host, slots, self._take_answer)
-        self._worker: Worker | None = None
+        self._worker: TaskCommitter | None = None
         self._reader: Reader | None = None
         self._flushed_at = monotonic()
         self._committed = -1, 0.0
@@ -106,7 +108,7 @@ class TaskLoop:
         task = await restored(self.service, self.claim, self._host)
         self._host.startup.done(self.name)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
-        worker = Worker(task, self.claim, self._host.log, start, skipped_inputs=most_skipped, relay=self._relay)
+        worker = TaskCommitter(task, self.claim, self._host.log, start, skipped_inputs=most_skipped, relay=self._relay)
         worker.observer = self._host.observer
         worker.at_rest = self._is_at_rest
         self._worker = worker
@@ -116,14 +118,14 @@ class TaskLoop:
         finally:
             self._close(worker)
 
-    async def _begin(self, worker: Worker) -> bool:
+    async def _begin(self, worker: TaskCommitter) -> bool:
         """Settle where the task begins; False when it is stopped before that."""
         while await self._patiently(worker.begin(now_ms())):
             if self._stopping:
                 return False
         return True
 
-    async def _handle_inputs(self, worker: Worker) -> None:
+    async def _handle_inputs(self, worker: TaskCommitter) -> None:
         self._reader = worker.open()
         self._relay.join(worker)
         try:
@@ -141,7 +143,7 @@ class TaskLoop:
             await self._effects.stop(0)
             await self._reader.close()
 
-    def _close(self, worker: Worker) -> None:
+    def _close(self, worker: TaskCommitter) -> None:
         try:
             worker.task.state.close()
         except OwnershipLost:
@@ -155,7 +157,7 @@ class TaskLoop:
         ends = await reader.ends()
         return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
 
-    def _is_silent(self, worker: Worker) -> bool:
+    def _is_silent(self, worker: TaskCommitter) -> bool:
         """Tell whether nothing was committed for a while, so that nobody knows how far the task is."""
         transactions, since = self._committed
         if worker.transactions != transactions:
@@ -163,7 +165,7 @@ class TaskLoop:
             return False
         return monotonic() - since >= self._config.flush_s
 
-    async def _fill_inbox(self, worker: Worker, reader: Reader) -> bool:
+    async def _fill_inbox(self, worker: TaskCommitter, reader: Reader) -> bool:
         """Wait for something to do, and take it in; False when there is nothing to do but to stop."""
         timeout_s = self._patience_s(worker)
         if len(self._effects) >= self._config.pending_effects:
@@ -183,7 +185,7 @@ class TaskLoop:
     def _is_at_rest(self) -> bool:
         return self._polls and not self._stopping and len(self._effects) < self._config.pending_effects
 
-    def _patience_s(self, worker: Worker) -> float | None:
+    def _patience_s(self, worker: TaskCommitter) -> float | None:
         now = now_ms()
         due = worker.task.next_due_ms(now)
         if worker.answers or (due is not None and due <= now):
@@ -193,7 +195,7 @@ class TaskLoop:
             return until_due_s
         return self._config.flush_s if until_due_s is None else min(until_due_s, self._config.flush_s)
 
-    async def _sleep_until_woken(self, worker: Worker, timeout_s: float | None) -> None:
+    async def _sleep_until_woken(self, worker: TaskCommitter, timeout_s: float | None) -> None:
         self._woken.clear()
         if not worker.answers and not self._stopping and timeout_s != 0:
             try:
@@ -213,7 +215,7 @@ class TaskLoop:
             await asyncio.sleep(self._config.retry_pause_s)
             return True
 
-    def _flush_sometimes(self, worker: Worker) -> None:
+    def _flush_sometimes(self, worker: TaskCommitter) -> None:
         now, state = monotonic(), worker.task.state
         if state.wants_flush or now - self._flushed_at >= self._config.flush_s:
             self._flushed_at = now

@@ -10,15 +10,15 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
-from eventlib.runtime.context import Damage, Host, Restoring, RuntimeConfig
+from eventlib.runtime.context import Damage, Restoring, RuntimeConfig, RuntimeContext
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
-from eventlib.runtime.manager import Serving
+from eventlib.runtime.manager import TaskManager
 from eventlib.runtime.parking.control import REQUESTS
 from eventlib.runtime.parking.parked import SkippedInput
 from eventlib.runtime.records import JournalEntry, ParkedKey, Positions, code_version
-from eventlib.runtime.runner import TaskLoop
+from eventlib.runtime.runner import TaskRunner
 from eventlib.startup import Startup
 from eventlib.state.base import Stores
 from eventlib.state.open import open_stores
@@ -50,7 +50,7 @@ class Runtime:
         self._log = log
         self._services = choreography.services if services is None else tuple(map(choreography.service, services))
         given, config = dict(ports or {}), config or RuntimeConfig()
-        self._host = Host(
+        self._host = RuntimeContext(
             log,
             stores or open_stores(log.port.url, config.state_dir),
             given,
@@ -62,8 +62,10 @@ class Runtime:
             startup=startup or Startup(),
         )
         self._relay = LocalChain(log.port)
-        self._loops: dict[tuple[str, int], TaskLoop] = {}
-        self._servings = [Serving(each, self._host, self._relay, self._loops, self._fail) for each in self._services]
+        self._loops: dict[tuple[str, int], TaskRunner] = {}
+        self._servings = [
+            TaskManager(each, self._host, self._relay, self._loops, self._fail) for each in self._services
+        ]
         self._serving: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
         for port, needed_by in missing_ports(self._services, self._host.ports).items():
@@ -125,7 +127,7 @@ class Runtime:
         return self._host.damage
 
     @property
-    def tasks(self) -> Sequence[TaskLoop]:
+    def tasks(self) -> Sequence[TaskRunner]:
         """The tasks that this process runs just now, for whoever measures them."""
         return [*self._loops.values()]
 

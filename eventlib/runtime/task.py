@@ -11,7 +11,7 @@ from eventlib.log.base import Record
 from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
-from eventlib.runtime.instrumentation import Clock, ObservedHandling
+from eventlib.runtime.instrumentation import Clock, InstrumentedProcessor
 from eventlib.runtime.keyed_state import KeyLocation
 from eventlib.runtime.processor import MAX_SAID, InputProcessor
 from eventlib.runtime.records import POSITION_KEY, Positions, Step
@@ -54,7 +54,7 @@ class Task:
     def observe(self, clock: Clock) -> None:
         """Leave hops in its transactions from now on, with times by a clock; before its first one."""
         version = self._code_version
-        self.handling = ObservedHandling(self.service, self.partition, self._log, self.state, version, clock)
+        self.handling = InstrumentedProcessor(self.service, self.partition, self._log, self.state, version, clock)
         self._inputs = self.handling.inputs
         self.state.count_dues()
 

@@ -7,7 +7,7 @@ from eventlib.log.base import Claim
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event
 from eventlib.model.service import Service
-from eventlib.runtime.committer import Worker
+from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.simulation.log import Point, SimulatedReader
 
@@ -49,7 +49,7 @@ class Owner:
         self.service = service
         self.claim = claim
         self.number = number
-        self.worker: Worker
+        self.worker: TaskCommitter
         self.reader: SimulatedReader
         self.effects: dict[str, Effect] = {
             request.__name__: effect for decider in service.deciders for request, effect in decider.effects.items()

@@ -12,8 +12,8 @@ from eventlib.model.decider import Decider, SaidMeta
 from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.service import Service
 from eventlib.replay.rebuilding import rebuilt
-from eventlib.runtime.committer import Worker
-from eventlib.runtime.context import Damage, Host, RuntimeConfig
+from eventlib.runtime.committer import TaskCommitter
+from eventlib.runtime.context import Damage, RuntimeConfig, RuntimeContext
 from eventlib.runtime.records import code_version
 from eventlib.runtime.restore import restored
 from eventlib.runtime.runtime import prepare_own
@@ -62,9 +62,9 @@ class Stage:
         log.rebuild = rebuilt
         return log
 
-    def host(self, log: EventLog, stores: Stores, tell: Callable[[str], object]) -> Host:
+    def host(self, log: EventLog, stores: Stores, tell: Callable[[str], object]) -> RuntimeContext:
         """Return what the tasks on a log are given; `tell` is told of damage."""
-        return Host(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(tell))
+        return RuntimeContext(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(tell))
 
     async def _prepare(self) -> None:
         log = EventLog(self._log, self._codec, self.played)
@@ -75,7 +75,7 @@ class Stage:
             for partition in range(service.partitions):
                 claim = self._log.take_over(service.name, partition)
                 task = await restored(service, claim, host)
-                worker = Worker(task, claim, log, lambda *_: None, skipped_inputs=CONFIG.skipped_inputs)
+                worker = TaskCommitter(task, claim, log, lambda *_: None, skipped_inputs=CONFIG.skipped_inputs)
                 while await worker.begin(BEGIN_MS):
                     pass
 

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from eventlib.log.base import Record, key_text
-from eventlib.runtime.committer import Worker
+from eventlib.runtime.committer import TaskCommitter
 
 OUTSIDE = "outside"
 
@@ -60,7 +60,7 @@ class Story:
         if self.kept:
             self.lines.append(Line("asked", *self.now, said=(_named(record),)))
 
-    def turn(self, who: str, worker: Worker, what: str = "") -> None:
+    def turn(self, who: str, worker: TaskCommitter, what: str = "") -> None:
         """Tell that a task begins a turn, or goes on with one."""
         if self.kept:
             service = worker.task.service.name

@@ -15,7 +15,7 @@ from eventlib.eventlog import EventLog, Publication
 from eventlib.log.base import Claim, Record, TopicPartition
 from eventlib.model.event import Event
 from eventlib.model.service import Service
-from eventlib.runtime.committer import Worker
+from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.restore import restored
 from eventlib.runtime.task import Task
 from eventlib.simulation.fake_stores import NOTHING, FakeStores, Snapshot
@@ -108,7 +108,7 @@ class World:
         owner = Owner(service, claim, self._started)
         task = self._restored(owner, finds)
         begin_effect = partial(self.start_effect, owner)
-        owner.worker = Worker(task, claim, self.log, begin_effect, skipped_inputs=CONFIG.skipped_inputs)
+        owner.worker = TaskCommitter(task, claim, self.log, begin_effect, skipped_inputs=CONFIG.skipped_inputs)
         while driven(owner.worker.begin(self.now_ms)):
             pass
         reader = owner.worker.open()

@@ -15,7 +15,7 @@ from eventlib.log.base import TopicPartition
 from eventlib.model.decider import FORGET
 from eventlib.runtime import Runtime
 from eventlib.runtime.breaker import BreakerState
-from eventlib.runtime.runner import TaskLoop
+from eventlib.runtime.runner import TaskRunner
 from eventlib.telemetry.catalogue import METRICS, Metric, Teller
 from eventlib.telemetry.counters import Counters, Labels, Snapshot, ends_sagas, size_of
 from eventlib.telemetry.tracer import Tracer
@@ -117,14 +117,14 @@ async def _look_at(seen: Snapshot, runtime: Runtime) -> None:
                 seen.add("eventlib.sagas.in_flight", (name, *labels), count)
 
 
-async def _lags(loop: TaskLoop) -> Mapping[TopicPartition, int]:
+async def _lags(loop: TaskRunner) -> Mapping[TopicPartition, int]:
     try:
         return await loop.lags()
     except RetryableError:
         return {}  # the log is away: what is not known is not told
 
 
-def _in_flight(loop: TaskLoop) -> Values:
+def _in_flight(loop: TaskRunner) -> Values:
     """Return how many keys of deciders that end sagas have a deadline ahead, but for that of being forgotten."""
     assert loop.task is not None  # noqa: S101  asked for before
     ending = {decider.name for decider in loop.service.deciders if ends_sagas(decider)}

@@ -11,7 +11,7 @@ from eventlib.errors import DamagedRecord
 from eventlib.log.base import Claim, Log, Record, TopicPartition, key_text
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.replay import rebuilding
-from eventlib.runtime.committer import Worker
+from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.emit import Emission, RecordBuilder
 from eventlib.runtime.keyed_state import KeyMetadata
@@ -35,11 +35,11 @@ def requests_are_not_remembered(patch: pytest.MonkeyPatch) -> None:
 
 
 def deadlines_do_not_wait(patch: pytest.MonkeyPatch) -> None:
-    async def due(worker: Worker, now_ms: int, _takes_all: bool) -> int | None:
+    async def due(worker: TaskCommitter, now_ms: int, _takes_all: bool) -> int | None:
         at = worker.task.next_due_ms(now_ms)
         return now_ms if at is not None and at <= now_ms else None
 
-    patch.setattr(Worker, "_due", due)
+    patch.setattr(TaskCommitter, "_due", due)
 
 
 def zombies_write(patch: pytest.MonkeyPatch) -> None:
@@ -50,13 +50,13 @@ def zombies_write(patch: pytest.MonkeyPatch) -> None:
 
 
 def events_before_states(patch: pytest.MonkeyPatch) -> None:
-    async def append(worker: Worker) -> None:
+    async def append(worker: TaskCommitter) -> None:
         transaction = worker.task.close()
         offsets = await worker._log.port.append(transaction.events, worker.claim)  # noqa: SLF001  no other way to plant it
         rest = [*transaction.changes, *transaction.journal]
         worker.settle(transaction, [*offsets, *await worker._log.port.append(rest, worker.claim)])  # noqa: SLF001  as above
 
-    patch.setattr(Worker, "_append", append)
+    patch.setattr(TaskCommitter, "_append", append)
 
 
 def positions_stay_behind(patch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def a_store_claims_more_than_it_holds(patch: pytest.MonkeyPatch) -> None:
 
 
 def pending_effects_are_not_started_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Worker, "start_pending", lambda _worker: None)
+    patch.setattr(TaskCommitter, "start_pending", lambda _worker: None)
 
 
 def parked_keys_are_overtaken(patch: pytest.MonkeyPatch) -> None:

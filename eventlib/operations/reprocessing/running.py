@@ -17,7 +17,7 @@ from eventlib.operations.reprocessing.pending_inputs import PendingInputs
 from eventlib.operations.reprocessing.plan import Rails
 from eventlib.operations.seek import positions_of
 from eventlib.replay.journal import TaskJournal
-from eventlib.runtime.context import Host, RuntimeConfig
+from eventlib.runtime.context import RuntimeConfig, RuntimeContext
 from eventlib.runtime.restore import restored
 from eventlib.state.base import Stores
 
@@ -44,7 +44,7 @@ class Rerun:
     resumes at its last commit, and reaches the same result.
     """
 
-    def __init__(self, service: Service, run: Service, host: Host, switched: dict[int, int]) -> None:
+    def __init__(self, service: Service, run: Service, host: RuntimeContext, switched: dict[int, int]) -> None:
         self.service = service
         self.run = run
         self.host = host
@@ -208,7 +208,7 @@ async def rerunning(
     note = await noted(log, service, name, wanted)
     run = service.under(name)
     switched = {task: each.at_ms for task, each in (await switched_tasks(log, run)).items()}
-    host = Host(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)
+    host = RuntimeContext(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)
     rerun = Rerun(service, run, host, switched)
     rerun.since_ms, rerun.until_ms = note.since_ms, note.until_ms
     try:

@@ -25,7 +25,7 @@ from eventlib.runtime.transaction_builder import TransactionBuilder
 
 
 class Handler(Protocol):
-    """Who handles inputs for a task: `Handling`."""
+    """Processes inputs for a task: `InputProcessor`."""
 
     state: TaskState
     parked: ParkedKeys
