@@ -1,1 +1,1 @@
-"""Services of one's own, as README shows them."""
+"""Custom services, as README shows them."""

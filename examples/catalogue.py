@@ -1,4 +1,4 @@
-"""A catalogue that others keep: rows that Kafka Connect brings from a table, as products of the shop."""
+"""An external catalogue: table rows from Kafka Connect become products of the shop."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from services.order.events import PRODUCTS, ProductListed
 ROWS = Topic("catalogue.rows", partitions=PRODUCTS.partitions)
 
 
-class ProductRow(Event, topic=ROWS, key=None, foreign=Json()):  # whatever the connector took for a key
+class ProductRow(Event, topic=ROWS, key=None, foreign=Json()):  # any key the connector chose
     sku: str
     description: str
     unit_price_cents: int

@@ -33,7 +33,7 @@ def remember(purchase: Purchase, event: Event) -> Purchase | None:
         case OrderPlaced(customer_id=customer_id):
             return Purchase(customer_id or "")
         case PointsEarned() | OrderCancelled():
-            return None  # nothing more will come of this order
+            return None  # no more events follow for this order
         case _:
             return purchase
 

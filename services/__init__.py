@@ -1,4 +1,4 @@
-"""The shop that proves the toolkit: four services that speak to each other only through events."""
+"""The example shop: four services that communicate only through events."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""The shop's own commands: `python -m services import FILE`, `demo`, `smoke`, `simulators`."""
+"""The shop's commands: `python -m services import FILE`, `demo`, `smoke`, `simulators`."""
 
 import asyncio
 import json
@@ -47,7 +47,9 @@ DeclineOption = Annotated[
 ]
 UndeliverableOption = Annotated[
     float | None,
-    typer.Option(metavar="RATE", min=0, max=1, help="Share that the carrier will not bring.", show_default=False),
+    typer.Option(
+        metavar="RATE", min=0, max=1, help="Share of orders that the carrier refuses to deliver.", show_default=False
+    ),
 ]
 GatewayTimeoutOption = Annotated[
     float | None,
@@ -56,14 +58,15 @@ GatewayTimeoutOption = Annotated[
     ),
 ]
 SeedOption = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="Says which orders the rates hit.", show_default=False)
+    int | None,
+    typer.Option("--seed", metavar="N", help="Selects the orders that the rates apply to.", show_default=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print the summary as one JSON object.")]
 
 
 @app.callback()
 def services() -> None:
-    """Place orders in the shop, and watch what becomes of them."""
+    """Place orders in the shop, and report how they end."""
 
 
 @app.command("import", cls=Command)
@@ -86,10 +89,10 @@ def import_orders(  # noqa: PLR0913, PLR0917  each parameter is an option of the
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Import a file's orders, and tell what became of them.
+    """Import a file's orders, and report how they ended.
 
     The services run until each order has ended. Importing the same file again
-    changes nothing; an import that was interrupted goes on where it was.
+    changes nothing; an interrupted import resumes where it stopped.
 
     [dim]Examples:[/dim]
       python -m services import orders.ndjson.gz --decline 0.05
@@ -136,7 +139,7 @@ def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the co
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Keeps what really happened.", show_default=False),
+        typer.Option(metavar="FILE", dir_okay=False, help="Records every call that took effect.", show_default=False),
     ] = None,
     seed: SeedOption = None,
     decline: DeclineOption = None,
@@ -180,17 +183,15 @@ def smoke_test(
     ] = PATIENCE_S,
     views: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Where order's live views answer, to see what they count.", show_default=False
-        ),
+        typer.Option(metavar="URL", help="Address of order's live views; checks their counts.", show_default=False),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try a shop that runs: place orders over HTTP, see all of them end, and hold the log against the invariants.
+    """Test a running shop: place orders over HTTP, wait until all have ended, and check the log's invariants.
 
     The orders are for products of their own, which are listed and delivered
-    first, so that nobody else's stock is touched. Exit code 1 when something
-    is wrong.
+    first, so that no other stock is touched. Exit code 1 when a check
+    fails.
 
     [dim]Example:[/dim]
       python -m services smoke --api http://localhost:8000 --log kafka://localhost:29091/?application=shop
@@ -204,7 +205,7 @@ def smoke_test(
         console = command_line.terminal()
         console.print(f"{found.orders} orders in {found.seconds:.1f} s: {ends}; {found.events:,} events on the log.")
         if views is not None:
-            console.print("Live views have counted them.")
+            console.print("The live views have counted them.")
         console.print("\n".join(found.wrong) or "Every invariant holds.", markup=False)
     if found.wrong:
         raise typer.Exit(1)
@@ -229,7 +230,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command, and return its exit code."""
     return run_command(
-        app, "python -m services", arguments, interrupted="interrupted; start it again and it goes on where it was"
+        app, "python -m services", arguments, interrupted="interrupted; start it again to resume where it stopped"
     )
 
 

@@ -1,4 +1,4 @@
-"""Orders for a demonstration, in the shape of an order file: seeded, of all sizes, and as dirty as real ones."""
+"""Generates demo orders as an order file: seeded, of all sizes, and as dirty as real ones."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ Raw = dict[str, Any]
 
 
 class Product(NamedTuple):
-    """Something that the demonstration sells, with its price as text."""
+    """A product of the demo; the price is text."""
 
     sku: str
     description: str
@@ -36,7 +36,7 @@ class Product(NamedTuple):
 
 
 class Shop:
-    """What is for sale: the n-th product is wanted 1/n as often as the first, as Zipf found for words."""
+    """The demo's catalogue; demand follows Zipf's law: the n-th product sells 1/n as often as the first."""
 
     def __init__(self, seed: int) -> None:
         random = Random(f"products of {seed}")  # noqa: S311  orders to play with, not a secret
@@ -50,24 +50,24 @@ class Shop:
         self._weights = list(accumulate(1 / (rank + 1) for rank in range(len(self.products))))
 
     def wanted(self, random: Random, count: int) -> list[Product]:
-        """Return what somebody puts into a basket; the same product may be there twice."""
+        """Return one basket of products; a product may occur twice."""
         return random.choices(self.products, cum_weights=self._weights, k=count)
 
 
 def stock_for(orders: int) -> int:
-    """Return how many units of each product to deliver: so few that the most wanted one runs out towards the end."""
+    """Return how many units of each product to deliver; the best seller runs out towards the end."""
     return max(10, 3 * orders + orders // 2)
 
 
 def write_orders(path: Path, orders: int, seed: int) -> None:
-    """Write an order file: for the same seed, the first orders of a longer file are those of a shorter one."""
+    """Write an order file. With the same seed, a shorter file is a prefix of a longer one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
         file.writelines(line + "\n" for line in order_lines(orders, seed))
 
 
 def order_lines(orders: int, seed: int) -> Iterator[str]:
-    """Yield orders as an order file's lines; about one in twelve is to be refused, for each reason in turn."""
+    """Yield orders as an order file's lines; about one in twelve is invalid, cycling through the reasons."""
     shop = Shop(seed)
     dirty = 0
     for number in range(1, orders + 1):
@@ -132,11 +132,11 @@ DIRT: tuple[Callable[[Raw], str], ...] = (
     lambda order: _first_line(order, quantity=True),
     lambda order: _first_line(order, quantity=0),
 )
-"""What can be wrong with an order, in the turns in which it is."""
+"""The ways to make an order invalid, in the order in which they are used."""
 
 
 def demo_path(log_url: str, orders: int, seed: int) -> Path:
-    """Return where the orders are written, so that one can look at them: beside an SQLite log, else in `var`."""
+    """Return the path of the order file: beside an SQLite log, else in `var`."""
     scheme, _, place = log_url.partition("://")
     directory = Path(place.removeprefix("/")).parent if scheme == "sqlite" else Path("var")
     return directory / f"demo-{orders}-orders-{seed}.ndjson"

@@ -1,4 +1,4 @@
-"""The words that the shop's events share: what an id, a quantity or an amount may be."""
+"""Field types that the shop's events share, with their bounds."""
 
 from datetime import datetime
 from typing import Annotated
@@ -15,7 +15,7 @@ def _aware(at: datetime | None) -> datetime | None:
 
 
 def not_plain(found: str) -> str:
-    """Return the sentence about a character that text from outside may not have."""
+    """Return the error message for a character that external text must not contain."""
     return f"has a control character, {found}: only plain text on one line is taken"
 
 
@@ -26,7 +26,7 @@ def _plain(text: str) -> str:
 
 
 Plain = AfterValidator(_plain)
-"""What text from outside is checked with where it enters; events that are on the log already stay readable."""
+"""Checks external text where it enters; events already on the log stay readable."""
 
 OrderId = Annotated[str, Field(min_length=1, max_length=200)]
 DeliveryId = Annotated[str, Field(min_length=1, max_length=200)]

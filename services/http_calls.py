@@ -1,9 +1,9 @@
-"""Calls over HTTP to somebody who knows idempotency keys, and what each kind of answer means.
+"""HTTP calls to a server that supports idempotency keys, and the outcome of each kind of answer.
 
-An answer in the agreed shape, a refusal included, is a value. Whatever leaves open if the call has acted, or only says
-"not now", is OutcomeUnknown: no connection, no answer in time, a cut one, 5xx, 408, 409, 425, 429, an answer that
-nobody understands. Any other answer is Terminal, since the same call would get it again: a wrong address or password,
-a body that is refused, a key that was used for something else (422).
+An answer that matches the schema, a refusal included, is a value. If it is unknown whether the call took effect, or the
+server asks to retry later, it is OutcomeUnknown: no connection, a timeout, a truncated answer, 5xx, 408, 409, 425, 429,
+an unreadable answer. Any other answer is Terminal, since a retry would get it again: a wrong address or password,
+a refused body, a key that was used for another request (422).
 
 Source: the Idempotency-Key header field, draft-ietf-httpapi-idempotency-key-header (409: the first call with this key
 is still being answered).
@@ -57,7 +57,7 @@ class Calls:
             raise OutcomeUnknown(f"{what}: an answer in no known shape: {self._shown(answer)!r}") from error
 
     def _shown(self, answer: httpx.Response) -> str:
-        """Return the beginning of an answer, without the password should it be said back: this is kept in records."""
+        """Return the start of an answer with the password masked, since it is stored in records."""
         text = answer.text
         for secret in self._hidden:
             text = text.replace(secret, "…")
@@ -72,7 +72,7 @@ def _as_sent(user: User) -> tuple[str, ...]:
 @asynccontextmanager
 async def open_calls(url: AnyHttpUrl, settings: ShopSettings, user: User | None = None) -> AsyncIterator[Calls]:
     """Open a pool of connections to an address, as a user of it."""
-    # A call that waits for a free connection was not sent: that is not the other side's silence.
+    # A call waiting for a free connection was not sent: not a timeout of the server.
     timeout = httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s, pool=None)
     limits = httpx.Limits(max_connections=settings.connections, max_keepalive_connections=settings.connections)
     async with http_client(

@@ -1,4 +1,4 @@
-"""The shop's outside world: the gateway and the carrier over HTTP, or simulated, with a ledger beside the log."""
+"""The shop's external systems: gateway and carrier over HTTP, or simulated with a ledger beside the log."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -12,16 +12,16 @@ from services.simulation.ledger import open_ledger
 
 
 def open_outside(log_url: str) -> AbstractAsyncContextManager[Mapping[str, object]]:
-    """Give a log's services their outside world, as the environment has it. Raises: SettingsError."""
+    """Open the ports of a log's services as the environment configures them. Raises: SettingsError."""
     return open_ports(shop_settings(), log_url)
 
 
 @asynccontextmanager
 async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapping[str, object]]:
-    """Give the ports `gateway` and `carrier` to the services of a log."""
+    """Open the ports `gateway` and `carrier` for the services of a log."""
     async with AsyncExitStack() as stack:
         ports = dict[str, object]()
-        # An HTTP client is a quarter of what a process of the shop imports: one whose outside is simulated does without.
+        # The HTTP client is a quarter of the shop's imports: load it only if a port needs it.
         if settings.gateway_url is not None:
             from services.http_calls import open_calls
             from services.payment.http_gateway import HttpGateway

@@ -1,4 +1,4 @@
-"""What of the shop is set from outside: variables SHOP_…; the command line wins over them, and they over the defaults."""
+"""The shop's settings: SHOP_… variables override the defaults, the command line overrides both."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
 class ShopSettings(BaseSettings):
-    """The shop's settings; an empty variable counts as none. Of the calls that the gateway leaves unanswered, half have acted."""
+    """The shop's settings; an empty variable counts as unset. Half of the gateway's unanswered calls take effect."""
 
     model_config = SettingsConfigDict(env_prefix="SHOP_", env_ignore_empty=True, frozen=True, extra="forbid")
 
@@ -27,14 +27,14 @@ class ShopSettings(BaseSettings):
         no_userinfo("set SHOP_GATEWAY_USER and SHOP_GATEWAY_PASSWORD"),
         Field(description="where the payment gateway answers; unset: it is simulated in the process"),
     ] = None
-    gateway_user: Annotated[str | None, Field(description="who this shop is there (Basic authentication)")] = None
+    gateway_user: Annotated[str | None, Field(description="user name of this shop (Basic authentication)")] = None
     gateway_password: Annotated[SecretStr | None, Field(description="the password of that user")] = None
     carrier_url: Annotated[
         AnyHttpUrl | None,
         no_userinfo("set SHOP_CARRIER_USER and SHOP_CARRIER_PASSWORD"),
         Field(description="where the carrier answers; unset: it is simulated in the process"),
     ] = None
-    carrier_user: Annotated[str | None, Field(description="who this shop is there (Basic authentication)")] = None
+    carrier_user: Annotated[str | None, Field(description="user name of this shop (Basic authentication)")] = None
     carrier_password: Annotated[SecretStr | None, Field(description="the password of that user")] = None
     connect_timeout_s: Annotated[Seconds, Field(description="how long they may take to connect (seconds)")] = 2.0
     read_timeout_s: Annotated[Seconds, Field(description="how long they may take to answer (seconds)")] = 5.0
@@ -44,17 +44,13 @@ class ShopSettings(BaseSettings):
     decline: Annotated[
         Rate, Field(description="the share of orders whose payment the simulated gateway refuses, 0 to 1")
     ] = 0.0
-    undeliverable: Annotated[Rate, Field(description="the share that the simulated carrier will not bring, 0 to 1")] = (
-        0.0
-    )
+    undeliverable: Annotated[Rate, Field(description="the share of orders the simulated carrier refuses, 0 to 1")] = 0.0
     gateway_timeout: Annotated[
         Rate, Field(description="the share of calls that the gateway leaves unanswered, 0 to 1")
     ] = 0.0
-    seed: Annotated[int, Field(description="says which orders these rates hit")] = 0
-    simulators_port: Annotated[Port, Field(description="where the simulators' server answers")] = 8090
-    simulators_ledger: Annotated[Path, Field(description="what that server keeps its ledger in")] = Path(
-        "var/simulators.db"
-    )
+    seed: Annotated[int, Field(description="selects the orders that these rates apply to")] = 0
+    simulators_port: Annotated[Port, Field(description="where the simulators' server listens")] = 8090
+    simulators_ledger: Annotated[Path, Field(description="the ledger file of that server")] = Path("var/simulators.db")
     backlog: Annotated[
         int,
         Field(ge=1, description="how many requests may wait for the order service before HTTP refuses new ones (503)"),
@@ -65,9 +61,9 @@ class ShopSettings(BaseSettings):
     index_age_s: Annotated[
         Seconds, Field(description="how old an index may be before `/readyz` and lists are refused (503) (seconds)")
     ] = ApiConfig.index_age_s
-    hang_s: Annotated[
-        Seconds, Field(description="how long the simulators leave a call open that they do not answer (seconds)")
-    ] = 30.0
+    hang_s: Annotated[Seconds, Field(description="how long the simulators keep an unanswered call open (seconds)")] = (
+        30.0
+    )
 
     @property
     def gateway_faults(self) -> GatewayFaults:
@@ -87,7 +83,7 @@ def shop_settings(**given: Any) -> ShopSettings:
 
 
 def demo_settings(seed: int | None) -> ShopSettings:
-    """Return the settings of a demonstration: something goes wrong in it, unless the environment says otherwise."""
+    """Return the demo's settings: some faults, unless the environment sets others."""
     settings = shop_settings(seed=seed)
     demo = {"decline": 0.05, "undeliverable": 0.01, "seed": 1}
     return settings.model_copy(update={name: demo[name] for name in demo.keys() - settings.model_fields_set})
@@ -96,7 +92,7 @@ def demo_settings(seed: int | None) -> ShopSettings:
 def refuse_vain_faults(
     settings: ShopSettings, *, gateway: Sequence[float | None], carrier: Sequence[float | None]
 ) -> None:
-    """Refuse faults asked for on the command line when there is no simulation to have them. Raises: SettingsError."""
+    """Reject faults on the command line for ports that are not simulated. Raises: SettingsError."""
     for name, url, faults in (("gateway", settings.gateway_url, gateway), ("carrier", settings.carrier_url, carrier)):
         if url is not None and any(fault is not None for fault in faults):
             raise SettingsError(f"the {name} is at {url} (SHOP_{name.upper()}_URL), and its faults are set there")

@@ -1,4 +1,4 @@
-"""Dispatch: asks the carrier, and decides whether an order can still be cancelled."""
+"""Dispatch: books with the carrier, and decides whether an order can still be cancelled."""
 
 from eventlib import Service
 from services.dispatch import effects as effects

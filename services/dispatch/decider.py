@@ -1,4 +1,4 @@
-"""The shipment decider: it asks the carrier, and it alone decides whether an order can still be cancelled."""
+"""The shipment decider: books with the carrier, and alone decides whether an order can still be cancelled."""
 
 from datetime import datetime, timedelta
 
@@ -17,8 +17,8 @@ from services.order.events import OrderCancelled, OrderCancelRequested, OrderCom
 from services.payment.events import PaymentTaken
 
 KEPT = timedelta(days=1)
-"""How long an ended order's shipment is remembered. One that is on its way must outlive the order: a wish to cancel
-that comes late would be granted."""
+"""How long an ended order's shipment is remembered. A dispatched one must outlive the order: otherwise a late cancel
+request would be granted."""
 
 shipments = Decider("shipment", state=Shipment, key="order_id")
 
@@ -28,9 +28,9 @@ _UNDECIDED = frozenset({Stage.ASKED, Stage.RECALLING})
 
 @shipments.evolve
 def follow(shipment: Shipment, event: Event, meta: Meta) -> Shipment:  # noqa: PLR0911  one return for each event
-    """Follow the booking: the carrier is asked at most once, and never after a cancellation.
+    """Track the booking: it is requested at most once, and never after a cancellation.
 
-    The booking's key is the id of the event that asks for it.
+    The booking's idempotency key is the id of the event that requests it.
     """
     match event:
         case DispatchRequested():
@@ -55,7 +55,7 @@ def follow(shipment: Shipment, event: Event, meta: Meta) -> Shipment:  # noqa: P
 
 @shipments.on
 def book(shipment: Shipment, payment: PaymentTaken) -> list[DispatchRequested]:
-    """Ask the carrier, unless the order was cancelled: this is the point of no return."""
+    """Request the booking, unless the order was cancelled: the point of no return."""
     if shipment.stage is not Stage.NEW:
         return []
     return [DispatchRequested(order_id=payment.order_id, country=payment.country)]
@@ -63,37 +63,37 @@ def book(shipment: Shipment, payment: PaymentTaken) -> list[DispatchRequested]:
 
 @shipments.on
 def recall(shipment: Shipment, booking: DispatchUncertain) -> list[RecallRequested]:
-    """Ask the carrier to cancel: a parcel may be on its way, so time alone tells nothing."""
+    """Recall the booking: the parcel may be on its way, which waiting cannot resolve."""
     return [RecallRequested(order_id=booking.order_id, booking_key=shipment.booking_key, reason=booking.reason)]
 
 
 @shipments.on
-def cancel(shipment: Shipment, wish: OrderCancelRequested) -> list[DispatchCancelled | CancelRefused]:
-    """Grant the wish before the carrier was asked, refuse it once the order is on its way; in between it waits."""
+def cancel(shipment: Shipment, request: OrderCancelRequested) -> list[DispatchCancelled | CancelRefused]:
+    """Cancel before the booking is requested, refuse once dispatched; in between, wait."""
     match shipment.stage:
         case Stage.NEW:
-            return [DispatchCancelled(order_id=wish.order_id, reason=wish.reason)]
+            return [DispatchCancelled(order_id=request.order_id, reason=request.reason)]
         case Stage.DISPATCHED:
-            return [_too_late(wish.order_id)]
+            return [_too_late(request.order_id)]
         case _:
             return []
 
 
 @shipments.on
 def dispatched(shipment: Shipment, order: OrderDispatched) -> list[CancelRefused]:
-    """Refuse the wish to cancel that waited for the carrier."""
+    """Refuse the cancel request that waited for the carrier."""
     return [_too_late(order.order_id)] if shipment.cancel_waits else []
 
 
-shipments.follows(DispatchFailed)  # which calls the order off by itself
+shipments.follows(DispatchFailed)  # the event itself calls the order off
 
 
-shipments.follows(OrderCompleted, OrderCancelled)  # it can be forgotten after a while
+shipments.follows(OrderCompleted, OrderCancelled)  # allows the key to be forgotten
 
 
 @shipments.forget
 def forgotten_at(shipment: Shipment) -> datetime | None:
-    """Return when an ended order's shipment is given up."""
+    """Return when an ended order's shipment is forgotten."""
     return None if shipment.ended_at is None else shipment.ended_at + KEPT
 
 

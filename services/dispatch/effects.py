@@ -1,4 +1,4 @@
-"""What dispatch asks of the carrier, and what its answers mean."""
+"""Dispatch's effects: calls of the carrier, and the events they emit."""
 
 from eventlib import FOREVER, Meta, Retry
 from services.dispatch.decider import shipments
@@ -15,13 +15,13 @@ CARRIER_SILENT = "carrier_silent"
 
 
 def uncertain(request: DispatchRequested) -> DispatchUncertain:
-    """Say that nobody knows whether the carrier has the order."""
+    """Emit that the outcome of the booking is unknown."""
     return DispatchUncertain(order_id=request.order_id, reason=CARRIER_SILENT)
 
 
 @shipments.effect(DispatchRequested, retry=Retry(attempts=5), timeout_s=10, otherwise=uncertain)
 async def dispatch(request: DispatchRequested, carrier: Carrier, meta: Meta) -> OrderDispatched | DispatchFailed:
-    """Book with the carrier, under the request's id."""
+    """Book with the carrier; the request's id is the idempotency key."""
     match await carrier.book(meta.id, request.order_id, request.country):
         case Booked(tracking=tracking):
             return OrderDispatched(order_id=request.order_id, tracking=tracking)
@@ -31,7 +31,7 @@ async def dispatch(request: DispatchRequested, carrier: Carrier, meta: Meta) -> 
 
 @shipments.effect(RecallRequested, retry=FOREVER, timeout_s=10)
 async def recall(request: RecallRequested, carrier: Carrier) -> OrderDispatched | DispatchFailed:
-    """Cancel a booking of unknown outcome, unless the parcel has left; a compensation does not give up."""
+    """Cancel a booking of unknown outcome, unless the parcel has left; a compensation retries without limit."""
     match await carrier.recall(request.booking_key):
         case Booked(tracking=tracking):
             return OrderDispatched(order_id=request.order_id, tracking=tracking)

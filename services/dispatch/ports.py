@@ -1,4 +1,4 @@
-"""What dispatch expects of a carrier."""
+"""The port of a carrier."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,10 +24,10 @@ class Recalled:
 
 
 class Carrier(Protocol):
-    """A carrier that knows idempotency keys.
+    """A carrier that supports idempotency keys.
 
-    Guarantee: a call that is repeated under its key acts once and gets the same answer. A refusal is an answer.
-    Raises: OutcomeUnknown when it did not answer, and may or may not have acted: ask again under the same key.
+    Guarantee: a call repeated under its key takes effect once and gets the same answer. A refusal is an answer.
+    Raises: OutcomeUnknown when it did not answer, and may or may not have acted: retry under the same key.
     """
 
     async def book(self, key: str, order_id: str, country: str) -> Booked | Undeliverable:

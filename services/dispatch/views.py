@@ -15,7 +15,7 @@ day = timedelta(days=1)
 
 
 def time_to_dispatch(row: Row) -> tuple[str, Row] | None:
-    """Return how long an order took, by country, when it is known when it was placed and when the carrier had it."""
+    """Return an order's country and time to dispatch, or None until both times are known."""
     if not {"placed_ms", "dispatched_ms"} <= row.keys():
         return None
     took_ms = row["dispatched_ms"] - row["placed_ms"]
@@ -35,7 +35,7 @@ shipping = app.joined(
 
 @app.watch(OrderPlaced, OrderDispatched)
 async def ship(stream: RecordedStream) -> None:
-    """Join when an order was placed with when it was dispatched (stream to stream)."""
+    """Join placed with dispatched orders (stream to stream)."""
     async for recorded in stream:
         at = recorded.origin.at_ms
         match recorded.event:

@@ -1,4 +1,4 @@
-"""The invariants of the shop: what holds whatever happens, for each order, each product, and against the outside world."""
+"""The shop's invariants: for each order, each product, and against the external systems."""
 
 from services.invariants.ends import payments_are_forgotten, reservations_are_forgotten, shipments_are_forgotten
 from services.invariants.orders import (

@@ -1,4 +1,4 @@
-"""What holds for what services remember of an order: none of it is there for ever."""
+"""Invariants of state retention: every service forgets an order in the end."""
 
 from eventlib.invariants import invariant
 from services.dispatch.decider import forgotten_at as shipment_forgotten_at

@@ -1,4 +1,4 @@
-"""What holds for every order: its steps, its money, its end, and what its customer is told."""
+"""Invariants of every order: its steps, its money, its end, and the status its customer sees."""
 
 from eventlib.invariants import invariant
 from services.invariants.story import Story, story

@@ -1,4 +1,4 @@
-"""What the outside world's own books must say of every order."""
+"""Invariants that compare each order with the external systems' own records."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What holds for every product's units."""
+"""Invariants of every product's units."""
 
 from dataclasses import dataclass
 

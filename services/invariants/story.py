@@ -1,4 +1,4 @@
-"""One order as the log tells it: what the shop's invariants know of it."""
+"""Folds the events of one order into the state that the shop's invariants check."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

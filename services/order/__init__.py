@@ -1,4 +1,4 @@
-"""Order: takes requests from outside, and tells how each order ended."""
+"""Order: accepts external requests, and emits how each order ended."""
 
 from eventlib import Service
 from services.order.decider import orders

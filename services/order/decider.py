@@ -1,4 +1,4 @@
-"""The order decider: it opens an order, passes on a wish to cancel, and tells how the order ended."""
+"""The order decider: opens an order, forwards a cancel request, and emits how the order ended."""
 
 from datetime import datetime, timedelta
 
@@ -35,7 +35,7 @@ orders.evolve(follow)
 
 @orders.on
 def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced | OrderCancelRequested]:
-    """Open the order; a wish to cancel that came first follows at once."""
+    """Open the order; forward a cancel request that arrived first."""
     if order.opened_at is not None:
         return []
     placed = OrderPlaced(
@@ -54,7 +54,7 @@ def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced |
 
 @orders.on
 def cancel(order: Order, wish: CancelSubmitted) -> list[OrderCancelRequested | CancelRefused]:
-    """Ask dispatch to decide; what is decided already is answered here, since it cannot change any more."""
+    """Ask dispatch to decide; an order already decided is final, and answered here."""
     if order.ended_at is not None:
         return [CancelRefused(order_id=wish.order_id, reason=order.status)]
     if order.cancel is Cancel.REFUSED:
@@ -65,7 +65,7 @@ def cancel(order: Order, wish: CancelSubmitted) -> list[OrderCancelRequested | C
 
 
 def standing(order: Order) -> SagaState | None:
-    """Return how an order stands; one that nobody has submitted yet is none."""
+    """Return an order's saga status, or None if it was not submitted yet."""
     if order.opened_at is None:
         return None
     has_ended = order.ended_at is not None
@@ -74,7 +74,7 @@ def standing(order: Order) -> SagaState | None:
 
 @orders.deadline
 def overdue_at(order: Order) -> datetime | None:
-    """Return when an order that still hopes to be completed has taken too long."""
+    """Return when an order that can still complete becomes overdue."""
     if order.opened_at is None or order.ended_at is not None or order.reason or order.cancel is not Cancel.NONE:
         return None
     return order.opened_at + LONGEST
@@ -88,7 +88,7 @@ def give_up(_: Order, meta: Meta) -> list[OrderCancelRequested]:
 
 @orders.on
 def complete(order: Order, part: StockShipped | PaymentTaken) -> list[OrderCompleted]:
-    """End the order if the goods are on their way and the money is ours, whichever was known first."""
+    """Complete the order once it is dispatched and paid, in either order."""
     if order.ended_at is not None or not order.is_fulfilled:
         return []
     return [OrderCompleted(order_id=part.order_id, amount_cents=order.amount_cents, currency=order.currency)]
@@ -99,19 +99,19 @@ def close(
     order: Order,
     part: StockRejected | StockReleased | PaymentFailed | PaymentVoided | PaymentRefunded | PaymentWaived,
 ) -> list[OrderCancelled]:
-    """End the order if nothing is set aside any more and no money is kept, whichever was known first."""
+    """Cancel the order once its stock is released and its money returned, in either order."""
     return _end(order, part.order_id)
 
 
 @orders.on
 def answered(order: Order, part: DispatchFailed | DispatchCancelled) -> list[OrderCancelled]:
-    """End the order if all else has closed, and only dispatch had not yet answered a wish to cancel."""
+    """Cancel the order if only dispatch's answer to a cancel request was missing."""
     return _end(order, part.order_id)
 
 
 orders.follows(
     StockReserved, ChargeUncertain, OrderDispatched, CancelRefused
-)  # they close neither the stock nor the payment
+)  # these close neither the stock nor the payment
 
 
 def _end(order: Order, order_id: str) -> list[OrderCancelled]:

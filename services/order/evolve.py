@@ -1,4 +1,4 @@
-"""What each event means for the order that it is about; the first reason against an order stays."""
+"""Applies each event to its order; the first reason against an order stays."""
 
 from eventlib import Event, Meta, replace
 from services.dispatch.events import CancelRefused, DispatchCancelled, DispatchFailed, OrderDispatched

@@ -1,4 +1,4 @@
-"""Order's live views: how orders end, minute by minute; what each customer does; large orders, without who they are.
+"""Order's live views: how orders end, minute by minute; what each customer does; large orders, with hashed customers.
 
 `faust -A services.order.views worker`, or `eventlib live --service order`.
 """
@@ -57,7 +57,7 @@ async def _ended(recorded: Recorded, ended: OrderCompleted | OrderCancelled, out
     origin = recorded.origin
     order = orders.add(ended.order_id, origin, lambda row: {**row, "ended_ms": origin.at_ms})
     if order is None or "country" not in order:
-        return  # placed before anybody watched
+        return  # placed before the view started
     value = {"outcome": outcome, "currency": order["currency"], "revenue_cents": revenue_cents}
     await by_country.send(order["country"], value, origin)
     if order["customer"] is not None:
@@ -88,7 +88,7 @@ async def total_customers(stream: CarriedStream) -> None:
 
 
 def list_price(placed: OrderPlaced) -> int:
-    """Return what an order's lines cost by the catalogue as it is now; a product of which it tells nothing, as it was sold."""
+    """Return what an order's lines cost by the catalogue as it is now; without a price there, as sold."""
     catalogue = products()
     total = 0
     for line in placed.lines:

@@ -1,4 +1,4 @@
-"""The payment decider: an order's money is taken once, and given back if the order cannot be completed."""
+"""The payment decider: takes an order's money once, and returns it if the order cannot complete."""
 
 from datetime import datetime, timedelta
 
@@ -38,7 +38,7 @@ _REACHED: dict[type[Event], Stage] = {
 
 @payments.evolve
 def follow(payment: Payment, event: Event, meta: Meta) -> Payment:
-    """Follow the charge; its key is the id of the event that asks for it."""
+    """Track the charge; its idempotency key is the id of the event that requests it."""
     match event:
         case ChargeRequested():
             return replace(
@@ -59,7 +59,7 @@ def follow(payment: Payment, event: Event, meta: Meta) -> Payment:
 
 @payments.on
 def charge(payment: Payment, stock: StockReserved) -> list[ChargeRequested]:
-    """Ask for the money, unless the order was called off before its stock was known to be there."""
+    """Request the charge, unless the order was called off before its stock was reserved."""
     if payment.stage is not Stage.NEW:
         return []
     return [
@@ -74,13 +74,13 @@ def charge(payment: Payment, stock: StockReserved) -> list[ChargeRequested]:
 
 @payments.on
 def taken(payment: Payment, money: PaymentTaken) -> list[RefundRequested]:
-    """Keep the money, unless the order was called off while the gateway was asked."""
+    """Keep the money, unless the order was called off during the charge."""
     return [_refund(payment, money.order_id)] if payment.called_off else []
 
 
 @payments.on
 def void(payment: Payment, charge: ChargeUncertain) -> list[VoidRequested]:
-    """Undo what may have happened: an unknown outcome is resolved, never guessed."""
+    """Void the charge: an unknown outcome is resolved, never guessed."""
     return [
         VoidRequested(
             order_id=charge.order_id,
@@ -93,13 +93,13 @@ def void(payment: Payment, charge: ChargeUncertain) -> list[VoidRequested]:
 
 @payments.on
 def undo(payment: Payment, failure: DispatchFailed) -> list[RefundRequested]:
-    """Return what was taken; if that is not known here yet, it is returned when it is."""
+    """Refund what was taken; a charge still in flight is refunded when it is answered."""
     return [_refund(payment, failure.order_id)] if payment.stage is Stage.TAKEN else []
 
 
 @payments.on
 def call_off(payment: Payment, cancelled: DispatchCancelled) -> list[RefundRequested | PaymentWaived]:
-    """Return what was taken, or promise not to charge; a charge in between is dealt with when it is answered."""
+    """Refund what was taken, or waive the payment; a charge in flight is handled when it is answered."""
     match payment.stage:
         case Stage.NEW:
             return [PaymentWaived(order_id=cancelled.order_id, reason=cancelled.reason)]
@@ -112,12 +112,12 @@ def call_off(payment: Payment, cancelled: DispatchCancelled) -> list[RefundReque
 payments.follows(PaymentFailed, PaymentVoided, PaymentRefunded)  # no money is kept
 
 
-payments.follows(OrderCompleted, OrderCancelled)  # it can be forgotten after a while
+payments.follows(OrderCompleted, OrderCancelled)  # allows the key to be forgotten
 
 
 @payments.forget
 def forgotten_at(payment: Payment) -> datetime | None:
-    """Return when an ended order's payment is given up."""
+    """Return when an ended order's payment is forgotten."""
     return None if payment.ended_at is None else payment.ended_at + KEPT
 
 

@@ -1,4 +1,4 @@
-"""What payment asks of the gateway, and what its answers mean."""
+"""Payment's effects: calls of the gateway, and the events they emit."""
 
 from eventlib import FOREVER, Meta, Retry
 from services.payment.decider import payments
@@ -18,13 +18,13 @@ PAYMENT_UNCERTAIN = "payment_uncertain"
 
 
 def uncertain(request: ChargeRequested) -> ChargeUncertain:
-    """Say that nobody knows whether the money was taken."""
+    """Emit that the outcome of the charge is unknown."""
     return ChargeUncertain(order_id=request.order_id, reason=PAYMENT_UNCERTAIN)
 
 
 @payments.effect(ChargeRequested, retry=Retry(attempts=5), timeout_s=10, otherwise=uncertain)
 async def charge(request: ChargeRequested, gateway: Gateway, meta: Meta) -> PaymentTaken | PaymentFailed:
-    """Take the order's amount, under the request's id."""
+    """Charge the order's amount; the request's id is the idempotency key."""
     match await gateway.charge(meta.id, request.order_id, request.amount_cents, request.currency):
         case Charged():
             return PaymentTaken(
@@ -40,7 +40,7 @@ async def charge(request: ChargeRequested, gateway: Gateway, meta: Meta) -> Paym
 
 @payments.effect(VoidRequested, retry=FOREVER, timeout_s=10)
 async def void(request: VoidRequested, gateway: Gateway) -> PaymentVoided:
-    """Undo a charge of unknown outcome; a compensation does not give up."""
+    """Void a charge of unknown outcome; a compensation retries without limit."""
     voided = await gateway.void(request.charge_key)
     return PaymentVoided(
         order_id=request.order_id,
@@ -53,7 +53,7 @@ async def void(request: VoidRequested, gateway: Gateway) -> PaymentVoided:
 
 @payments.effect(RefundRequested, retry=FOREVER, timeout_s=10)
 async def refund(request: RefundRequested, gateway: Gateway, meta: Meta) -> PaymentRefunded:
-    """Return what was taken, under the request's id; a compensation does not give up."""
+    """Refund what was taken; a compensation retries without limit."""
     await gateway.refund(meta.id, request.charge_key, request.amount_cents, request.currency)
     return PaymentRefunded(
         order_id=request.order_id,

@@ -42,7 +42,7 @@ _REFUND = TypeAdapter(Returned)
 class HttpGateway:
     """A gateway at an address.
 
-    Guarantee: repeats nothing by itself. Raises: OutcomeUnknown, and Terminal for what no retry helps.
+    Guarantee: never retries. Raises: OutcomeUnknown; Terminal where a retry cannot help.
     """
 
     def __init__(self, calls: Calls) -> None:

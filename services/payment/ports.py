@@ -1,4 +1,4 @@
-"""What payment expects of a payment gateway."""
+"""The port of a payment gateway."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,10 +29,10 @@ class Refunded:
 
 
 class Gateway(Protocol):
-    """A payment gateway that knows idempotency keys.
+    """A payment gateway that supports idempotency keys.
 
-    Guarantee: a call that is repeated under its key acts once and gets the same answer. A refusal is an answer.
-    Raises: OutcomeUnknown when it did not answer, and may or may not have acted: ask again under the same key.
+    Guarantee: a call repeated under its key takes effect once and gets the same answer. A refusal is an answer.
+    Raises: OutcomeUnknown when it did not answer, and may or may not have acted: retry under the same key.
     """
 
     async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:

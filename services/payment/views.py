@@ -14,10 +14,10 @@ from services.stock.events import StockReserved
 
 DEGRADED_PERCENT = 20
 FEWEST = 10
-"""Payments fail too often when, of at least so many of a country within five minutes, so many in a hundred do."""
+"""Alert limits per country and five minutes: a minimum number of payments, and the failed percentage."""
 
 WITHIN = timedelta(minutes=10)
-"""A payment belongs to its reservation when that is so long ago at most."""
+"""The longest time between a reservation and its payment in the join."""
 
 minute, day = timedelta(minutes=1), timedelta(days=1)
 
@@ -59,13 +59,13 @@ async def decide(stream: RecordedStream) -> None:
                 await by_country.send(country, {"taken": 1, "failed": 0}, origin)
             case PaymentFailed(order_id=order_id):
                 row = charges.add(order_id, origin, partial(with_known, failed_ms=origin.at_ms))
-                if row is not None and "country" in row:  # else it was asked for before anybody watched
+                if row is not None and "country" in row:  # else it was requested before the view started
                     await by_country.send(row["country"], {"taken": 0, "failed": 1}, origin)
 
 
 @by_country.watch
 async def rate_failures(stream: CarriedStream) -> None:
-    """Count decided payments in hopping windows, and say so when too many fail in one of them."""
+    """Count decided payments in hopping windows, and alert when too many fail in one."""
     async for carried in stream:
         for start, row in failures.add(carried.key, carried.origin, partial(_rated, carried=carried)):
             if row.get("degraded_by") == [carried.origin.partition, carried.origin.offset]:
@@ -73,7 +73,7 @@ async def rate_failures(stream: CarriedStream) -> None:
 
 
 def _rated(row: Row, carried: Carried) -> Row:
-    """Count a payment; the one with which too many have failed is noted, so that it is told of again after a crash."""
+    """Count a payment; record which one crossed the limit, so that its alert is sent again after a crash."""
     now = added(row, dict(carried.value))
     decided = now["taken"] + now["failed"]
     if "degraded_by" in now or decided < FEWEST or now["failed"] * 100 < DEGRADED_PERCENT * decided:

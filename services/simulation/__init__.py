@@ -1,4 +1,4 @@
-"""The outside world, simulated: a gateway and a carrier with faults on demand, and a ledger of what really happened."""
+"""Simulated gateway and carrier with configurable faults, and a ledger of every call that took effect."""
 
 from services.simulation.carrier import SimulatedCarrier
 from services.simulation.faults import CarrierFaults, Faults, GatewayFaults

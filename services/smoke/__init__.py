@@ -1,1 +1,1 @@
-"""A smoke test of a shop that runs: orders are placed over HTTP, all of them end, and the invariants hold on its log."""
+"""A smoke test of a running shop: places orders over HTTP, waits for their ends, checks the log's invariants."""

@@ -1,4 +1,4 @@
-"""What is asked of the shop, and what came of it."""
+"""Options and result of a smoke test."""
 
 from dataclasses import dataclass, field
 
@@ -6,18 +6,18 @@ from eventlib import TerminalError
 
 PATIENCE_S = 120.0
 UNITS_AN_ORDER = 5
-"""The most units of a product that an order wants, but for the one that wants too many."""
+"""The most units of a product in one order, except for the one that requests too many."""
 
 
 class SmokeFailed(TerminalError):
-    """The shop does not do what it should; the sentence says what was seen."""
+    """The shop failed the smoke test; the message names what was observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmokeConfig:
-    """How much is asked of the shop: `patience_s` is how long it may take to answer, and to end all orders (seconds).
+    """The load of a smoke test; `patience_s` limits each step (seconds).
 
-    With `views`, order's live views at that address are asked as well what they have counted.
+    With `views`, the counts of order's live views at that address are checked too.
     """
 
     api: str
@@ -28,13 +28,13 @@ class SmokeConfig:
 
     @property
     def units(self) -> int:
-        """How many of each product are delivered: enough for all orders but the one that wants more."""
+        """Units of each product to deliver: enough for all orders except the oversized one."""
         return self.orders * UNITS_AN_ORDER
 
 
 @dataclass(slots=True)
 class Smoked:
-    """What became of it: how orders ended, and what was wrong."""
+    """The result: how orders ended, and what failed."""
 
     orders: int
     ends: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whether what the shop did is right: each order by what the API says of it, and all of them by the invariants."""
+"""Checks the shop's results: each order as the API reports it, and all events against the invariants."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -14,7 +14,7 @@ from services.smoke.asked import SmokeConfig, Smoked
 
 
 def judge_ends(ended: Iterable[Mapping[str, Any]], config: SmokeConfig, found: Smoked) -> None:
-    """See whether each order ended as it says."""
+    """Check each order's end against its amounts."""
     for each in ended:
         found.ends[each["status"]] = found.ends.get(each["status"], 0) + 1
         kept = each["taken_cents"] - each["refunded_cents"]
@@ -28,7 +28,7 @@ def judge_ends(ended: Iterable[Mapping[str, Any]], config: SmokeConfig, found: S
 
 
 async def judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]], found: Smoked) -> None:
-    """Hold all events about these keys, and what is known of them, against the invariants."""
+    """Check all events and states of these keys against the invariants."""
     invariants = judged_by_events(shop.invariants)
     watch, violations = InvariantChecker(invariants), list[Violation]()
     records = [each async for chunk in tail(log.port, [t.name for t in event_topics(log)], since) for each in chunk]

@@ -1,4 +1,4 @@
-"""Places orders over HTTP, sees all of them end, and holds what was said of them against the invariants."""
+"""Places orders over HTTP, waits for their ends, and checks their events against the invariants."""
 
 import asyncio
 from collections import Counter
@@ -25,16 +25,16 @@ from services.stock.shelf import shelves
 _SKUS = 3
 _PRICE_CENTS = 250
 _AT_ONCE = 8
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _UNKNOWN = "urn:shop:problem:unknown-product"
 _COUNTED = ("placed", "completed", "cancelled")
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 async def smoke(config: SmokeConfig) -> Smoked:
-    """Place orders for products of its own, see all of them end, and hold what the log says of them against the invariants.
+    """Place orders for products of its own, wait until all end, and check their events against the invariants.
 
-    One in four is posted twice under one key, one in five is cancelled at once, and one wants more than there is.
+    One in four is posted twice under one key, one in five is cancelled at once, and one requests more than is in stock.
     Raises: SmokeFailed when the shop does not answer, or takes too long; what opening the log raises.
     """
     began, since = monotonic(), datetime.now(UTC) - _CLOCKS_DIFFER
@@ -44,7 +44,9 @@ async def smoke(config: SmokeConfig) -> Smoked:
         await _patiently(config, "the API is not ready", lambda: _answers(client, "/readyz"))
         async with open_log(config.log_url, shop) as log:
             await _fill(log, run, skus, config)
-            ended = await _through(client, [_Wish(run, number, skus, config) for number in range(config.orders)], found)
+            ended = await _through(
+                client, [_OrderSpec(run, number, skus, config) for number in range(config.orders)], found
+            )
             judge_ends(ended, config, found)
             await judge_log(log, since, {"order_id": {each["order_id"] for each in ended}, "sku": set(skus)}, found)
     if config.views is not None:
@@ -54,7 +56,7 @@ async def smoke(config: SmokeConfig) -> Smoked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _OrderSpec:
     """One order that is placed."""
 
     run: str
@@ -63,7 +65,7 @@ class _Wish:
     config: SmokeConfig
 
     @property
-    def wants_too_much(self) -> bool:
+    def is_oversized(self) -> bool:
         return self.number == 0
 
     @property
@@ -75,7 +77,7 @@ class _Wish:
         lines = [
             {"sku": sku, "quantity": self.number % UNITS_AN_ORDER + 1} for sku in self.skus[: self.number % _SKUS + 1]
         ]
-        if self.wants_too_much:
+        if self.is_oversized:
             lines[0]["quantity"] = self.config.units + 1
         return {"customer_id": self.run, "country": "United Kingdom", "currency": "GBP", "lines": lines}
 
@@ -115,23 +117,23 @@ async def _is_on_hand(log: EventLog, sku: str) -> bool:
         return False
 
 
-async def _through(client: httpx.AsyncClient, wishes: Iterable[_Wish], found: Smoked) -> list[dict[str, Any]]:
+async def _through(client: httpx.AsyncClient, specs: Iterable[_OrderSpec], found: Smoked) -> list[dict[str, Any]]:
     """Place orders, some at a time, and return them as they ended. Raises: SmokeFailed."""
     gate = asyncio.Semaphore(_AT_ONCE)
     try:
-        return await asyncio.gather(*(_order(client, gate, wish, found) for wish in wishes))
+        return await asyncio.gather(*(_order(client, gate, spec, found) for spec in specs))
     except httpx.HTTPError as error:
-        raise SmokeFailed(f"{client.base_url} has answered otherwise than it says: {error}") from error
+        raise SmokeFailed(f"{client.base_url} gave an unexpected answer: {error}") from error
 
 
-async def _order(client: httpx.AsyncClient, gate: asyncio.Semaphore, wish: _Wish, found: Smoked) -> dict[str, Any]:
+async def _order(client: httpx.AsyncClient, gate: asyncio.Semaphore, spec: _OrderSpec, found: Smoked) -> dict[str, Any]:
     """Place an order, and return it as it is when it has ended."""
     async with gate:
-        order_id = await _placed(client, wish)
-        if wish.number % 4 == 1 and await _placed(client, wish) != order_id:
+        order_id = await _placed(client, spec)
+        if spec.number % 4 == 1 and await _placed(client, spec) != order_id:
             found.wrong.append(f"{order_id}: the same request under the same key has led to another order")
-        if wish.number % 5 == 2:  # noqa: PLR2004  some of them
-            await _cancel(client, order_id, wish.config)
+        if spec.number % 5 == 2:  # noqa: PLR2004  some of them
+            await _cancel(client, order_id, spec.config)
         path = f"/orders/{order_id}"
         ended = dict[str, Any]()
 
@@ -139,7 +141,7 @@ async def _order(client: httpx.AsyncClient, gate: asyncio.Semaphore, wish: _Wish
             ended.update((await client.get(path)).raise_for_status().json())
             return ended["status"] in {"completed", "cancelled"}
 
-        await _patiently(wish.config, f"order {order_id} does not end", has_ended)
+        await _patiently(spec.config, f"order {order_id} does not end", has_ended)
         return ended
 
 
@@ -153,35 +155,35 @@ async def _cancel(client: httpx.AsyncClient, order_id: str, config: SmokeConfig)
     await _patiently(config, f"the cancellation of order {order_id} is not answered", is_answered)
 
 
-async def _placed(client: httpx.AsyncClient, wish: _Wish) -> str:
+async def _placed(client: httpx.AsyncClient, spec: _OrderSpec) -> str:
     """Place an order, once the catalogue has its products, and return its id."""
     answered = dict[str, Any]()
 
     async def is_taken() -> bool:
-        answer = await client.post("/orders", json=wish.body, headers={"Idempotency-Key": wish.key})
+        answer = await client.post("/orders", json=spec.body, headers={"Idempotency-Key": spec.key})
         if answer.is_server_error or _UNKNOWN in answer.text:  # not yet
             return False
         if answer.is_error:
-            raise SmokeFailed(f"{wish.config.api} refuses an order: {answer.text}")
+            raise SmokeFailed(f"{spec.config.api} refuses an order: {answer.text}")
         answered.update(answer.json())
         return True
 
-    await _patiently(wish.config, "the API does not take orders for products that are listed", is_taken)
+    await _patiently(spec.config, "the API does not take orders for products that are listed", is_taken)
     return str(answered["order_id"])
 
 
-async def _patiently(config: SmokeConfig, what: str, look: Callable[[], Any]) -> None:
-    """Look until it is so. Raises: SmokeFailed."""
+async def _patiently(config: SmokeConfig, what: str, check: Callable[[], Any]) -> None:
+    """Poll until the check passes. Raises: SmokeFailed."""
     seen = ""
     try:
         async with asyncio.timeout(config.patience_s):
             while True:
                 try:
-                    if await look():
+                    if await check():
                         return
                 except (httpx.HTTPError, KeyError, ValueError) as error:
                     seen = f": {type(error).__name__} {error}"
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
     except TimeoutError as error:
         raise SmokeFailed(f"{config.api}: {what} within {config.patience_s:g} s{seen}") from error
 

@@ -1,4 +1,4 @@
-"""The delivery decider: what arrives at the warehouse goes to its shelves, once."""
+"""The delivery decider: puts each delivery on its shelves, once."""
 
 from eventlib import Decider, Event, replace
 from services.stock.events import DeliverySubmitted, StockReceived
@@ -15,7 +15,7 @@ def remember(delivery: Delivery, event: Event) -> Delivery:
 
 @deliveries.on
 def receive(delivery: Delivery, arrived: DeliverySubmitted) -> list[StockReceived]:
-    """Tell each line's shelf."""
+    """Emit one event for each line's shelf."""
     if delivery.received:
         return []
     return [StockReceived(sku=line.sku, quantity=line.quantity) for line in arrived.lines]

@@ -1,4 +1,4 @@
-"""The reservation decider: all lines of an order, or none; over any number of shelves."""
+"""The reservation decider: reserves all lines of an order or none, across any number of shelves."""
 
 from datetime import datetime, timedelta
 
@@ -22,8 +22,8 @@ from services.stock.shelf import OUT_OF_STOCK
 from services.stock.state import HeldLine, Reservation
 
 KEPT = timedelta(days=1)
-"""How long a closed reservation is remembered. Nothing that still arrives then opens it for good: an order is placed
-once, and what is called off before it was seen, or after it was forgotten, holds nothing and is closed at once."""
+"""How long a closed reservation is remembered. No later event reopens it for good: an order is placed once, and an
+order called off before it was seen, or after it was forgotten, holds nothing and closes at once."""
 
 reservations = Decider("reservation", state=Reservation, key="order_id")
 
@@ -37,7 +37,7 @@ def follow(reservation: Reservation, event: Event, meta: Meta) -> Reservation:  
             return replace(reservation, answered=reservation.answered + 1, held=(*reservation.held, line))
         case LineReleased():
             return replace(reservation, releasing=reservation.releasing - 1)
-        case LineReleaseRequested():  # all that is held goes back at once
+        case LineReleaseRequested():  # all held lines go back at once
             return replace(reservation, releasing=reservation.releasing + 1, held=())
         case LineRefused():
             return replace(reservation, answered=reservation.answered + 1, refused=True)
@@ -60,7 +60,7 @@ def follow(reservation: Reservation, event: Event, meta: Meta) -> Reservation:  
 
 @reservations.on
 def ask(reservation: Reservation, order: OrderPlaced) -> list[LineRequested | StockReleased]:
-    """Ask every line's shelf, unless the order was called off before it was seen here."""
+    """Request each line from its shelf, unless the order was called off first."""
     if reservation.called_off:
         return [StockReleased(order_id=order.order_id, reason=reservation.called_off)]
     return [
@@ -71,7 +71,7 @@ def ask(reservation: Reservation, order: OrderPlaced) -> list[LineRequested | St
 
 @reservations.on
 def join(reservation: Reservation, line: LineReserved) -> list[StockReserved | LineReleaseRequested]:
-    """Join the shelves' answers; after a refusal, what comes late goes back at once."""
+    """Join the shelves' answers; after a refusal, release late reservations at once."""
     if reservation.refused or reservation.called_off:
         return [*_let_go(reservation, line.order_id)]
     if reservation.answered < reservation.asked:
@@ -88,7 +88,7 @@ def join(reservation: Reservation, line: LineReserved) -> list[StockReserved | L
 
 @reservations.on
 def refuse(reservation: Reservation, line: LineRefused) -> list[LineReleaseRequested | StockRejected]:
-    """Give back what is held; if that is nothing, and every shelf has answered, it is over."""
+    """Release what is held; reject if nothing is held and every shelf has answered."""
     if reservation.held:
         return [*_let_go(reservation, line.order_id)]
     return [StockRejected(order_id=line.order_id, reason=OUT_OF_STOCK)] if reservation.is_back else []
@@ -96,7 +96,7 @@ def refuse(reservation: Reservation, line: LineRefused) -> list[LineReleaseReque
 
 @reservations.on
 def returned(reservation: Reservation, line: LineReleased) -> list[StockRejected | StockReleased]:
-    """Close when the last line is back."""
+    """Close once the last line is released."""
     if not reservation.is_back:
         return []
     if reservation.refused:
@@ -108,13 +108,13 @@ def returned(reservation: Reservation, line: LineReleased) -> list[StockRejected
 def call_off(
     reservation: Reservation, failure: PaymentFailed | ChargeUncertain | DispatchFailed | DispatchCancelled
 ) -> list[LineReleaseRequested]:
-    """Give back what is held; what is still being answered follows when it comes."""
+    """Release what is held; answers still in flight are released when they arrive."""
     return _let_go(reservation, failure.order_id)
 
 
 @reservations.on
 def ship(reservation: Reservation, dispatched: OrderDispatched) -> list[LineShipped | StockShipped]:
-    """Let the lines leave their shelves."""
+    """Ship the held lines."""
     order_id = dispatched.order_id
     shipped = [
         LineShipped(order_id=order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)
@@ -125,7 +125,7 @@ def ship(reservation: Reservation, dispatched: OrderDispatched) -> list[LineShip
 
 @reservations.forget
 def forgotten_at(reservation: Reservation) -> datetime | None:
-    """Return when a closed reservation is given up."""
+    """Return when a closed reservation is forgotten."""
     return None if reservation.closed_at is None else reservation.closed_at + KEPT
 
 

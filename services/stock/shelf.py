@@ -1,4 +1,4 @@
-"""The shelf decider: one product's units, set aside for order lines as long as there are enough."""
+"""The shelf decider: reserves one product's units for order lines while they last."""
 
 from eventlib import Decider, Event, replace
 from services.stock.events import (
@@ -19,7 +19,7 @@ shelves = Decider("shelf", state=Shelf, key="sku")
 
 @shelves.evolve
 def count(shelf: Shelf, event: Event) -> Shelf:
-    """Move units between the three places where they can be."""
+    """Move units between on hand, reserved and shipped."""
     match event:
         case LineReserved(quantity=units):
             return replace(shelf, on_hand=shelf.on_hand - units, reserved=shelf.reserved + units)
@@ -35,7 +35,7 @@ def count(shelf: Shelf, event: Event) -> Shelf:
 
 @shelves.on
 def reserve(shelf: Shelf, line: LineRequested) -> list[LineReserved | LineRefused]:
-    """Set a line's units aside, all or none of them."""
+    """Reserve a line's units, all or none."""
     if line.quantity <= shelf.on_hand:
         return [LineReserved(order_id=line.order_id, line_no=line.line_no, sku=line.sku, quantity=line.quantity)]
     return [

@@ -1,4 +1,4 @@
-"""Stock's live views: what is on each shelf, and which are about to be empty.
+"""Stock's live views: the units on each shelf, and the shelves that run low.
 
 `faust -A services.stock.views worker`, or `eventlib live --service stock`.
 """
@@ -13,7 +13,7 @@ from services.order.events import ProductDelisted, ProductListed
 from services.stock.events import LineReleased, LineReserved, ShelfRunningLow, StockReceived
 
 LOW = 20
-"""A shelf is about to be empty when so few units are free on it, or fewer."""
+"""A shelf with this many free units or fewer runs low."""
 
 app = LiveApp(shop, "stock")
 by_sku = app.carry("by-sku")
@@ -23,7 +23,7 @@ shelves = app.rows("shelves")
 
 @app.watch(ProductListed, ProductDelisted, StockReceived)
 async def fill(stream: RecordedStream) -> None:
-    """Keep what each product is called, and what was delivered of it."""
+    """Keep each product's description and delivered units."""
     async for recorded in stream:
         origin = recorded.origin
         match recorded.event:
@@ -37,7 +37,7 @@ async def fill(stream: RecordedStream) -> None:
 
 @app.watch(LineReserved, LineReleased)
 async def pass_on(stream: RecordedStream) -> None:
-    """Group what was answered to orders by product (a repartition)."""
+    """Repartition the answers to orders by product."""
     async for recorded in stream:
         match recorded.event:
             case LineReserved(sku=sku, quantity=units):
@@ -48,13 +48,13 @@ async def pass_on(stream: RecordedStream) -> None:
 
 @by_sku.watch
 async def take(stream: CarriedStream) -> None:
-    """Join the lines with their products and deliveries (stream to table), and sum up."""
+    """Join the lines with their products and deliveries (stream to table), and sum them."""
     async for carried in stream:
         await _shelve(carried.key, carried.origin, partial(added, amounts=dict(carried.value)))
 
 
 async def _shelve(sku: str, origin: Origin, change: Any) -> None:
-    """Take an event into its shelf's row, and tell when that has run low with it (table to stream)."""
+    """Fold an event into its shelf's row, and alert when it made the shelf run low (table to stream)."""
     row = shelves.fold(sku, origin, lambda row: _judged(change(row), origin)).row
     if row.get("low_by") == [origin.partition, origin.offset]:
         running_low = ShelfRunningLow(sku=sku, description=row.get("description"), free=row["low_at"])
@@ -67,9 +67,9 @@ def _named(row: Row, description: str | None) -> Row:
 
 
 def _judged(row: Row, origin: Origin) -> Row:
-    """Work out what is free; the event with which that has become little is noted, so that it is told of again."""
+    """Compute the free units; record which event made the shelf run low, so that its alert is sent again."""
     received = row.get("received", 0)
     free = received - row.get("reserved", 0) + row.get("released", 0)
     low = received > 0 and free <= LOW
-    told = {"low_by": [origin.partition, origin.offset], "low_at": free} if low and not row.get("low") else {}
-    return {**row, "free": free, "low": low, **told}
+    alert = {"low_by": [origin.partition, origin.offset], "low_at": free} if low and not row.get("low") else {}
+    return {**row, "free": free, "low": low, **alert}

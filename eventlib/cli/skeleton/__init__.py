@@ -1,4 +1,4 @@
-"""Thing: so many units for each customer, and no more."""
+"""Thing: grants each customer a limited number of units."""
 
 from eventlib import Service
 

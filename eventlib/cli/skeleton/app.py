@@ -1,4 +1,4 @@
-"""The application: every service that runs on its log."""
+"""The application: all services that share its log."""
 
 from eventlib import Choreography
 

@@ -1,4 +1,4 @@
-"""What thing does: pure functions, so that the same events always lead to the same answers."""
+"""Thing's decider: pure functions, so the same events always give the same output."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ balances = Decider("thing", state=Balance, key="customer_id")
 
 @balances.evolve
 def evolve(balance: Balance, event: Event) -> Balance:
-    """Return the balance after one event that was handled or said."""
+    """Return the balance after one handled or emitted event."""
     match event:
         case ThingGranted(units=units):
             return replace(balance, units=balance.units + units)
@@ -29,9 +29,9 @@ def evolve(balance: Balance, event: Event) -> Balance:
 @balances.on
 def grant(
     balance: Balance,
-    asked: ThingRequested,
+    request: ThingRequested,
 ) -> list[ThingGranted | ThingRefused]:
-    """Grant what is asked for, up to the most; a refusal is an event as well, never an exception."""
-    if not 0 < asked.units <= MOST_UNITS - balance.units:
-        return [ThingRefused(customer_id=asked.customer_id, units=asked.units, reason="limit")]
-    return [ThingGranted(customer_id=asked.customer_id, units=asked.units)]
+    """Grant the requested units up to the limit; a refusal is an event too, never an exception."""
+    if not 0 < request.units <= MOST_UNITS - balance.units:
+        return [ThingRefused(customer_id=request.customer_id, units=request.units, reason="limit")]
+    return [ThingGranted(customer_id=request.customer_id, units=request.units)]

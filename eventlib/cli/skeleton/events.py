@@ -1,4 +1,4 @@
-"""What thing is asked, and what it tells: its contract with everybody else."""
+"""Thing's public events: the requests it accepts and the events it emits."""
 
 from eventlib import Event
 

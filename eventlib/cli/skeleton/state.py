@@ -1,4 +1,4 @@
-"""What thing remembers of each customer."""
+"""Thing's state of each customer."""
 
 from dataclasses import dataclass
 
