@@ -25,7 +25,7 @@ from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
 Progress = Callable[[str, int, int], None]
-"""Told which topic is being archived, how many offsets are done, and how many there are."""
+"""ExternalStates which topic is being archived, how many offsets are done, and how many there are."""
 
 _CHUNK = 4_000
 _REPLACED_KEPT_MS = 3_600_000

@@ -16,7 +16,7 @@ from eventlib.model.identity import derived_id, root_traceparent
 from eventlib.pydantic_errors import sentence_of
 from eventlib.values import LATEST, to_ms
 
-__all__ = ["Avro", "Foreign", "Json", "Text"]
+__all__ = ["Avro", "Json", "Text"]
 
 E = TypeVar("E", bound=Event)
 

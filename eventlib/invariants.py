@@ -15,6 +15,17 @@ from eventlib.model import signatures
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta
 
+__all__ = [
+    "ExternalState",
+    "ExternalStates",
+    "Fold",
+    "Invariant",
+    "InvariantChecker",
+    "Violation",
+    "invariant",
+    "judged_by_events",
+]
+
 S = TypeVar("S")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -56,9 +67,9 @@ class Fold(Generic[S]):
 
 
 class ExternalState(Generic[S]):
-    """What the outside world knows of a key: a gateway's ledger, for instance.
+    """What an external system knows of a key: a payment gateway's ledger, for instance.
 
-    Whoever checks gives it, where it can be asked; elsewhere the invariants that need it are left out.
+    Supplied by the checker; invariants that need it are otherwise skipped.
     """
 
     def __init__(self, name: str, *, state: type[S], key: str) -> None:
@@ -67,13 +78,13 @@ class ExternalState(Generic[S]):
         self.initial: S = state()
 
     def __repr__(self) -> str:
-        return f"Outside({self.name!r})"
+        return f"ExternalState({self.name!r})"
 
 
 Source = Fold[S] | ExternalState[S] | Decider[S]
 AnySource = Source[Any]
-Told = Mapping[ExternalState[Any], Mapping[str, object]]
-"""What the outside world said, by key."""
+ExternalStates = Mapping[ExternalState[Any], Mapping[str, object]]
+"""What external systems reported, by key."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +211,7 @@ class InvariantChecker:
         known[key] = state
         return self._broken(decider, key, state)
 
-    def rest(self, outside: Told | None = None) -> list[Violation]:
+    def rest(self, outside: ExternalStates | None = None) -> list[Violation]:
         """Return the invariants that do not hold, now that nothing is in flight for any key.
 
         `outside` has what the outside world says, for each source that could be asked: for a key that is not in there,
@@ -214,7 +225,7 @@ class InvariantChecker:
             for violation in self._rest(each, key, told)
         ]
 
-    def settled(self, field: str, key: str, outside: Told | None = None) -> list[Violation]:
+    def settled(self, field: str, key: str, outside: ExternalStates | None = None) -> list[Violation]:
         """Return the invariants that do not hold for one key, now that nothing is in flight for it; and forget the key."""
         told = outside or {}
         invariants = [each for each in self._at_rest if each.key == field and _can_be_asked(each, told)]
@@ -241,13 +252,13 @@ class InvariantChecker:
     def _broken(self, source: AnySource, key: str, state: object) -> list[Violation]:
         return [violation for each in self._always.get(source, ()) for violation in _check(each, key, (state,))]
 
-    def _keys(self, at_rest: Invariant, told: Told) -> Iterator[str]:
+    def _keys(self, at_rest: Invariant, told: ExternalStates) -> Iterator[str]:
         if not _can_be_asked(at_rest, told):
             return iter(())
         places = [told[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
         return iter(sorted({key for place in places for key in place}))
 
-    def _rest(self, at_rest: Invariant, key: str, told: Told) -> Sequence[Violation]:
+    def _rest(self, at_rest: Invariant, key: str, told: ExternalStates) -> Sequence[Violation]:
         places = [told[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
         known = tuple(place.get(key, s.initial) for place, s in zip(places, at_rest.sources, strict=True))
         return _check(at_rest, key, known)
@@ -265,7 +276,7 @@ def _check(each: Invariant, key: str, known: tuple[object, ...]) -> Sequence[Vio
     return () if each.holds(*known) else (Violation(each, key, known),)
 
 
-def _can_be_asked(each: Invariant, told: Told) -> bool:
+def _can_be_asked(each: Invariant, told: ExternalStates) -> bool:
     return all(source in told for source in each.sources if isinstance(source, ExternalState))
 
 

@@ -10,6 +10,8 @@ from eventlib.errors import ContractError
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 """From the first, and before the second, are times from outside: others are slips, and not every reader has a form for them."""
 
+__all__ = ["EARLIEST", "LATEST", "escaped", "escaped_lines", "from_ms", "now_ms", "time_of", "to_ms", "unsafe_in"]
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

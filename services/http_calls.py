@@ -39,7 +39,7 @@ class Calls:
         self._hidden = () if user is None else _as_sent(user)
 
     async def post(self, path: str, key: str, body: Mapping[str, object], answers: TypeAdapter[A]) -> A:
-        """Post a body under an idempotency key, and return the answer. Raises: OutcomeUnknown, Terminal."""
+        """Post a body under an idempotency key, and return the answer. Raises: OutcomeUnknown, TerminalError."""
         what = f"POST {self._client.base_url}{path} ({key})"
         try:
             answer = await self._client.post(path, json=body, headers={"Idempotency-Key": key})

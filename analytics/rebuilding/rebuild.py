@@ -39,7 +39,7 @@ AsOf = datetime | Mapping[TopicPartition, int]
 """A time, what was recorded at it included; or the first offset of each partition that is not."""
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many steps are done, and how many there are."""
+"""ExternalStates what is being done, how many steps are done, and how many there are."""
 
 _STEPS = (
     "reading the log",

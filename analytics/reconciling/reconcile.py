@@ -21,7 +21,7 @@ from analytics.reconciling.states import state_findings
 _COUNTS = Compared._fields[2:]
 
 Progress = Callable[[str], None]
-"""Told what is being compared."""
+"""ExternalStates what is being compared."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from eventlib.runtime.records import code_version
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many steps are done, and how many there are."""
+"""ExternalStates what is being done, how many steps are done, and how many there are."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _REASONS = 5
 SOON_S = 1.0
 
 
-Told = Callable[[int, int], None]
+ExternalStates = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Patience:
     """How long to wait for services that do nothing about what was asked (seconds), and who hears how far they are."""
 
     seconds: float
-    told: Told = lambda _done, _of: None
+    told: ExternalStates = lambda _done, _of: None
 
 
 @dataclass(frozen=True, slots=True)

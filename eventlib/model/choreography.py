@@ -58,7 +58,7 @@ class Choreography:
         self.accepts = tuple(accepts)
         _refuse_twice("services", (service.name for service in services))
         _refuse_twice("deciders", (decider.name for decider in self.deciders))
-        _refuse_twice("laws", (each.name for each in self.invariants))
+        _refuse_twice("invariants", (each.name for each in self.invariants))
         _refuse_twice("event types", (contract_of(event).type for event in self.events))
         _refuse_neighbours(self.events)
         self.topics = self._topics()

@@ -125,7 +125,7 @@ _AT_ONCE = 8
 _ROUNDS = 5
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many records of it are done, and how many offsets there are."""
+"""ExternalStates what is being done, how many records of it are done, and how many offsets there are."""
 
 
 class Copying:

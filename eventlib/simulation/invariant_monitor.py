@@ -8,7 +8,7 @@ from typing import Any
 
 from eventlib.codec.base import Codec
 from eventlib.eventlog import EventLog
-from eventlib.invariants import Fold, Invariant, InvariantChecker, Told, Violation
+from eventlib.invariants import ExternalStates, Fold, Invariant, InvariantChecker, Violation
 from eventlib.log.base import Record, TopicPartition
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
@@ -135,7 +135,7 @@ class InvariantMonitor:
                 case "journal":
                     self.violations += self.log_laws.journal(record, records)
 
-    def rest(self, told: Told) -> None:
+    def rest(self, told: ExternalStates) -> None:
         """Check what must hold now that nothing is in flight."""
         self.violations += self._watch.rest(told)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from eventlib.invariants import Told
+from eventlib.invariants import ExternalStates
 from eventlib.model.event import Event
 
 T = TypeVar("T")
@@ -116,6 +116,6 @@ class Scenario(ABC):
         """Return what is explored exhaustively; without requests there is nothing to explore."""
         return SmallCase()
 
-    def facts(self, ports: Mapping[str, object]) -> Told:  # noqa: ARG002  not every world can be asked
+    def facts(self, ports: Mapping[str, object]) -> ExternalStates:  # noqa: ARG002  not every world can be asked
         """Return what the outside world says of each key, for the invariants that are about it."""
         return {}

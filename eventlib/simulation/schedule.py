@@ -49,7 +49,7 @@ class Schedule:
         self._most_steps = _MOST_STEPS + _MOST_STEPS_A_REQUEST * len(requests)
 
     def play(self) -> None:
-        """Play it to its end. Raises: BrokenLaw."""
+        """Play it to its end. Raises: InvariantViolated."""
         for number, event in enumerate(self._beginning):
             self.world.publish(event, f"beginning {number}")
         for number in range(len(self.world.requests)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from eventlib.simulation.schedule import Schedule
 
 Progress = Callable[[int, bool], None]
-"""Told now and then how many schedules were played, and whether a failure is being shrunk by now."""
+"""ExternalStates now and then how many schedules were played, and whether a failure is being shrunk by now."""
 
 
 @dataclass

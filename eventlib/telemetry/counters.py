@@ -16,7 +16,7 @@ from opentelemetry.sdk.metrics.export import (
     MetricsData,
     ScopeMetrics,
 )
-from opentelemetry.sdk.metrics.export import Metric as Told
+from opentelemetry.sdk.metrics.export import Metric as ExternalStates
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 
@@ -66,11 +66,13 @@ class DurationBuckets:
         point.buckets[bisect_left(self._bounds, value)] += 1
         point.sum += value
 
-    def told(self) -> Told:
+    def told(self) -> ExternalStates:
         """Return it as OpenTelemetry has it."""
         now, metric = time_ns(), self._metric
         points = [self._point(labels, point, now) for labels, point in [*self._points.items()]]
-        return Told(metric.name, metric.description, metric.unit, Histogram(points, AggregationTemporality.CUMULATIVE))
+        return ExternalStates(
+            metric.name, metric.description, metric.unit, Histogram(points, AggregationTemporality.CUMULATIVE)
+        )
 
     def _point(self, labels: Labels, point: "_Point", now: int) -> HistogramDataPoint:
         buckets = [*point.buckets]
@@ -107,7 +109,7 @@ class Reader(PrometheusMetricReader):
         super()._receive_metrics(MetricsData([replace(of_process, scope_metrics=scopes)]), *arguments, **options)
 
 
-def _with_points(histograms: Iterable[DurationBuckets]) -> list[Told]:
+def _with_points(histograms: Iterable[DurationBuckets]) -> list[ExternalStates]:
     return [told for each in histograms if (told := each.told()).data.data_points]
 
 

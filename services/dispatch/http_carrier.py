@@ -37,7 +37,7 @@ _RECALL: TypeAdapter[OnItsWay | CalledBack] = TypeAdapter(
 class HttpCarrier:
     """A carrier at an address.
 
-    Guarantee: never retries. Raises: OutcomeUnknown; Terminal where a retry cannot help.
+    Guarantee: never retries. Raises: OutcomeUnknown; TerminalError where a retry cannot help.
     """
 
     def __init__(self, calls: Calls) -> None:

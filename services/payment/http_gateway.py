@@ -42,7 +42,7 @@ _REFUND = TypeAdapter(Returned)
 class HttpGateway:
     """A gateway at an address.
 
-    Guarantee: never retries. Raises: OutcomeUnknown; Terminal where a retry cannot help.
+    Guarantee: never retries. Raises: OutcomeUnknown; TerminalError where a retry cannot help.
     """
 
     def __init__(self, calls: Calls) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from eventlib import Event
-from eventlib.invariants import Told
+from eventlib.invariants import ExternalStates
 from eventlib.simulation import Choices, Scenario, SmallCase
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.invariants.outside import Account, Parcels, accounts, parcels
@@ -123,7 +123,7 @@ class ShopScenario(Scenario):
         )
         return SmallCase([_delivery("D1", _SKUS[:2], 1)], [_submitted("O1", lines), CancelSubmitted(order_id="O1")])
 
-    def facts(self, ports: Mapping[str, object]) -> Told:
+    def facts(self, ports: Mapping[str, object]) -> ExternalStates:
         """Return what the gateway's and the carrier's books say."""
         gateway, carrier = ports["gateway"], ports["carrier"]
         assert isinstance(gateway, HonestGateway)  # noqa: S101  see `ports`

@@ -88,10 +88,10 @@ def test_every_reference_of_asyncapi_leads_somewhere() -> None:
 
 
 def test_its_version_changes_with_what_it_says() -> None:
-    class Told(Event, topic="told", key="who"):
+    class ExternalStates(Event, topic="told", key="who"):
         who: str
 
-    small = [Choreography("small", [], facts=facts) for facts in ([Told], [Told], [])]
+    small = [Choreography("small", [], facts=facts) for facts in ([ExternalStates], [ExternalStates], [])]
     versions = [document(each)["info"]["version"] for each in small]
     assert versions[0] == versions[1] != versions[2]
 

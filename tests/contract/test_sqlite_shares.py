@@ -17,7 +17,7 @@ from eventlib.testing.log_fixture import TOPICS, record, values
 ANY = Claim("s", 0, 1)  # this log makes one transaction under all claims
 
 
-class Told(Share):
+class ExternalStates(Share):
     """A share that does what a test says, and remembers what it was told."""
 
     def __init__(self, write: Callable[[Batch], Awaitable[object]]) -> None:
@@ -42,7 +42,7 @@ async def opened(directory: Path, options: SqliteOptions | None = None) -> Sqlit
     return log
 
 
-async def passed(share: Told, log: SqliteLog) -> None:
+async def passed(share: ExternalStates, log: SqliteLog) -> None:
     assert log.enlist(share, ANY)
     async with asyncio.timeout(10):
         while not share.ended:
@@ -57,7 +57,7 @@ async def test_it_has_its_offsets_at_once_and_one_commit_with_what_else_there_is
     async def write(batch: Batch) -> list[list[int]]:
         return [await batch.append([record("a", b"2")]), await batch.append([record("b", b"3"), record("a", b"4")])]
 
-    share = Told(write)
+    share = ExternalStates(write)
     beside = asyncio.create_task(log.append([record("a", b"1")]))
     await asyncio.sleep(0)
     await passed(share, log)
@@ -74,7 +74,7 @@ async def test_it_knows_of_the_commit_before_any_reader_does(tmp_path: Path) -> 
     poll = asyncio.create_task(reader.poll(1))
     poll.add_done_callback(lambda _: told.append(len(share.ended)))
     await asyncio.sleep(0.01)
-    share = Told(lambda batch: batch.append([record("a", b"1")]))
+    share = ExternalStates(lambda batch: batch.append([record("a", b"1")]))
     await passed(share, log)
     await poll
     await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def test_a_claim_that_is_lost_is_refused_at_once_and_costs_the_others_noth
         batch.enter(lost)
         await batch.append([record("a", b"zombie")])
 
-    share, zombie = Told(write), Told(write_late)
+    share, zombie = ExternalStates(write), ExternalStates(write_late)
     assert log.enlist(zombie, lost)
     await passed(share, log)
     assert share.ended == [None]
@@ -115,7 +115,7 @@ async def test_one_that_fails_half_way_leaves_nothing_and_what_was_appended_besi
         await batch.append([record("a", b"half")])
         batch.enter(Claim("s", 0, 99))
 
-    torn, other = Told(half), Told(lambda batch: batch.append([record("a", b"other")]))
+    torn, other = ExternalStates(half), ExternalStates(lambda batch: batch.append([record("a", b"other")]))
     before, behind = asyncio.create_task(log.append([record("a", b"1")])), None
     await asyncio.sleep(0)
     assert log.enlist(other, ANY)
@@ -131,7 +131,7 @@ async def test_one_that_fails_half_way_leaves_nothing_and_what_was_appended_besi
 
 async def test_when_something_cannot_be_stored_it_fails_and_the_appends_beside_it_do_not(tmp_path: Path) -> None:
     log = await opened(tmp_path)
-    share = Told(lambda batch: batch.append([record("a", b"1"), record("a", b"2")._replace(sequence=2**70)]))
+    share = ExternalStates(lambda batch: batch.append([record("a", b"1"), record("a", b"2")._replace(sequence=2**70)]))
     beside = asyncio.create_task(log.append([record("a", b"2")]))
     await asyncio.sleep(0)
     await passed(share, log)
@@ -148,7 +148,7 @@ async def test_a_mistake_in_it_is_its_own(tmp_path: Path) -> None:
         await batch.append([record("a", b"half")])
         raise RuntimeError("a mistake")
 
-    share, beside = Told(wrong), asyncio.create_task(log.append([record("a", b"1")]))
+    share, beside = ExternalStates(wrong), asyncio.create_task(log.append([record("a", b"1")]))
     await asyncio.sleep(0)
     await passed(share, log)
     assert [type(each) for each in share.ended] == [RuntimeError]
@@ -158,11 +158,11 @@ async def test_a_mistake_in_it_is_its_own(tmp_path: Path) -> None:
 
 async def test_a_log_that_is_full_or_closed_says_so(tmp_path: Path) -> None:
     log = await opened(tmp_path, SqliteOptions(max_bytes=300_000))
-    share = Told(lambda batch: batch.append([record("a", b"x" * 90_000) for _ in range(10)]))
+    share = ExternalStates(lambda batch: batch.append([record("a", b"x" * 90_000) for _ in range(10)]))
     await passed(share, log)
     assert [type(each) for each in share.ended] == [LogFull]
     assert await log.append([record("a", b"small")]) == [0]
-    late = Told(lambda batch: batch.append([record("a", b"late")]))
+    late = ExternalStates(lambda batch: batch.append([record("a", b"late")]))
     assert log.enlist(late, ANY)
     await log.close()
     assert [type(each) for each in late.ended] == [LogUnavailable]
@@ -178,7 +178,7 @@ async def test_another_process_sees_all_of_it_or_nothing(tmp_path: Path) -> None
             await batch.append([record("a", b"%d" % i)])
             seen.append(other.execute("SELECT count(*) FROM records").fetchone()[0])
 
-    await passed(Told(write), log)
+    await passed(ExternalStates(write), log)
     seen.append(other.execute("SELECT count(*) FROM records").fetchone()[0])
     assert seen == [0, 0, 0, 3]
     other.close()
@@ -186,4 +186,4 @@ async def test_another_process_sees_all_of_it_or_nothing(tmp_path: Path) -> None
 
 
 def test_a_log_may_do_without() -> None:
-    assert not MemoryLog().enlist(Told(lambda batch: batch.append([])), ANY)
+    assert not MemoryLog().enlist(ExternalStates(lambda batch: batch.append([])), ANY)

@@ -14,7 +14,7 @@ DIES_AT = "PARKED_APP_DIES_AT"
 _handled = count(1)
 
 
-class Told(Event, topic=Topic("told", partitions=4), key="name"):
+class ExternalStates(Event, topic=Topic("told", partitions=4), key="name"):
     name: str
     number: int
 
@@ -35,11 +35,11 @@ listeners = Decider("listener", state=Listener, key="name")
 
 @listeners.evolve
 def evolve(listener: Listener, event: Event) -> Listener:
-    return replace(listener, heard=listener.heard + 1) if isinstance(event, Told) else listener
+    return replace(listener, heard=listener.heard + 1) if isinstance(event, ExternalStates) else listener
 
 
-@listeners.on(Told)
-def repeat(listener: Listener, told: Told) -> list[Heard]:
+@listeners.on(ExternalStates)
+def repeat(listener: Listener, told: ExternalStates) -> list[Heard]:
     if os.environ.get(BUG):
         raise KeyError(f"no rate for {told.name}")
     if next(_handled) == int(os.environ.get(DIES_AT, "0")):

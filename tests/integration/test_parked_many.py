@@ -18,7 +18,7 @@ from eventlib import Publication, Runtime, RuntimeConfig, open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.queries.parked import parkings
 from eventlib.replay import replay
-from tests.integration.parked_app import BUG, DIES_AT, Heard, Told, app
+from tests.integration.parked_app import BUG, DIES_AT, ExternalStates, Heard, app
 
 PATIENCE_S = 120
 BEHIND = 5
@@ -27,7 +27,7 @@ APP = "tests.integration.parked_app:app"
 
 async def park(url: str, keys: int, state_dir: Path) -> None:
     """Let a service with a bug park so many keys, with what comes later for them."""
-    told = [Told(name=f"k{n}", number=number) for number in range(BEHIND + 1) for n in range(keys)]
+    told = [ExternalStates(name=f"k{n}", number=number) for number in range(BEHIND + 1) for n in range(keys)]
     async with open_log(url, app) as log:
         await log.publish_many([Publication(event) for event in told])
         async with Runtime(log, config=RuntimeConfig(state_dir=str(state_dir))) as runtime, asyncio.timeout(PATIENCE_S):

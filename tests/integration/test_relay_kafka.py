@@ -98,7 +98,7 @@ async def test_what_others_write_in_between_is_handled_too_and_in_its_place(url:
                 await each_once(log, service, partition)
 
 
-class Told(Share):
+class ExternalStates(Share):
     """A share that does what a test says, and remembers what it was told."""
 
     def __init__(self, *claims: Claim) -> None:
@@ -136,7 +136,7 @@ async def opened(url: str) -> AsyncIterator[KafkaLog]:
     await log.close()
 
 
-async def ended(log: KafkaLog, share: Told) -> Told:
+async def ended(log: KafkaLog, share: ExternalStates) -> ExternalStates:
     assert log.enlist(share, share.claims[0])
     async with asyncio.timeout(PATIENCE_S):
         await share.ended.wait()
@@ -151,7 +151,7 @@ async def values(log: KafkaLog, topic: str) -> list[bytes | None]:
 async def test_a_share_has_its_offsets_at_once_and_nobody_sees_them_before_the_end(url: str) -> None:
     async with opened(url) as log, opened(url) as other:
         claim = await log.seize("s", 0)
-        share = Told(claim)
+        share = ExternalStates(claim)
         share.may_end.clear()
         ending = asyncio.create_task(ended(log, share))
         await share.began.wait()
@@ -167,19 +167,19 @@ async def test_a_share_that_fails_leaves_nothing_and_the_next_one_passes(url: st
     async with opened(url) as log:
         kept, lost = await log.seize("s", 0), Claim("s", 1, 99)
 
-        class Half(Told):
+        class Half(ExternalStates):
             async def write(self, batch: Batch) -> None:
                 await super().write(batch)
                 batch.enter(lost)
 
         assert isinstance((await ended(log, Half(kept))).error, OwnershipLost)
-        assert (await ended(log, Told(kept))).error is None
+        assert (await ended(log, ExternalStates(kept))).error is None
         assert await values(log, "a") == await values(log, "b") == [b"1", b"2"]
 
 
 async def test_whoever_takes_over_waits_for_its_end_or_ends_it(url: str) -> None:
     async with opened(url) as log, opened(url) as other:
-        share = Told(await log.seize("s", 0))
+        share = ExternalStates(await log.seize("s", 0))
         share.may_end.clear()
         ending = asyncio.create_task(ended(log, share))
         await share.began.wait()
@@ -188,7 +188,7 @@ async def test_whoever_takes_over_waits_for_its_end_or_ends_it(url: str) -> None
         assert (await ending).error is not None, "its writer was fenced"
         assert await values(other, "a") == []
         with pytest.raises(OwnershipLost):
-            log.enlist(Told(*share.claims), share.claims[0])
+            log.enlist(ExternalStates(*share.claims), share.claims[0])
 
 
 async def test_what_waits_when_the_log_is_closed_hears_of_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ async def test_what_waits_when_the_log_is_closed_hears_of_it(url: str, monkeypat
     async with opened(url) as log:
         claim = await log.seize("s", 0)
         monkeypatch.setattr(Producer, "end", never)
-        shares = [Told(claim), Told(claim)]
+        shares = [ExternalStates(claim), ExternalStates(claim)]
         for share in shares:
             assert log.enlist(share, claim)
         await shares[0].began.wait()

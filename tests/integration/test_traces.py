@@ -71,7 +71,7 @@ async def traced_shop(url: str, directory: Path) -> AsyncIterator[tuple[Telemetr
 
 
 @dataclass(frozen=True)
-class Told:
+class ExternalStates:
     """What was received of three orders: one that comes to nothing, one that is dispatched, one that is called off."""
 
     log_url: str
@@ -86,7 +86,7 @@ def _caller(number: str) -> str:
     return f"{CALLER[:34]}{number}{CALLER[35:]}"
 
 
-async def orders_of(url: str, directory: Path, receiver: Taking) -> Told:
+async def orders_of(url: str, directory: Path, receiver: Taking) -> ExternalStates:
     order_ids = dict[str, str]()
     async with traced_shop(url, directory) as (telemetry, runtime, world, client):
         for number, country in ((NOWHERE, "Nowhere"), (FRANCE, "France"), (CANCELLED, "France")):
@@ -101,11 +101,11 @@ async def orders_of(url: str, directory: Path, receiver: Taking) -> Told:
                 world.charged.set()
             await runtime.idle()
         telemetry.flush()
-    return Told(url, spans_of(receiver), order_ids)
+    return ExternalStates(url, spans_of(receiver), order_ids)
 
 
 @pytest.fixture(scope="module", params=["sqlite", "kafka"])
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ExternalStates:
     directory = tmp_path_factory.mktemp("traced")
     if request.param == "sqlite":
         url = f"sqlite:///{directory}/shop.db"
@@ -116,7 +116,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         return asyncio.run(orders_of(url, directory, receiver))
 
 
-async def test_a_saga_with_its_compensation_is_one_trace_with_every_hop(told: Told) -> None:
+async def test_a_saga_with_its_compensation_is_one_trace_with_every_hop(told: ExternalStates) -> None:
     spans = told.trace(NOWHERE)
     by_id = {span.span_id: span for span in spans}
     assert len(by_id) == len(spans)
@@ -152,7 +152,7 @@ async def test_a_saga_with_its_compensation_is_one_trace_with_every_hop(told: To
     assert sorted(handled) == sorted(expected)
 
 
-def test_an_effect_tells_its_attempts(told: Told) -> None:
+def test_an_effect_tells_its_attempts(told: ExternalStates) -> None:
     spans = told.trace(NOWHERE)
     (charge,) = [span for span in spans if span.name == "charge"]
     attempts = sorted((span for span in spans if span.name == "charge attempt"), key=lambda span: span.began_ns)
@@ -166,7 +166,7 @@ def test_an_effect_tells_its_attempts(told: Told) -> None:
     assert taken.parent_id == charge.span_id
 
 
-def test_what_joins_is_linked(told: Told) -> None:
+def test_what_joins_is_linked(told: ExternalStates) -> None:
     spans = told.trace(FRANCE)
     reserved_lines = {span.span_id for span in _sent(spans, "LineReserved")}
     (reserved,) = _sent(spans, "StockReserved")
@@ -176,7 +176,7 @@ def test_what_joins_is_linked(told: Told) -> None:
     assert {joining.parent_id} | linked == reserved_lines
 
 
-def test_a_cancellation_goes_on_in_the_trace_of_its_order(told: Told) -> None:
+def test_a_cancellation_goes_on_in_the_trace_of_its_order(told: ExternalStates) -> None:
     order_id = told.order_ids[CANCELLED]
     (wish,) = _sent(told.spans, "CancelSubmitted")
     wished = wish.attributes["messaging.message.id"]
@@ -209,7 +209,7 @@ async def test_a_trace_is_whole_or_not_there(tmp_path: Path, receiver: Receiver)
         assert [(span.name, span.parent_id) for span in roots] == [("send order.requests", "")]
 
 
-def test_no_span_holds_what_an_event_holds(told: Told) -> None:
+def test_no_span_holds_what_an_event_holds(told: ExternalStates) -> None:
     attributes = " ".join(f"{name} {value}" for span in told.spans for name, value in span.attributes.items())
     assert not re.search(r"\bNowhere\b|\bGBP\b", attributes)
 

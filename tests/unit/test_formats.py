@@ -237,10 +237,10 @@ async def test_older_versions_are_read_by_names_defaults_and_upcasters(form: str
 @pytest.mark.parametrize(
     ("form", "kind", "reason"),
     [
-        ("json", Box | Tube, r"Told\.what: JSON does not say which of the union's types a value is"),
-        ("json", int | float, r"Told\.what: JSON does not say"),
-        ("protobuf", list[str] | None, r"Told\.what: Protobuf has no list or dict that may be None"),
-        ("protobuf", list[list[str]], r"Told\.what: Protobuf has no list, dict or union inside of another"),
+        ("json", Box | Tube, r"ExternalStates\.what: JSON does not say which of the union's types a value is"),
+        ("json", int | float, r"ExternalStates\.what: JSON does not say"),
+        ("protobuf", list[str] | None, r"ExternalStates\.what: Protobuf has no list or dict that may be None"),
+        ("protobuf", list[list[str]], r"ExternalStates\.what: Protobuf has no list, dict or union inside of another"),
     ],
 )
 async def test_what_a_format_cannot_say_is_refused_before_anything_is_written(
@@ -248,7 +248,7 @@ async def test_what_a_format_cannot_say_is_refused_before_anything_is_written(
 ) -> None:
     annotations = {"who": str, "what": kind}
     told = type(
-        "Told",
+        "ExternalStates",
         (Event,),
         {"__annotations__": annotations, "__module__": __name__},
         topic=Topic("told", format=form),

@@ -19,7 +19,7 @@ _UNFINISHED = ".unfinished"
 _PAGES_AT_ONCE = 2_000
 
 Progress = Callable[[int, int], None]
-"""Told how many pages are copied, and how many there are."""
+"""ExternalStates how many pages are copied, and how many there are."""
 
 
 def back_up(log: Path, url: str, to: Path, *, full: bool, progress: Progress) -> Backup:

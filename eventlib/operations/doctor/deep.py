@@ -22,7 +22,7 @@ from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.queries.task_metadata import TaskNotes
 
 Progress = Callable[[int, int | None], None]
-"""Told how many more records were verified, and how many there are (None: as before)."""
+"""ExternalStates how many more records were verified, and how many there are (None: as before)."""
 
 _REPAIR = "`eventlib repair` puts it right"
 _COPY = "`eventlib repair` tries what can be proved; else restore it from a backup, or go on: its inputs are parked"
