@@ -1,12 +1,11 @@
-"""The port to a format: a class's schema as text, and functions between its values and framed bytes."""
+"""The interface of a format: a class's schema as text, and functions between its values and framed bytes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from eventlib.codec.avro.types import Record
-from eventlib.codec.registry import AVRO, JSON, PROTOBUF, Schema
-from eventlib.errors import WiringError
+from eventlib.codec.registry import Schema
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes], Any]
@@ -34,32 +33,3 @@ class Format(ABC):
         It raises nothing but ContractError, whatever the bytes are. Raises: ContractError when the class cannot be
         read from that schema at all.
         """
-
-
-def format_of(kind: str) -> Format:
-    """Return a format by the name that registries know. Raises: WiringError for one that is not known here."""
-    found = _FORMATS.get(kind)
-    return _FORMATS.setdefault(kind, _made(kind)) if found is None else found
-
-
-def _made(kind: str) -> Format:
-    try:
-        match kind:
-            case "AVRO":
-                from eventlib.codec.avro.format import AvroFormat
-
-                return AvroFormat()
-            case "JSON":
-                from eventlib.codec.json.format import JsonFormat
-
-                return JsonFormat()
-            case "PROTOBUF":
-                from eventlib.codec.protobuf.format import ProtobufFormat
-
-                return ProtobufFormat()
-    except ModuleNotFoundError as error:
-        raise WiringError(f"{kind} needs the package {error.name}: install eventlib-sagas[schemas]") from error
-    raise WiringError(f"schemas of type {kind} are not known here: known are {AVRO}, {JSON} and {PROTOBUF}")
-
-
-_FORMATS: dict[str, Format] = {}

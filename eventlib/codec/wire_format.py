@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import Record
 from eventlib.codec.base import Codec, UnknownSchema
-from eventlib.codec.format import format_of
+from eventlib.codec.formats import format_of
 from eventlib.codec.registry import AVRO, Registry, Schema, Version
 from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import ContractError, WiringError

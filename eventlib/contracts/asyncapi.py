@@ -10,7 +10,7 @@ from typing import Any
 
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import Record, schema_json
-from eventlib.codec.format import format_of
+from eventlib.codec.formats import format_of
 from eventlib.codec.json.format import json_schema
 from eventlib.codec.registry import PROTOBUF
 from eventlib.errors import WiringError

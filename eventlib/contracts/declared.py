@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from eventlib.codec.avro.derive import record_of
-from eventlib.codec.format import format_of
+from eventlib.codec.formats import format_of
 from eventlib.codec.registry import Registry, Schema, Version
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
