@@ -60,7 +60,7 @@ def test_the_smoke_test_passes_on_what_the_file_starts(
 ) -> None:
     before = services_image.own_files()
     said = stack.run("smoke")
-    assert "Live views have counted them." in said, said
+    assert "The live views have counted them." in said, said
     assert "Every invariant holds." in said, said
     assert json.loads(stack.get("views", "6069/views"))["service"] == "dispatch"
     # Both of payment share its tasks, and everybody tells Prometheus of its own.
