@@ -33,7 +33,7 @@ test-long: setup ## run the long tests too: the whole real file, many kills
 simulate: setup  ## play the shop under 10,000 schedules of faults, on all cores
 	$(RUN)eventlib simulate --schedules 10000
 
-check: setup     ## lint, types, import rules
+check: docs      ## lint, types, import rules, and the site of the documentation
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
 	$(RUN)mypy

@@ -7,8 +7,10 @@ from functools import lru_cache
 
 from eventlib.errors import ContractError
 
-EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-"""From the first, and before the second, are times from outside: others are slips, and not every reader has a form for them."""
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""The first time that an external event may have."""
+LATEST = datetime(2200, 1, 1, tzinfo=UTC)
+"""External events are before this time: later ones are slips, and some readers have no form for them."""
 
 __all__ = ["EARLIEST", "LATEST", "escaped", "escaped_lines", "from_ms", "now_ms", "time_of", "to_ms", "unsafe_in"]
 
