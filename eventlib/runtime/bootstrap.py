@@ -12,13 +12,13 @@ from eventlib.model.service import Service
 from eventlib.runtime.records import Positions
 
 MARK = "past_of"
-"""The header of an event that follows from the past of the service that it names."""
+"""The header of an event that follows from the history of the service that it names."""
 
 Headers = tuple[tuple[str, bytes], ...]
 
 
 class InputStart(NamedTuple):
-    """Where a task begins to read a topic; what stands there before `past_end` is its past."""
+    """The first offset that a task reads of a topic; records before `past_end` are history."""
 
     topic: str
     first: int
@@ -26,7 +26,7 @@ class InputStart(NamedTuple):
 
 
 async def beginnings(log: Log, service: Service, partition: int, positions: Positions) -> Sequence[InputStart]:
-    """Return where a task begins on the topics that it has never read."""
+    """Return the start of each topic that the task has not read before."""
     found = list[InputStart]()
     for topic in (*service.inputs, service.control):
         if topic.name in positions.next:
@@ -40,17 +40,17 @@ async def beginnings(log: Log, service: Service, partition: int, positions: Posi
 
 
 def mark_of(service: str) -> Headers:
-    """Return the mark of what follows from a service's past."""
+    """Return the header of events that follow from a service's history."""
     return ((MARK, service.encode()),)
 
 
 def past_of(headers: Headers) -> Headers:
-    """Return the mark among a record's headers, if it is there."""
+    """Return this header of a record, if it has it."""
     return tuple(header for header in headers if header[0] == MARK)[:1]
 
 
 def reason_of(mark: Headers) -> str:
-    """Return why an effect that follows from the past is parked, and what lets it run."""
+    """Return why an effect of historical events is parked, and what lets it run."""
     service = mark[0][1].decode("utf-8", "backslashreplace")
     return (
         f"it follows from what was recorded before the first start of service {service}: retry it to let it run; "

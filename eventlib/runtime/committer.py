@@ -1,4 +1,4 @@
-"""One owner's work on a task, without a clock: it waits for nothing but the log.
+"""The commit protocol of one owner of a task; it has no clock, and waits only for the log.
 
 The loop around it waits, tells the time and runs effects; the simulator does all three as its schedule has it. What a
 transaction is made of, when a deadline may pass and what follows from a commit is decided here, for both.
@@ -29,7 +29,7 @@ StartEffect = Callable[[Record, Event | None], None]
 
 
 class TaskCommitter:
-    """Hands a task its inputs under a claim, commits what it makes of them, and starts the effects that follow.
+    """Feeds a task its inputs under a claim, commits its transactions, and starts the effects that follow.
 
     Whoever drives it puts what was read into `inbox`, an input that cannot be read into `damaged`, and what effects came
     back with into `answers`, and calls `turn`.
@@ -69,14 +69,14 @@ class TaskCommitter:
         self._barrier: tuple[int, Mapping[TopicPartition, int]] | None = None
 
     async def begin(self, now_ms: int) -> bool:
-        """Settle where the task begins on topics that it has never read; False when there are none."""
+        """Commit the starts of topics that the task has not read before; False when there are none."""
         found = await beginnings(self._log.port, self.task.service, self.task.partition, self.task.positions)
         if found:
             await self._commit(Inputs(now_ms, beginnings=found))
         return bool(found)
 
     def open(self) -> Reader:
-        """Return the reader that fills the inbox from now on: it goes on where the last transaction ended."""
+        """Return the reader that fills the inbox; it starts where the last transaction ended."""
         topics = (*self.task.service.inputs, self.task.service.control)
         place = self.task.partition
         self._reader = self._log.port.reader({(t.name, place): self.task.positions.next[t.name] for t in topics})
@@ -84,17 +84,17 @@ class TaskCommitter:
 
     @property
     def places(self) -> list[TopicPartition]:
-        """The partitions that it reads, but for its control topic."""
+        """The partitions that it reads, without its control topic."""
         return [(topic.name, self.task.partition) for topic in self.task.service.inputs]
 
     def start_pending(self) -> None:
-        """Start the effects that were left pending, but for those that are parked."""
+        """Start the pending effects that are not parked."""
         for request in self.task.state.committed(EFFECT):
             if not request.headers:
                 self._start_effect(request, None)
 
     async def turn(self, now_ms: int) -> None:
-        """Commit one transaction from what is there: the inbox, answers, and deadlines whose time has come.
+        """Commit one transaction of what is ready: the inbox, answers, and deadlines that are due.
 
         Raises: OwnershipLost when another owner took over; another RetryableError when the log cannot take it now, and
         then the next turn handles the same; TerminalError when the log or the code needs a person.
@@ -116,11 +116,11 @@ class TaskCommitter:
 
     @property
     def has_skipped(self) -> bool:
-        """Whether the task is farther than what it has committed says."""
+        """Whether the task has skipped inputs since its last commit."""
         return self._skipped > 0
 
     async def finish(self, now_ms: int) -> None:
-        """Commit the answers that are left, and how far inputs were skipped. Raises: as `turn` does."""
+        """Commit the remaining answers and the positions of skipped inputs. Raises: as `turn` does."""
         if self._relay is not None:
             await self._until_free(self._relay)
         await self._commit(Inputs(now_ms, answers=list(self.answers)), always=True)
@@ -133,7 +133,7 @@ class TaskCommitter:
         return self.inbox
 
     async def _due(self, now_ms: int, takes_all: bool) -> int | None:
-        """Return the time up to which deadlines may pass now: all that was on the inputs at that time is handled."""
+        """Return the time up to which deadlines may pass: all inputs of before that time are processed."""
         due = self.task.next_due_ms(now_ms)
         if due is None or due > now_ms:
             return None
@@ -179,17 +179,17 @@ class TaskCommitter:
     # --- what the relay does with a transaction that is open
 
     async def _until_free(self, relay: LocalChain) -> None:
-        """Wait for the transaction that this task follows in, and forget inputs that were handled there."""
+        """Wait for the shared transaction that this task takes part in, and drop the inputs it processed there."""
         if await relay.until_free(self):
             handled = self.task.positions.next
             self.inbox = [record for record in self.inbox if record.offset >= handled.get(record.topic, 0)]
 
     def lead(self) -> None:
-        """Take note of where inputs go on after those in the open transaction, which is being written now."""
+        """Advance the inputs past those of the open transaction, which is being appended."""
         self._read_to = self._ahead() if self.task.taken == len(self.inbox) else {}
 
     def follow(self, at_ms: int) -> bool:
-        """Open a transaction for what others in this process are just saying; False when something is at hand."""
+        """Open a transaction for what other tasks of this process emit now; False when an input is waiting."""
         due = self.task.next_due_ms(at_ms)
         if not self.at_rest() or (due is not None and due <= at_ms):
             return False
@@ -198,12 +198,12 @@ class TaskCommitter:
         return True
 
     def _ahead(self) -> Mapping[str, int]:
-        """Return up to where each input is known to have nothing more, after all that was taken from it."""
+        """Return the offset up to which each input is known to be consumed."""
         reader = self._reader
         return {} if reader is None else {place[0]: reader.position(place) for place in self.places}
 
     def take(self, record: Record, event: Event | None) -> bool:
-        """Handle one more input in the open transaction, if it is the next one there."""
+        """Process one more input in the open transaction, if it is the next of its partition."""
         return self.task.take(record, event, self._read_to.get(record.topic, 0))
 
     def worth_appending(self) -> bool:
@@ -211,7 +211,7 @@ class TaskCommitter:
         return self.task.matters or self._skipped + self.task.taken >= self._most_skipped
 
     def settle(self, transaction: Transaction, offsets: Sequence[int]) -> None:
-        """Take note that the transaction that was closed is on the log, and start what follows from it."""
+        """Apply the closed transaction, which is on the log now, and start the effects that follow."""
         due = self.task.state.due_bound
         self.task.committed(transaction, offsets)
         self.transactions += 1
@@ -225,14 +225,14 @@ class TaskCommitter:
             self._append_began_ns = 0
 
     def skip(self) -> None:
-        """Go past the inputs of the open transaction, which makes no difference, without appending it."""
+        """Skip the inputs of the open transaction, which changes nothing, without appending it."""
         self._skipped += self.task.taken
         if self.observer is not None and self.task.hops:
             self.observer.passed_by(self.task.service, self.task.partition, self.task.hops)
         self._go_on(self.task.skip(), self.task.state.due_bound)
 
     def roll_back(self, *, alone: bool = False) -> None:
-        """Forget the open transaction; the next one is appended `alone`, to see whose fault it was."""
+        """Discard the open transaction; the next one is appended `alone`, to find which task fails."""
         self.task.rolled_back()
         self._alone = self._alone or alone
 
@@ -252,7 +252,7 @@ class TaskCommitter:
                 self._reader.wake()  # whoever waits there has something to do
 
     async def _release(self, control: Record) -> Release:
-        """Collect what a request is about: the parked inputs that wait, or a parked effect."""
+        """Collect what a command is about: parked inputs, or a parked effect."""
         try:
             request = await request_in(control, self._log.codec)
         except UndecodableRecord as error:

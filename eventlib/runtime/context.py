@@ -1,4 +1,4 @@
-"""What a process gives to every task that it runs, and how it uses its machine."""
+"""The context that a process gives to each of its tasks, and the settings of a runtime."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ class RuntimeConfig:
 
 @dataclass(slots=True)
 class Restoring:
-    """How far a task that is being restored has come with its changelog: from `began` via `at` to `end`, as offsets."""
+    """The progress of a restore: changelog offsets `began`, `at` and `end`."""
 
     began: int
     at: int
@@ -74,9 +74,9 @@ class Restoring:
 
 @dataclass(slots=True)
 class Damage:
-    """What this process has met that is damaged, by topic, partition and offset, with what was done about it.
+    """Damaged records that this process has read, by topic, partition and offset, with what was done about each.
 
-    `stopped` has the tasks, by service and partition, that cannot go on because of it; `tell` is told once of each.
+    `stopped` has the tasks, by service and partition, that cannot continue; `tell` is called once for each record.
     """
 
     tell: Callable[[str], object] = _log.error
@@ -84,7 +84,7 @@ class Damage:
     stopped: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def note(self, error: DamagedRecord, what: str) -> None:
-        """Take note of a damaged record, and say it, once."""
+        """Record a damaged record, and report it once."""
         place = error.topic, error.partition, error.offset
         if place not in self.met:
             self.tell(f"{error}: {what}")
@@ -93,7 +93,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeContext:
-    """What a process gives to every task that it runs; `cached_entries` is a task's share."""
+    """What each task of a process gets; `cached_entries` is one task's share."""
 
     log: EventLog
     stores: Stores

@@ -1,6 +1,6 @@
-"""What a runtime tells whoever observes it, and how it learns that: decided when a task starts, so that nobody pays for it.
+"""Instrumentation hooks, chosen when a task starts; zero cost when disabled.
 
-A task that nobody observes runs `InputProcessor` itself; one that is observed runs this subclass of it.
+A task without an observer runs `InputProcessor`; an observed task runs the subclass of this module.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -24,27 +24,27 @@ Clock = Callable[[], int]
 
 
 class Observer(Published, Protocol):
-    """Whoever wants to know what a runtime does. Its methods are called between two inputs: they return at once."""
+    """Receives what a runtime does. Its methods are called between two inputs and must not block."""
 
     clock: Clock
 
     def committed(self, service: Service, partition: int, transaction: Transaction, append_began_ns: int) -> None:
-        """Take note of a task's transaction that is on the log now; 0: it was appended with others', which led it."""
+        """Record a committed transaction; `append_began_ns` is 0 if another task's append carried it."""
 
     def passed_by(self, service: Service, partition: int, hops: Sequence[ProcessingSpan]) -> None:
-        """Take note of inputs that made no difference, so that nothing was written."""
+        """Record inputs that changed nothing, so that nothing was written."""
 
     async def attempt(
         self, service: Service, request: Record, asking: Asking, call: Coroutine[Any, Any, object]
     ) -> object:
-        """Await an effect's call to the outside, and return or raise what it does."""
+        """Await an effect's call to an external system, and return its result or raise its error."""
 
     def answered(self, service: Service, request: Record, began_ns: int, answer: Answer) -> None:
-        """Take note of what an effect came back with in the end."""
+        """Record the final answer of an effect."""
 
 
 class InstrumentedProcessor(InputProcessor):
-    """Handling that leaves a `ProcessingSpan` for what belongs to a saga that is traced, for each deadline, and for what is parked."""
+    """Adds a `ProcessingSpan` for each step of a sampled saga, each deadline and each parked input."""
 
     def __init__(
         self, service: Service, partition: int, log: EventLog, state: TaskState, code_version: str, clock: Clock

@@ -1,4 +1,4 @@
-"""A task's loop: read, decide, commit, and again."""
+"""The loop of a task: read, decide, commit, wait."""
 
 import asyncio
 import logging
@@ -48,12 +48,12 @@ class TaskRunner:
 
     @property
     def name(self) -> str:
-        """What it runs, for people: SERVICE/PARTITION."""
+        """The task's name for people: SERVICE/PARTITION."""
         return f"{self.service.name}/{self.claim.partition}"
 
     @property
     def transactions(self) -> int:
-        """How many transactions were committed here."""
+        """How many transactions this runner has committed."""
         return 0 if self._worker is None else self._worker.transactions
 
     @property
@@ -63,11 +63,11 @@ class TaskRunner:
 
     @property
     def open_effects(self) -> int:
-        """How many effects run or wait for their next attempt."""
+        """How many effects run, or wait for their next attempt."""
         return len(self._effects)
 
     async def lags(self) -> Mapping[TopicPartition, int]:
-        """Return how many records of each input were not handled yet, gaps that were not read yet among them.
+        """Return the lag of each input in records, unread gaps included.
 
         Raises: LogUnavailable.
         """
@@ -82,18 +82,18 @@ class TaskRunner:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset of each input that was not handled yet."""
+        """The next offset of each input."""
         if self._worker is None:
             return {}
         return {(topic, self.claim.partition): at for topic, at in self._worker.task.positions.next.items()}
 
     def stop(self) -> None:
-        """Ask the loop to end after the transaction at hand."""
+        """Ask the loop to end after the current transaction."""
         self._stopping = True
         self._wake()
 
     async def rest(self, pause_s: float) -> None:
-        """Wait so long, or until it is asked to stop."""
+        """Wait for a number of seconds, or until it is asked to stop."""
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
                 while not self._stopping:
@@ -119,7 +119,7 @@ class TaskRunner:
             self._close(worker)
 
     async def _begin(self, worker: TaskCommitter) -> bool:
-        """Settle where the task begins; False when it is stopped before that."""
+        """Commit where the task starts; False when it is stopped before that."""
         while await self._patiently(worker.begin(now_ms())):
             if self._stopping:
                 return False
@@ -150,7 +150,7 @@ class TaskRunner:
             _log.debug("%s/%s: the store has another owner already", self.service.name, self.claim.partition)
 
     async def is_idle(self) -> bool:
-        """Tell whether there is nothing to handle: every input read and handled, no effect and no answer open."""
+        """Tell whether the task is idle: every input is processed, and no effect or answer is open."""
         worker, reader = self._worker, self._reader
         if worker is None or reader is None or worker.inbox or worker.answers or worker.damaged or len(self._effects):
             return False
@@ -158,7 +158,7 @@ class TaskRunner:
         return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
 
     def _is_silent(self, worker: TaskCommitter) -> bool:
-        """Tell whether nothing was committed for a while, so that nobody knows how far the task is."""
+        """Tell whether the task should commit its positions, since it has skipped inputs for a while."""
         transactions, since = self._committed
         if worker.transactions != transactions:
             self._committed = worker.transactions, monotonic()
@@ -166,7 +166,7 @@ class TaskRunner:
         return monotonic() - since >= self._config.flush_s
 
     async def _fill_inbox(self, worker: TaskCommitter, reader: Reader) -> bool:
-        """Wait for something to do, and take it in; False when there is nothing to do but to stop."""
+        """Wait for work, and take it in; False when it has to stop."""
         timeout_s = self._patience_s(worker)
         if len(self._effects) >= self._config.pending_effects:
             # Input waits until the outside world has answered: what is pending stays bounded.
@@ -205,7 +205,7 @@ class TaskRunner:
                 return
 
     async def _patiently(self, work: Awaitable[bool | None]) -> bool | None:
-        """Do some work; when the log cannot take it now, pause, and let it be tried again."""
+        """Do some work; when the log is unavailable, pause, so that it is tried again."""
         try:
             return await work
         except (OwnershipLost, StoreLost, UnknownSchema):

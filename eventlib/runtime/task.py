@@ -1,7 +1,7 @@
 """A task: one partition of a service, as a synchronous machine from inputs to one transaction.
 
-It does no I/O beside its local store, reads no clock and awaits nothing, so that the worker, the replay and the
-simulator run the same code. The worker around it reads, hands inputs over, appends, and says how that ended.
+It does no I/O except on its local store, reads no clock and awaits nothing, so that the runtime, the replay and the
+simulator run the same code. The committer around it reads inputs, appends transactions, and reports the outcome.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Task:
         self._begin(0)
 
     def observe(self, clock: Clock) -> None:
-        """Leave hops in its transactions from now on, with times by a clock; before its first one."""
+        """Record processing spans from now on, timed by a clock; call it before the first transaction."""
         version = self._code_version
         self.handling = InstrumentedProcessor(self.service, self.partition, self._log, self.state, version, clock)
         self._inputs = self.handling.inputs
@@ -69,7 +69,7 @@ class Task:
         return self.close()
 
     def open(self, inputs: Inputs) -> None:
-        """Begin a transaction, and handle inputs up to its size.
+        """Open a transaction, and process inputs up to its size.
 
         Raises: UnknownSchema when the codec has to be refreshed; then roll back and open it again.
         """
@@ -124,27 +124,27 @@ class Task:
 
     @property
     def at_ms(self) -> int:
-        """The time of the open transaction, and of all that it says."""
+        """The time of the open transaction, and of all records in it."""
         return self._draft.at_ms
 
     @property
     def taken(self) -> int:
-        """How many inputs the open transaction has gone past."""
+        """How many inputs the open transaction has consumed."""
         return self._handled + self._took
 
     @property
     def matters(self) -> bool:
-        """Whether the open transaction does more than to move positions past inputs that make no difference."""
+        """Whether the open transaction does more than advance positions past inputs that change nothing."""
         return bool(self._draft.events or self._draft.steps.acts or self.state.is_changed)
 
     @property
     def hops(self) -> Sequence[ProcessingSpan]:
-        """What of the open transaction whoever observes this task wants to know; nobody does by default."""
+        """Processing spans of the open transaction; empty if unobserved."""
         return self._draft.hops
 
     @property
     def events(self) -> list[Record]:
-        """What the open transaction has said so far."""
+        """The records that the open transaction has emitted so far."""
         return self._draft.events
 
     @property
@@ -153,7 +153,7 @@ class Task:
         return self._draft.said
 
     def close(self) -> Transaction:
-        """Return the open transaction as it has to be appended."""
+        """Return the open transaction, ready to be appended."""
         draft, positions = self._draft, self._draft.positions()
         changes = self.state.records(KeyLocation(self._changelog, self.partition, draft.at_ms), self._sources)
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
@@ -163,7 +163,7 @@ class Task:
         return Transaction(draft.events, said, changes, journal, positions, passed, draft.parks, requested, draft.hops)
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
-        """Make a transaction that was appended the truth; `offsets` are those of its records."""
+        """Apply a transaction that was appended; `offsets` are those of its records."""
         if transaction.parks:
             ends = (o for r, o in zip(transaction.events, offsets, strict=False) if r.topic == self._parked_topic)
             self.handling.parked_end = max(ends) + 1
@@ -174,7 +174,7 @@ class Task:
         self._passed = ()
 
     def skip(self) -> Passed:
-        """Go past the inputs of the open transaction, which does not matter, without appending it.
+        """Skip the inputs of the open transaction, which changes nothing, without appending it.
 
         Where somebody has handled them, the next transaction's journal entry begins with them: whether an input makes
         no difference depends on when it is handled, so a replay has to know.
@@ -186,11 +186,11 @@ class Task:
         return Passed(self._handled, self._answered, self._took)
 
     def rolled_back(self) -> None:
-        """Forget a transaction that was not appended."""
+        """Discard a transaction that was not appended."""
         self.state.roll_back()
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """Return a time (ms) before which nothing falls due, exact once it has come; None: there is nothing."""
+        """Return a lower bound (ms) of the next due time, exact once it has passed; None without deadlines."""
         return self.state.due_from(now_ms, lambda decider, key: self.handling.parked.get(decider, key) is not None)
 
     def _take_records(self, records: Sequence[Record]) -> None:

@@ -11,10 +11,10 @@ from eventlib.runtime.transaction import ProcessingSpan
 
 
 class JournalSteps:
-    """The steps of one transaction; neighbouring inputs of a topic become one run.
+    """The journal steps of one transaction; consecutive inputs of a topic become one run.
 
-    `before` are the runs that were passed since the last transaction. `next` holds the offset that follows the last
-    input of each topic.
+    `before` are the runs of inputs that changed nothing since the last transaction. `next` maps each topic to the
+    offset after its last input.
     """
 
     def __init__(self, before: Sequence[Step] = ()) -> None:
@@ -25,7 +25,7 @@ class JournalSteps:
         self.next: dict[str, int] = {}
 
     def took(self, record: Record) -> None:
-        """Note an input."""
+        """Record an input."""
         topic, _, offset, *_ = record
         if topic != self._topic or offset != self._last + 1:
             self._end_run()
@@ -34,13 +34,13 @@ class JournalSteps:
         self.next[topic] = offset + 1
 
     def went_past(self, topic: str, first: int, last: int) -> None:
-        """Note offsets of a topic that were gone past, whatever stands there."""
+        """Record a range of offsets that were skipped."""
         self._end_run()
         self._topic, self._first, self._last = topic, first, last
         self.next[topic] = last + 1
 
     def act(self, step: Step) -> None:
-        """Note something that was done beside taking inputs."""
+        """Record a step that is not an input."""
         self.acts += 1
         self._end_run()
         self._steps.append(step)
@@ -51,7 +51,7 @@ class JournalSteps:
         return tuple(self._steps)
 
     def cut(self) -> tuple[Step, ...]:
-        """Return the steps so far, and go on without them."""
+        """Return the steps so far, and start again without them."""
         steps, self._steps = self.all(), []
         return steps
 
@@ -67,11 +67,11 @@ class JournalSteps:
 
 
 class TransactionBuilder:
-    """What an open transaction says, does and leaves to be done.
+    """An open transaction: emitted records, journal steps, and effects to start after the commit.
 
-    `at_ms` is its time, and that of all that it says. `said` holds the event in each record of `events`, or None;
-    `requested` the effects to start once it is committed; `said_count` counts what was said since the journal's last entry
-    was cut, and `is_met` tells whether anybody handled one of its inputs. `hops` are for whoever observes it.
+    `at_ms` is its time and that of all records in it. `said` has the event of each record in `events`, or None;
+    `requested` the effects to start; `said_count` the records emitted since the last journal entry was cut; `is_met`
+    tells whether a decider handled one of its inputs. `hops` are its processing spans; empty if unobserved.
     """
 
     def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
@@ -90,7 +90,7 @@ class TransactionBuilder:
         self.said_count = 0
 
     def say(self, records: list[Record], said: Sequence[Event]) -> None:
-        """Add events, and the compacted copies of those whose topic is held twice."""
+        """Add emitted events, and their copies in compacted topics."""
         self.events += records
         self.said += said
         self.said_count += len(records)
@@ -100,12 +100,12 @@ class TransactionBuilder:
                 self._add(latest_copy(record, tombstone=contract.tombstone))
 
     def park(self, copy: Record) -> None:
-        """Add the copy of an input that waits."""
+        """Add the copy of an input that is parked."""
         self._add(copy)
         self.parks = True
 
     def begin(self, beginnings: Sequence[InputStart]) -> None:
-        """Read topics from where they begin."""
+        """Start to read topics at their first offsets."""
         for topic, first, past_end in beginnings:
             self.steps.act(Step("begin", topic, first, past_end))
             self.steps.next[topic] = first
@@ -114,7 +114,7 @@ class TransactionBuilder:
             self.first_ms = self.at_ms
 
     def move(self, topic: str, to: int, why: str) -> None:
-        """Read a topic from somewhere else."""
+        """Seek a topic to another offset."""
         self.steps.act(Step("reset", topic, self._from.next[topic], to, detail=why))
         self.steps.next[topic] = to
 
@@ -124,20 +124,20 @@ class TransactionBuilder:
         return self._from.next[topic] if expected is None else expected
 
     def cut(self, code_version: str) -> None:
-        """End the journal's entry, since others have taken up what was said so far, perhaps to say the next input.
+        """End the journal entry: other tasks consume what was emitted so far, and may emit the next input.
 
-        Only what came before an input can tell it again.
+        A replay needs an input's cause in an earlier entry.
         """
         self._entries.append(JournalEntry(code_version, self.at_ms, self.steps.cut(), self.said_count))
         self.said_count = 0
 
     def entries(self, code_version: str) -> list[JournalEntry]:
-        """Return what belongs into the journal, whole."""
+        """Return all journal entries of the transaction."""
         self.cut(code_version)
         return self._entries
 
     def positions(self) -> Positions:
-        """Return where the task stands after it."""
+        """Return the task's positions after the transaction."""
         next_offsets = {**self._from.next, **self.steps.next}
         past = {topic: end for topic, end in self.past.items() if next_offsets[topic] < end} if self.past else {}
         return Positions(next_offsets, self.at_ms, self.first_ms, past)
