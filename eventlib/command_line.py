@@ -41,23 +41,25 @@ __all__ = [
     "warn",
 ]
 
-_HOMES = {
-    "cli._common.exit_codes": ["run_command"],
-    "cli._common.extras": ["lacking"],
-    "cli._common.fetching": ["fetched"],
-    "cli._common.output": [
-        "counted",
-        "iso",
-        "print_json",
-        "printable",
-        "readable",
-        "short_id",
-        "table",
-        "terminal",
-        "warn",
-    ],
-    "cli._common.project": ["load_choreography", "nearest"],
-    "cli._common.typer_ext": ["Command", "Group"],
-}
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
-    __getattr__ = lazy(__name__, _HOMES)
+    __getattr__ = lazy(
+        __name__,
+        {
+            "cli._common.exit_codes": ["run_command"],
+            "cli._common.extras": ["lacking"],
+            "cli._common.fetching": ["fetched"],
+            "cli._common.output": [
+                "counted",
+                "iso",
+                "print_json",
+                "printable",
+                "readable",
+                "short_id",
+                "table",
+                "terminal",
+                "warn",
+            ],
+            "cli._common.project": ["load_choreography", "nearest"],
+            "cli._common.typer_ext": ["Command", "Group"],
+        },
+    )

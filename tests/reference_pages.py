@@ -11,8 +11,8 @@ import typer
 from pydantic import AnyHttpUrl, SecretStr
 
 from eventlib.cli.app import PANELS, app
-from eventlib.config.effective import as_text
-from eventlib.config.settings import PARTS, variables_of
+from eventlib.config.effective import as_text, described
+from eventlib.config.settings import PARTS
 from eventlib.telemetry.catalogue import METRICS
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
@@ -99,10 +99,8 @@ def _help(parameter: Any) -> str:
 def _settings(part: str) -> str:
     rows = ["| Variable | Type | Default | Meaning |", "|---|---|---|---|"]
     for settings in PARTS[part]:
-        default = settings.model_construct().model_dump(mode="json")
-        for name, variable in variables_of(settings).items():
-            field = settings.model_fields[name]
-            shown = "" if default[name] in (None, "") else f"`{as_text(default[name])}`"
+        for variable, field, default in described(settings):
+            shown = "" if default in (None, "") else f"`{as_text(default)}`"
             rows.append(f"| `{variable}` | {_type(field.annotation)} | {shown} | {field.description} |")
     return "\n".join(rows) + "\n"
 

@@ -1,10 +1,11 @@
 """Every setting that there is, as it stands now and where that comes from; secrets are told of, not told."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from eventlib.config.settings import PARTS, EventlibSettings, eventlib_settings, variables_of
@@ -66,12 +67,17 @@ def reference(application: Iterable[type[BaseSettings]]) -> str:
         if name != part:
             lines += ["", f"## {name[:1].upper()}{name[1:]}", "", "| variable | default | means |", "|---|---|---|"]
             part = name
-        default = _plain(settings.model_construct())
-        for field, variable in variables_of(settings).items():
-            shown = "" if default[field] is None else f"`{as_text(default[field])}`"
-            meaning = settings.model_fields[field].description
-            lines.append(f"| `{variable}` | {shown} | {meaning} |")
+        for variable, field, default in described(settings):
+            shown = "" if default is None else f"`{as_text(default)}`"
+            lines.append(f"| `{variable}` | {shown} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+def described(settings: type[BaseSettings]) -> Iterator[tuple[str, FieldInfo, object]]:
+    """Yield each setting's variable, its field and its default."""
+    default = _plain(settings.model_construct())
+    for name, variable in variables_of(settings).items():
+        yield variable, settings.model_fields[name], default[name]
 
 
 def as_text(value: object) -> str:

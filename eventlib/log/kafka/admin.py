@@ -17,7 +17,7 @@ from eventlib.log.kafka.topic_configs import creation_configs
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
-_TOPIC, _BROKER = 2, 4  # among the kinds of resources
+_TOPIC = 2  # among the kinds of resources
 _NO_PRODUCER = -1
 _QUORUM = "__cluster_metadata"
 
@@ -82,18 +82,6 @@ async def topic_settings(cluster: Cluster, names: Iterable[str]) -> dict[str, di
         return {}
     answer = await _ask(cluster, DescribeConfigsRequest(asked))
     return {cluster.logical(name): _settings(entries) for code, _, _, name, entries in answer.resources if not code}
-
-
-async def broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
-    """Return the settings of each broker that tells this user."""
-    found = dict[int, dict[str, str]]()
-    for node in cluster.brokers:
-        message = DescribeConfigsRequest([(_BROKER, str(node), None)])
-        answer = await cluster.persist(lambda: cluster.send(node, message, "ask"), cluster.options.request_timeout_s)  # noqa: B023  called at once
-        for code, _, _, _, entries in answer.resources:
-            if not code:
-                found[node] = _settings(entries)
-    return found
 
 
 async def creatable(cluster: Cluster, topics: Sequence[Topic], replicas: int) -> Mapping[str, tuple[int, str]]:

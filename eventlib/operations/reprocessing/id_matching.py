@@ -1,6 +1,6 @@
 """Matches ids of a rerun's outputs to the original outputs of the same cause."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from eventlib.codec.base import Codec
@@ -114,9 +114,6 @@ def _unused(turn: Emission, ordinal: int, what: _What, used: Collection[str]) ->
 
 def _what(event: Event, value: bytes) -> _What:
     return contract_of(type(event)).type, (key_of(event) or "").encode(), value
-
-
-_Same = Callable[[int, _What, int, Record], bool]
 
 
 def _alike(_ordinal: int, what: _What, _at: int, recorded: Record) -> bool:
