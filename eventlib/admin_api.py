@@ -1,4 +1,4 @@
-"""The admin API on a log: every path needs the token, but for `/healthz`, which says nothing else than the exit code does."""
+"""The admin API on a log: every path needs the token, except `/healthz`, which reports only what the exit code of status does."""
 
 from collections.abc import Callable, Sequence
 from hmac import compare_digest
@@ -23,7 +23,7 @@ from eventlib.queries.parked import ParkedQuery, Parking, parkings, waiting_inpu
 
 SHORTEST_TOKEN = 16
 _MOST_LISTED = 1_000
-Who = Annotated[str, Field(min_length=1, max_length=200, description="Who does it; kept on the log.")]
+Who = Annotated[str, Field(min_length=1, max_length=200, description="Who does it; stored on the log.")]
 
 
 class _Wish(BaseModel):
@@ -33,11 +33,11 @@ class _Wish(BaseModel):
 
 
 class Retry(_Wish):
-    """Who wants something handled again."""
+    """A request to handle something again."""
 
 
 class Edit(_Wish):
-    """Other data for the first input of a parked key: all of it, or some fields of it."""
+    """New data for the first input of a parked key: all of it, or some fields."""
 
     data: dict[str, object] | None = None
     fields: dict[str, object] = Field(default_factory=dict, alias="set")
@@ -45,29 +45,27 @@ class Edit(_Wish):
 
 
 class Discard(_Wish):
-    """Why something parked is given up."""
+    """Why a parked input or effect is discarded."""
 
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
 class Meant(BaseModel):
-    """Which of what is parked is meant, as a query says it."""
+    """Which parked keys and effects are selected, as query parameters."""
 
     model_config = ConfigDict(extra="forbid")
 
     service: list[str] = []
     decider: list[str] = []
-    reason_matches: Annotated[
-        str | None, Field(description="Where this regular expression is found in the reason.")
-    ] = None
+    reason_matches: Annotated[str | None, Field(description="Where the reason matches this regular expression.")] = None
 
     def on(self, log: EventLog) -> ParkedQuery:
-        """Return it for a log. Raises: WiringError, ContractError."""
+        """Return the query for a log. Raises: WiringError, ContractError."""
         return ParkedQuery.of(log, self.service, self.decider, self.reason_matches)
 
 
 class Listed(Meant):
-    """Which of what is parked is to be listed, and how many of it."""
+    """Which parked keys and effects to list, and how many."""
 
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
 
@@ -77,7 +75,7 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR) -> Fas
 
     `state_dir` is where processes of this machine keep their local stores.
 
-    Guarantee: what is answered with 202 stands on the log, and is done once. Raises: WiringError for a short token.
+    Guarantee: a request answered with 202 is stored on the log, and is done once. Raises: WiringError for a short token.
     """
     shortest = min(map(len, tokens), default=0)
     if shortest < SHORTEST_TOKEN:
@@ -102,36 +100,36 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR) -> Fas
 
 
 class _Desk:
-    """Answers for one log."""
+    """The request handlers of one log."""
 
     def __init__(self, log: EventLog, state_dir: str) -> None:
         self._log = log
         self._reader = StatusReader(log, state_dir=state_dir)
 
     async def health(self) -> Response:
-        """Answer 200 when all is well, else 503."""
+        """Answer 200 when healthy, else 503."""
         return Response(status_code=503 if complaints(await self._reader.look(), Limits()) else 200)
 
     async def status(self) -> dict[str, object]:
-        """Tell how services stand."""
+        """Return the status of services."""
         status = await self._reader.look()
         return status_json(status, complaints(status, Limits()))
 
     async def listed(self, meant: Annotated[Listed, Query()]) -> dict[str, object]:
-        """List what is parked, the oldest first."""
+        """List what is parked, oldest first."""
         found = await parkings(self._log, wanted=meant.on(self._log))
         return {"count": len(found), "parked": [parking_json(each) for each in found[: meant.limit]]}
 
     async def show(
         self, service: str, decider: str, key: str, limit: Annotated[int, Query(ge=1, le=_MOST_LISTED)] = 100
     ) -> dict[str, object]:
-        """Show one parked key or effect, and what waits behind it."""
+        """Show one parked key or effect, and the inputs that wait behind it."""
         parking = await self._one(service, decider, key)
         waiting = await waiting_inputs(self._log, parking, limit)
         return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in waiting]}
 
     async def retry_all(self, wish: Retry, meant: Annotated[Meant, Query()]) -> dict[str, int]:
-        """Have all that is meant handled again; what is asked for already is not asked for twice."""
+        """Request that all selected are handled again; pending requests are not repeated."""
         found = await parkings(self._log, wanted=meant.on(self._log))
         already = await asked_already(self._log, found)
         new = [each for each in found if each.name not in already]
@@ -139,18 +137,18 @@ class _Desk:
         return {"asked": len(new), "asked_already": len(already)}
 
     async def retry(self, service: str, decider: str, key: str, wish: Retry) -> dict[str, object]:
-        """Have one handled again."""
+        """Request that one is handled again."""
         parking = await self._one(service, decider, key)
         return _asked(parking, (await request_retries(self._log, [parking], wish.by))[0])
 
     async def edit(self, service: str, decider: str, key: str, wish: Annotated[Edit, Body()]) -> dict[str, object]:
-        """Have a key's first input handled with other data, and then those behind it."""
+        """Request that a key's first input is handled with other data, and then those behind it."""
         parking = await self._one(service, decider, key)
         event = await event_with(self._log, parking, wish.data, wish.fields)
         return _asked(parking, await request_edit(self._log, parking, event, wish.by, wish.reason))
 
     async def discard(self, service: str, decider: str, key: str, wish: Discard) -> dict[str, object]:
-        """Give a key's first input, or an effect, up for good."""
+        """Discard a key's first input, or an effect, permanently."""
         parking = await self._one(service, decider, key)
         return _asked(parking, await request_discard(self._log, parking, wish.by, wish.reason))
 
@@ -158,7 +156,7 @@ class _Desk:
         wanted = ParkedQuery.of(self._log, [service], [decider], None)
         found = [each for each in await parkings(self._log, wanted=wanted) if key in {each.key, each.id}]
         if not found:
-            raise HTTPException(404, f"nothing is parked of {decider} {key}")
+            raise HTTPException(404, f"nothing is parked for {decider} {key}")
         if len(found) > 1:
             raise HTTPException(409, f"name one of {', '.join(each.id or each.key for each in found)}")
         return found[0]
@@ -170,7 +168,7 @@ def _asked(parking: Parking, position: Position) -> dict[str, object]:
 
 
 def _guard(tokens: Sequence[str]) -> Callable[..., None]:
-    """Return what lets a request through that carries one of the tokens; it takes as long for a wrong one."""
+    """Return a dependency that checks the bearer token; a wrong one takes as long as a right one."""
     bearer = HTTPBearer(auto_error=False)
 
     def guard(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
@@ -184,7 +182,7 @@ def _guard(tokens: Sequence[str]) -> Callable[..., None]:
 
 
 def _problem(_request: Request, error: Exception) -> JSONResponse:
-    """Answer what the library refuses: 404 for an unknown name, 422 for what does not fit, 503 for what the log keeps unknown."""
+    """Map the library's errors: 404 for an unknown name, 422 for invalid data, 503 for an unknown outcome on the log."""
     match error:
         case WiringError():
             code = 404

@@ -1,4 +1,4 @@
-"""The command line, `eventlib`: run an application's services, and look at its log."""
+"""The command line, `eventlib`: runs an application's services, and inspects its log."""
 
 import sys
 from collections.abc import Sequence

@@ -21,16 +21,16 @@ from eventlib.telemetry.logs import tell
 
 def admin(
     context: typer.Context,
-    http: Annotated[str, typer.Option("--http", metavar="PORT", help="A port of this machine, or HOST:PORT.")],
+    http: Annotated[str, typer.Option("--http", metavar="PORT", help="A port on this machine, or HOST:PORT.")],
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Serve an HTTP API for operators, until Ctrl-C: status, and what is parked.
+    """Serve an HTTP API for operators, until Ctrl-C: status and parked keys.
 
-    What `eventlib status` and `eventlib parked` do, for tools. It is a process
-    of its own, on a port of its own: nothing that customers reach leads there.
-    Requests carry EVENTLIB_ADMIN_TOKEN as a bearer token; without that set,
-    there is no such API. /healthz needs none, and tells 200 or 503.
+    It offers `eventlib status` and `eventlib parked` to other tools. It runs in
+    its own process, on its own port: customers' requests cannot reach it.
+    Requests carry EVENTLIB_ADMIN_TOKEN as a bearer token; without that variable
+    the API does not start. /healthz needs no token, and answers 200 or 503.
 
     [dim]Examples:[/dim]
       EVENTLIB_ADMIN_TOKEN=$(openssl rand -hex 32) eventlib admin --http 9000
@@ -47,7 +47,7 @@ def serve_admin(place: LogOptions, http: str) -> None:
     token = eventlib_settings().admin_token
     if token is None:
         raise WiringError(
-            "the admin API is off: set EVENTLIB_ADMIN_TOKEN to a long random text, such as `openssl rand -hex 32` gives"
+            "the admin API is off: set EVENTLIB_ADMIN_TOKEN to a long random text, for example from `openssl rand -hex 32`"
         )
 
     tokens = [each.strip() for each in token.get_secret_value().split(",")]

@@ -1,4 +1,4 @@
-"""The command `eventlib`: its common options, and a table of its commands, whose modules are imported when they run."""
+"""The command `eventlib`: its common options and its table of commands; a command's module is imported when it runs."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,7 +12,7 @@ from eventlib.cli._common.typer_ext import Command, CountingCommand, Group
 
 
 class LazyCommand(NamedTuple):
-    """A command of the table: where its function or group is defined under its name, and what the help shows."""
+    """A command of the table: the module that defines its function or group, and its line in the help."""
 
     summary: str
     module: str = ""  # the command's own name if empty
@@ -31,47 +31,47 @@ class LazyCommand(NamedTuple):
 PANELS = {
     "Run": {
         "run": LazyCommand("Run the services until they are stopped (Ctrl-C or SIGTERM).", module="run_services"),
-        "publish": LazyCommand("Put one event on the log, from outside, and print its position."),
-        "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: status, and what is parked."),
-        "doctor": LazyCommand("Find what goes wrong first: between this machine and its log, and on it."),
-        "repair": LazyCommand("Write back what can be proved of a damaged SQLite log; nothing is guessed."),
-        "config": LazyCommand("Print every setting: its value, where that comes from, its default, and what it means."),
-        "backup": LazyCommand("Keep a log in a file elsewhere, while services run and write."),
-        "restore": LazyCommand("Put a backup in the place of a log, and name what is lost.", module="backup"),
-        "copy": LazyCommand("Take a log to Kafka: its history, states, and sagas that are under way."),
+        "publish": LazyCommand("Append one external event to the log, and print its offset."),
+        "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: status and parked keys."),
+        "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),
+        "repair": LazyCommand("Restore what can be proved in a damaged SQLite log; nothing is guessed."),
+        "config": LazyCommand("Print every setting: its value, its source, its default, and what it means."),
+        "backup": LazyCommand("Back up a log to a file while services run and write."),
+        "restore": LazyCommand("Replace a log with a backup, and list what is lost.", module="backup"),
+        "copy": LazyCommand("Copy a log to Kafka: its history, its states, and its in-flight sagas."),
         "live": LazyCommand("Run the live views of services (all by default) until they are stopped."),
         "broker": LazyCommand("Run Apache Kafka on this machine, for development."),
     },
     "Look at the log": {
-        "status": LazyCommand("Show how services stand: owners, lag, what is pending, parked, overdue."),
-        "topics": LazyCommand("List the topics: what they hold, and how much."),
+        "status": LazyCommand("Show the status of services: owners, lag, pending, parked, overdue."),
+        "topics": LazyCommand("List the topics: what they contain, and how many records."),
         "tail": LazyCommand("Print the records of topics, merged by time."),
-        "saga": LazyCommand("Show one saga over all services, and what caused what."),
-        "state": LazyCommand("Show what a decider knows of a key, now or at a moment."),
+        "saga": LazyCommand("Show one saga across all services, and what caused each event."),
+        "state": LazyCommand("Show a decider's state for a key, now or at a point in time."),
         "history": LazyCommand("Show what a decider did with a key, step by step."),
-        "replay": LazyCommand("Run today's code over the recorded past, and compare."),
-        "parked": LazyCommand("See what could not be handled; try it again, edit it, or give it up."),
+        "replay": LazyCommand("Replay the recorded history with today's code, and compare."),
+        "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },
-    "Change the course of a service": {
-        "reset": LazyCommand("Move a service's positions on purpose, or let it skip one input."),
-        "rerun": LazyCommand("Run a service's past again beside it, by today's code, and show what differs."),
+    "Change a running service": {
+        "reset": LazyCommand("Move a service's offsets on purpose, or make it skip one input."),
+        "rerun": LazyCommand("Reprocess a service's history in a shadow, and show what differs."),
     },
     "Look at the wiring": {
-        "check": LazyCommand("Look for faults in the wiring: what is forgotten, or never undone."),
-        "graph": LazyCommand("Draw the choreography: what may follow from what.", cls=CountingCommand),
-        "export": LazyCommand("Write the contracts, or what watches them run, in a form that others work with."),
+        "check": LazyCommand("Find faults in the wiring: missing handlers, missing compensations."),
+        "graph": LazyCommand("Draw the choreography: which event can follow from which.", cls=CountingCommand),
+        "export": LazyCommand("Export contracts, dashboards, alerts and manifests for other tools."),
         "schemas": LazyCommand("Check the contracts of events and states, register them, and serve them."),
     },
     "Build": {
-        "simulate": LazyCommand("Play the services under every fault there is, and check the invariants."),
-        "new": LazyCommand("Write a new service that runs, and its test."),
+        "simulate": LazyCommand("Run the services under every kind of fault, and check the invariants."),
+        "new": LazyCommand("Create a new service that runs, with its test."),
     },
 }
 """Every command by its help panel; a test compares each summary with the command's own help."""
 
 
 class _LazyGroup(Group):
-    """The group of all commands: help shows the table, and only the command that runs is imported."""
+    """The group of all commands: its help prints the table; only the command that runs is imported."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -117,9 +117,9 @@ def eventlib(
     log: LogOption = None,
     version: VersionOption = False,  # noqa: ARG001  its callback has acted already
 ) -> None:
-    """Run event-driven services, and look at what they did.
+    """Run event-driven services, and inspect what they did.
 
-    --app and --log stand before or after the command's name.
+    --app and --log can be given before or after the command's name.
 
     [dim]Begin with:[/dim]
       eventlib check

@@ -1,4 +1,4 @@
-"""`eventlib backup` and `eventlib restore`: a log in a file kept elsewhere, and put back."""
+"""`eventlib backup` and `eventlib restore`: a log's copy in a file elsewhere, and the log from that copy."""
 
 import asyncio
 import sys
@@ -25,25 +25,26 @@ from eventlib.operations.backup.write import back_up
 def backup(
     context: typer.Context,
     to: Annotated[
-        str, typer.Option("--to", metavar="FILE|DIR", help="A new file, or a directory (one that is there, or DIR/).")
+        str, typer.Option("--to", metavar="FILE|DIR", help="A new file, or a directory (an existing one, or DIR/).")
     ],
     full: Annotated[
-        bool, typer.Option("--full", metavar="", help="In a directory: all of it, not what is new.")
+        bool, typer.Option("--full", metavar="", help="In a directory: a full backup, not an increment.")
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Keep a log in a file elsewhere, while services run and write.
+    """Back up a log to a file while services run and write.
 
-    It is the log as of one moment. Each record is held to its checksum, and
-    each partition to its digest, after they were written; a manifest beside it
-    names ends, digests and the file's SHA-256. Into a directory, the first is
-    whole and the next ones are what is new: ask as often as you like.
+    The backup is the log at one point in time. After it is written, each record
+    is verified against its checksum, and each partition against its digest; a
+    manifest beside it names ends, digests and the file's SHA-256. In a
+    directory, the first backup is full, and the next ones are increments: run
+    it as often as you like.
 
-    What was cut short counts for nothing, and is removed by the next one. Exit
-    code 1 when something in the log is damaged; the backup is made, and says
-    what. A log on Kafka has replicas: see python -m analytics archive.
+    An interrupted backup does not count, and the next one removes it. Exit code
+    1 when something in the log is damaged; the backup is made all the same, and
+    names the damage. A log on Kafka has replicas: see python -m analytics archive.
 
     [dim]Examples:[/dim]
       eventlib backup --to /mnt/backups/shop/
@@ -53,35 +54,36 @@ def backup(
 
 
 def restore(
-    source: Annotated[str, typer.Option("--from", metavar="FILE|DIR", help="A backup; of a directory the newest.")],
+    source: Annotated[str, typer.Option("--from", metavar="FILE|DIR", help="A backup, or a directory: its newest.")],
     target: Annotated[str, typer.Option("--to", metavar="URL", help="The log: sqlite:///path/to.db.")],
     live: Annotated[
         str | None,
         typer.Option(
             "--live",
             metavar="URL",
-            help="A log or archive that may have seen more: archive:DIR.",
+            help="A log or archive that may hold newer records: archive:DIR.",
             show_default=False,
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Also in the place of a log that has more, or cannot be read.")
+        bool, typer.Option("--force", metavar="", help="Also replace a log that holds more, or cannot be read.")
     ] = False,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="WHY", help="Kept in the log, with --force.", show_default=False)
+        str, typer.Option("--reason", metavar="WHY", help="With --force: why; stored in the log.", show_default=False)
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Put a backup in the place of a log, and name what is lost.
+    """Replace a log with a backup, and list what is lost.
 
-    Stop the services first. All of the backup is verified before anything is
-    touched. A log that is there and has more is left alone, unless you say
-    --force --reason WHY; it is kept beside, under another name.
+    Stop the services first. The whole backup is verified before anything
+    changes. An existing log that holds more is not replaced without
+    --force --reason WHY; it is kept beside the new one, under another name.
 
-    What the log that is there, its mark, the local stores and --live have seen
-    beyond the backup is lost, is named, and recorded in the log, which then
-    has a new id: stores, tables and views of what was lost are not used. Else
-    it keeps its id, and they go on from where they are.
+    Records after the backup that the existing log, its watermark file, the local
+    stores or --live know of are lost: they are listed and recorded in the log,
+    which then has a new id, so that no store, table or view of lost records is
+    used. If no such record is known, the log keeps its id, and stores and views
+    continue from their offsets.
 
     [dim]Examples:[/dim]
       eventlib restore --from /mnt/backups/shop --to sqlite:///var/shop.db
@@ -94,7 +96,7 @@ _MOST_SHOWN = 20
 
 
 def print_backup(url: str, to: str, *, full: bool, as_json: bool) -> int:
-    """Make a backup, print what it has, and return the exit code: 1 when something in the log is damaged."""
+    """Make a backup, print its content, and return the exit code: 1 when something in the log is damaged."""
     place = Path(to)
     if to.endswith("/"):
         place.mkdir(parents=True, exist_ok=True)
@@ -119,7 +121,7 @@ def print_backup(url: str, to: str, *, full: bool, as_json: bool) -> int:
 
 
 def print_restored(source: str, target: str, live: str | None, reason: str | None, *, as_json: bool) -> None:
-    """Put a backup back, and print what is known to be lost."""
+    """Restore a backup, and print what is known to be lost."""
     path = path_of(target, "a log")
     done = asyncio.run(restore_backup(Path(source), path, live, reason))
     if as_json:
@@ -137,32 +139,32 @@ def _print_backup(backup: Backup) -> None:
         print("Damaged in the log already, and so in the backup:")
         for each in manifest.damaged[:_MOST_SHOWN]:
             print(f"  {output.printable(each)}")
-        print("→ `eventlib doctor --deep` names all that is, `eventlib repair` does what can be proved")
+        print("→ `eventlib doctor --deep` lists all damage, `eventlib repair` restores what can be proved")
 
 
 def _print_restored(done: Restored, target: str) -> None:
     newest, testimony = done.backups[-1], done.testimony
     print(f"Restored {counted(done.records, 'record')} as of {newest.manifest.made_at}, each verified: {target}")
     if done.replaced is not None:
-        print(f"What was there is kept: {done.replaced}")
+        print(f"The replaced log is kept: {done.replaced}")
     for topic, behind in groupby(testimony.behind, key=lambda each: each.topic):
         print(f"  lost: {_lost(topic, [*behind])}")
     if done.is_another:
         print(
             f"{counted(testimony.missing, 'record')} that had been acknowledged are lost. It is recorded, and the log has a new "
-            "id: local stores, tables and views are made anew from it; archive it to another directory"
+            "id: local stores, tables and views are rebuilt from it; archive it to another directory"
         )
     elif testimony.asked:
-        print(f"Nothing more had been acknowledged, as {' and '.join(testimony.asked)} show: it keeps its id.")
+        print(f"No later record had been acknowledged, as {' and '.join(testimony.asked)} show: it keeps its id.")
     else:
         print(
-            "It keeps its id. Whether more had been acknowledged after this backup, nothing was there to tell: the gateway's "
-            "ledger may, and an archive or copy does with --live"
+            "It keeps its id. Nothing was available to tell whether later records had been acknowledged: the gateway's "
+            "ledger may know, and --live asks an archive or a copy"
         )
 
 
 def _lost(topic: str, behind: Sequence[Behind]) -> str:
-    """Return what is lost of a topic: how many records, where, who shows it, and of which keys."""
+    """Return what is lost of a topic: how many records, their offsets and keys, and what proves it."""
     where = ", ".join(f"/{each.partition} from {each.first} to {each.end - 1}" for each in behind)
     keys = sorted({key for each in behind for key in each.keys})
     more = f" and {len(keys) - _MOST_SHOWN:,} more (--json has them)" if len(keys) > _MOST_SHOWN else ""

@@ -32,7 +32,7 @@ broker = typer.Typer(
 
 DirectoryOption = Annotated[
     Path,
-    typer.Option("--dir", metavar="DIR", file_okay=False, help="Where it keeps its data, settings and log."),
+    typer.Option("--dir", metavar="DIR", file_okay=False, help="Where the cluster keeps its data, settings and log."),
 ]
 
 
@@ -52,13 +52,13 @@ def _sasl(text: str) -> "Sasl":
 def start(  # noqa: PLR0913, PLR0917  one argument for each option
     nodes: Annotated[
         int | None,
-        typer.Option(metavar="N", help="1, or 3: each keeps all, and one may fail. [dim]Default: 1[/dim]"),
+        typer.Option(metavar="N", help="1, or 3: each has all data, and one may fail. [dim]Default: 1[/dim]"),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="The first node's; the others follow it. 0 takes any that are free. [dim]Default: 9092[/dim]",
+            help="The first node's port; the others take the next ones. 0 takes any free ports. [dim]Default: 9092[/dim]",
         ),
     ] = None,
     sasl: Annotated[
@@ -66,25 +66,25 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option(
             metavar="plain|scram|oauthbearer",
             parser=_sasl,
-            help="Clients say who they are, in this way.",
+            help="Clients authenticate with this mechanism.",
             rich_help_panel=_SECURITY,
         ),
     ] = None,
     tls: Annotated[
-        bool, typer.Option("--tls", metavar="", help="Clients come over TLS.", rich_help_panel=_SECURITY)
+        bool, typer.Option("--tls", metavar="", help="Clients connect over TLS.", rich_help_panel=_SECURITY)
     ] = False,
     user: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME:PASSWORD",
-            help="Who may come; may be repeated, the first may do everything. [dim]Default: admin:admin-secret[/dim]",
+            help="A client's user; may be repeated, the first may do everything. [dim]Default: admin:admin-secret[/dim]",
             rich_help_panel=_SECURITY,
         ),
     ] = None,
     authorize: Annotated[
         bool,
         typer.Option(
-            "--authorize", metavar="", help="The others may do what access rules say.", rich_help_panel=_SECURITY
+            "--authorize", metavar="", help="The other users may do only what ACLs allow.", rich_help_panel=_SECURITY
         ),
     ] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
@@ -92,9 +92,9 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
 ) -> None:
     """Start a cluster, and print the URL of the log on it.
 
-    It listens on this machine only. Its jars are fetched once, from Maven
-    Central. A cluster that was stopped with --keep, or died, goes on from its
-    data; of one that runs already, the URL is printed again.
+    It listens on this machine only. Its jars are downloaded once, from Maven
+    Central. A cluster that was stopped with --keep, or died, continues from its
+    data; for one that already runs, the URL is printed again.
 
     [dim]Examples:[/dim]
       eventlib broker start
@@ -111,7 +111,7 @@ def stop(
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop the cluster and delete all that it has written.
+    """Stop the cluster and delete all its data.
 
     The jars stay, so that the next start needs no network.
 
@@ -126,7 +126,7 @@ def stop(
 def status(directory: DirectoryOption = DEFAULT_DIRECTORY, as_json: JsonOption = False) -> None:
     """Show which nodes run, and where their logs are.
 
-    Ends with exit code 1 unless all of them run.
+    Exit code 1 unless all of them run.
 
     [dim]Example:[/dim]
       eventlib broker status --json | jq -r .url
@@ -139,7 +139,7 @@ DEFAULT_PORT = 9092
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """What was asked of a cluster; None and nothing leave it as it is, or as it is by default."""
+    """The options of a cluster; None and empty keep an existing cluster's value, or the default."""
 
     nodes: int | None = None
     port: int | None = None
@@ -150,28 +150,28 @@ class BrokerOptions:
 
     @property
     def security(self) -> Security | None:
-        """Return the security that was asked for, None when none was. Raises: BrokerFailed."""
+        """Return the requested security, None without any. Raises: BrokerFailed."""
         if not (self.sasl or self.users or self.tls or self.authorize):
             return None
         if self.users and self.sasl is None:
-            raise BrokerFailed("--user names somebody, but without --sasl clients are anonymous: choose one")
+            raise BrokerFailed("--user names a user, but without --sasl clients are anonymous: choose one")
         asked = Security(sasl=self.sasl, tls=self.tls, authorize=self.authorize)
         return replace(asked, users=dict(map(_user, self.users))) if self.users else asked
 
     def new(self) -> ClusterConfig:
-        """Return a new cluster as it was asked for. Raises: BrokerFailed."""
+        """Return a new cluster with these options. Raises: BrokerFailed."""
         port = DEFAULT_PORT if self.port is None else self.port
         return ClusterConfig(nodes=self.nodes or 1, port=port, security=self.security or Security())
 
     def fits(self, config: ClusterConfig) -> bool:
-        """Tell whether a cluster that is there is what was asked for, but for its port."""
+        """Return whether an existing cluster has these options; its port is not compared."""
         return self.nodes in {None, config.nodes} and self.security in (None, config.security)
 
 
 def start_cluster(directory: Path, wish: BrokerOptions, *, as_json: bool) -> None:
-    """Start the cluster in a directory, a new one if none is there, and print its URL.
+    """Start the cluster in a directory, a new one if none exists, and print its URL.
 
-    Raises: BrokerFailed, also when a cluster of another kind is there.
+    Raises: BrokerFailed, also when the existing cluster has other options.
     """
     new = wish.new()
     with alone_in(directory):
@@ -187,7 +187,7 @@ def start_cluster(directory: Path, wish: BrokerOptions, *, as_json: bool) -> Non
         output.print_json([_status(cluster, directory)])
         return
     print(cluster.url, flush=True)
-    what = "runs already" if ran else "goes on from its data" if found else "runs"
+    what = "runs already" if ran else "continues from its data" if found else "runs"
     where = "" if directory == DEFAULT_DIRECTORY else f" --dir {directory}"
     _tell(f"Kafka {KAFKA.version} {what}, in {directory}; `eventlib broker stop{where}` ends it and deletes its data.")
     if cluster.environment():
@@ -236,7 +236,7 @@ def _user(text: str) -> tuple[str, str]:
 
 
 def _end(directory: Path, *, keep: bool) -> bool:
-    cluster = Cluster.open(directory)  # again: another program may have been faster
+    cluster = Cluster.open(directory)  # again: another process may have created it meanwhile
     if cluster is None:
         return False
     ran = any(node.pid is not None for node in cluster.nodes)

@@ -1,4 +1,4 @@
-"""`eventlib check`: the choreography's faults, or what was proved when there are none."""
+"""`eventlib check`: the choreography's faults, or what is proved when there are none."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -20,20 +20,20 @@ from eventlib.model.choreography import Choreography
 
 def check(
     context: typer.Context,
-    strict: Annotated[bool, typer.Option("--strict", metavar="", help="Warnings end with exit code 1, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", metavar="", help="Warnings, too, end with exit code 1.")] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Look for faults in the wiring: what is forgotten, or never undone.
+    """Find faults in the wiring: missing handlers, missing compensations.
 
-    From types alone: events that nobody handles, handlers that nobody feeds;
-    steps that stay done after a failure (events declare failure=True and
-    reverses=OtherEvent); waits without a deadline, rings, effects that give up.
+    From types alone: events without a handler, handlers without a source; steps
+    that a failure does not compensate (events declare failure=True and
+    reverses=OtherEvent); waits without a deadline, cycles, effects that give up.
 
-    Exit code 1 for errors, 0 for warnings. What is meant to be so is named in
+    Exit code 1 for errors, 0 for warnings. Accept an intended finding with
     Choreography(accepts=[Accepted(RULE, SUBJECT, REASON)]), from
-    eventlib.analysis.finding: it is shown with its reason, and counts no more.
+    eventlib.analysis.finding: it is shown with its reason, and no longer counts.
 
     [dim]Examples:[/dim]
       eventlib check
@@ -47,7 +47,7 @@ _INDENT = 9
 
 
 def print_check(place: LogOptions, *, strict: bool, as_json: bool) -> int:
-    """Print the choreography's faults, and return the exit code: 1 for errors, and for warnings if they count."""
+    """Print the choreography's faults, and return the exit code: 1 for errors, and for warnings if `strict`."""
     choreography = load_choreography(place.app)
     findings = check_wiring(choreography)
     errors, warnings = (_count(findings, severity) for severity in ("error", "warning"))

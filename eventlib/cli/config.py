@@ -13,11 +13,11 @@ from eventlib.config.effective import Given, Setting, as_text, settings_now
 
 
 def config(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
-    """Print every setting: its value, where that comes from, its default, and what it means.
+    """Print every setting: its value, its source, its default, and what it means.
 
     A setting comes from an option, else from the environment, else from
-    pyproject.toml, else it is the default. Secrets show only whether they are
-    set. One that is wrong, or that nobody knows, is named, and exit code 1.
+    pyproject.toml, else it is the default. Of a secret, only whether it is set
+    is shown. A wrong or unknown setting is named, with exit code 1.
 
     [dim]Examples:[/dim]
       eventlib config

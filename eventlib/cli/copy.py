@@ -16,25 +16,23 @@ from eventlib.operations.migration import Copying, PartitionReport, Report, held
 
 
 def copy(
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="The log as it is: sqlite:///path/to.db.")],
-    target: Annotated[
-        str, typer.Option("--to", metavar="URL", help="Where it goes: kafka://host:port/[?prefix=NAME.].")
-    ],
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="The source log: sqlite:///path/to.db.")],
+    target: Annotated[str, typer.Option("--to", metavar="URL", help="The target: kafka://host:port/[?prefix=NAME.].")],
     source_stays: Annotated[
-        bool, typer.Option("--source-stays", metavar="", help="Let the source go on taking records: for a trial.")
+        bool, typer.Option("--source-stays", metavar="", help="Keep the source writable: for a trial.")
     ] = False,
     from_scratch: Annotated[
-        bool, typer.Option("--from-scratch", metavar="", help="Discard an unfinished copy there first.")
+        bool, typer.Option("--from-scratch", metavar="", help="First discard an unfinished copy there.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a log to Kafka: its history, states, and sagas that are under way.
+    """Copy a log to Kafka: its history, its states, and its in-flight sagas.
 
-    Stop the services first; they go on from the copy. Offsets, keys, headers
-    and times stay as they are, and both sides are compared at the end. A copy
-    that was broken off goes on when the command is given again; nobody can use
-    it before it is whole. Then the source takes nothing more: two logs that
-    both go on would tell two stories.
+    Stop the services first; they continue on the copy. Offsets, keys, headers
+    and times do not change, and both sides are compared at the end. An
+    interrupted copy continues when the command is given again; until it is
+    complete, services refuse to use it. Then the source is closed to writes:
+    two logs that both continue would diverge.
 
     [dim]Example:[/dim]
       eventlib copy --from sqlite:///var/shop.db --to kafka://localhost:9092
@@ -43,7 +41,7 @@ def copy(
 
 
 def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool, as_json: bool) -> None:
-    """Copy a log, compare, retire the source unless it stays, and print what was copied."""
+    """Copy a log, compare both sides, close the source to writes unless it stays, and print what was copied."""
     if not target.startswith("kafka://"):
         raise WiringError(f"--to {target}: a copy is made to Kafka, kafka://host:port/[?prefix=NAME.]")
     bars = Progress(
@@ -96,9 +94,9 @@ def _print(source: str, target: str, report: Report) -> None:
         total = sum(each.records for each in report.partitions)
         print(f"\n{total:,} records are the same on both sides.")
     else:
-        print("The copy was whole already, and is open for use now.")
-    stays = "takes nothing more" if report.source_retired else "is as it was: let no service run on it beside the copy"
-    print(f"{source} {stays}.\nGo on with: eventlib run --log '{target}'")
+        print("The copy was complete already, and is now open for use.")
+    stays = "is closed to writes" if report.source_retired else "is unchanged: let no service run on it beside the copy"
+    print(f"{source} {stays}.\nContinue with: eventlib run --log '{target}'")
 
 
 def _as_json(report: Report) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`eventlib doctor`: finds what goes wrong first."""
+"""`eventlib doctor`: finds problems of a log, and of the connection to it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from eventlib.operations.doctor.sameness import compare
 def doctor(
     context: typer.Context,
     deep: Annotated[
-        bool, typer.Option("--deep", metavar="", help="Also verify every record, and what services noted of them.")
+        bool, typer.Option("--deep", metavar="", help="Also verify every record, and the services' cursors on them.")
     ] = False,
     same_as: Annotated[
         str | None,
@@ -40,19 +40,19 @@ def doctor(
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Find what goes wrong first: between this machine and its log, and on it.
+    """Find problems of the log, and of this machine's connection to it.
 
     For Kafka: addresses, TLS and sign-in, advertised listeners, versions,
-    clocks, rights, replicas, settings. For SQLite: the file, its journal and
+    clocks, ACLs, replicas, settings. For SQLite: the file, its journal and
     locks. For both: topics against their declarations, events from the
-    future, room on disk. Nothing is changed, each finding says what to do.
+    future, free disk space. Nothing is changed; each finding names a remedy.
 
-    With --deep all of the log is read: checksums, gaps, each partition's digest
-    and all tables of an SQLite file; what Kafka and archives verify elsewhere;
-    and whether tasks have been past the end of a topic, which has lost its tail.
+    --deep reads the whole log: checksums, gaps, each partition's digest and all
+    tables of an SQLite file; what Kafka and archives verify in other ways; and
+    whether a task's cursor is past the end of a topic, which has lost its tail.
 
-    With --same-as two logs are compared, record by record: what was changed,
-    taken away or added on one of them is named. Compacted topics are left out.
+    --same-as compares two logs, record by record, and lists what is changed,
+    missing or added on one of them. Compacted topics are left out.
 
     Exit code 1 when there are errors.
 
@@ -69,7 +69,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 def print_diagnoses(place: LogOptions, *, deep: bool, same_as: str | None, as_json: bool) -> int:
-    """Examine a log, print what was found, and return the exit code: 1 when there are errors."""
+    """Examine a log, print the findings, and return the exit code: 1 when there are errors."""
     if same_as is not None:
         refuse_missing(place.url)
         refuse_missing(same_as)
@@ -89,7 +89,7 @@ def print_diagnoses(place: LogOptions, *, deep: bool, same_as: str | None, as_js
 
 
 def _views(url: str, choreography: Choreography) -> Sequence[Viewing]:
-    """Return what live views need, where they can be run: on Kafka, and with Faust."""
+    """Return what live views need, where they can run: on Kafka, and with Faust installed."""
     try:
         return declared_views(choreography) if url.startswith("kafka:") else ()
     except WiringError:
@@ -97,7 +97,7 @@ def _views(url: str, choreography: Choreography) -> Sequence[Viewing]:
 
 
 def _print(url: str, found: Sequence[Diagnosis]) -> None:
-    shown = output.table("check", "", "what is so, and what to do", whole=["check", ""])
+    shown = output.table("check", "", "finding, and what to do", whole=["check", ""])
     for each in found:
         said = Text(output.printable(each.what))
         if each.remedy:

@@ -49,22 +49,23 @@ def export(
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these events.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Into files, instead of stdout.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Write files there, instead of to stdout."),
     ] = None,
     as_json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Write the contracts, or what watches them run, in a form that others work with.
+    """Export contracts, dashboards, alerts and manifests for other tools.
 
     asyncapi is one document (3.0, with Kafka's bindings); avsc (Avro),
-    jsonschema (draft 7), proto (proto3) and spark (DDL) are a file an event.
-    All of it follows from the classes. dashboards (Grafana), alerts
-    (Prometheus) and metrics (what each means, as Markdown) follow from the
-    list of metrics and the services; so does settings, from what reads them.
+    jsonschema (draft 7), proto (proto3) and spark (DDL) are one file per event,
+    made from the classes. dashboards (Grafana), alerts (Prometheus) and metrics
+    (what each means, as Markdown) are made from the list of metrics and the
+    services, settings from the code that reads them.
     strimzi (resources for Kubernetes) and kafka (scripts) are what a cluster
-    has to be given: topics, and a user for each service with the rights that
-    it needs and no others. kubernetes is what runs each service there, scales
-    it on its lag, and says whom it may speak to.
+    needs: topics, and one user per service with exactly the ACLs that it needs.
+    kubernetes runs each service there, scales it on its lag, and limits its
+    network access.
 
     [dim]Examples:[/dim]
       eventlib export asyncapi > shop.json

@@ -1,4 +1,4 @@
-"""`eventlib graph`: the choreography's diagram, with the traffic that a log has on each arrow."""
+"""`eventlib graph`: the choreography's diagram, with a log's traffic on each arrow."""
 
 import sys
 from collections.abc import Callable
@@ -30,22 +30,23 @@ def graph(
             "--format",
             "-f",
             metavar="mermaid|dot|svg",
-            help="How it is written. [dim]Default: as FILE ends, or mermaid[/dim]",
+            help="The output format. [dim]Default: as FILE ends, or mermaid[/dim]",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Where to, instead of stdout.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="The output file, instead of stdout."),
     ] = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: CountedLogOption = None,
 ) -> None:
-    """Draw the choreography: what may follow from what.
+    """Draw the choreography: which event can follow from which.
 
-    Steps forward are solid, failures red, and what undoes is dashed. With --log,
-    each arrow says how often it was gone and the p95 from cause to event; when
-    no URL follows, on the log that all commands look at.
+    Forward steps are solid, failures red, compensations dashed. With --log,
+    each arrow shows how often it occurred and the p95 from cause to event;
+    without a URL, on the log that all commands use.
 
     [dim]Examples:[/dim]
       eventlib graph --out shop.svg
@@ -54,7 +55,7 @@ def graph(
       eventlib graph --log --json | jq '.arrows[] | select(.p95_ms > 5000)'
     """
     if as_json and written_as is not None:
-        raise typer.BadParameter("--json and --format both say how it is written: leave one out")
+        raise typer.BadParameter("--json and --format both choose the output format: leave one out")
     found = "json" if as_json else written_as or _ENDINGS.get(out.suffix if out else "", "mermaid")
     counted = log is not None or Shared.of(context).log is not None
     print_graph(LogOptions.of(context, app, log), found, out, counted=counted)
@@ -64,7 +65,7 @@ WRITERS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, 
 
 
 def print_graph(place: LogOptions, written_as: str, out: Path | None, *, counted: bool) -> None:
-    """Write the choreography's picture to a file or to stdout; `counted` adds the traffic on the log."""
+    """Write the choreography's diagram to a file or to stdout; `counted` adds the log's traffic."""
     shown = picture(load_choreography(place.app))
     if counted:
         shown = _with_traffic(place, shown)
@@ -80,7 +81,7 @@ def _with_traffic(place: LogOptions, shown: Picture) -> Picture:
         found = look(place, count_traffic)
     about = [f"{found.total:,} events on {place.url}; p95 from cause to event, exact to 1%"]
     if found.unexplained:
-        about.append(f"{found.unexplained:,} follow from what these services do not answer so (older code?)")
+        about.append(f"{found.unexplained:,} have a cause that these services do not answer so (older code?)")
     if found.without_cause:
         about.append(f"{found.without_cause:,} have a cause that is not on the log, or too far back")
     return shown.counted("; ".join(about), found.counts, found.arrows)

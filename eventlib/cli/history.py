@@ -27,9 +27,9 @@ from eventlib.runtime.records import code_version
 def history(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, a product's SKU: what the decider has.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The decider's key: an order's id, a product's SKU.")],
     unfold: Annotated[
-        bool, typer.Option("--all", "-a", metavar="", help="A line for each event, however many are of one kind.")
+        bool, typer.Option("--all", "-a", metavar="", help="Print a line for each event; do not fold equal types.")
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -37,9 +37,9 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
 ) -> None:
     """Show what a decider did with a key, step by step.
 
-    Each step has what came in and who said it, what was said in answer, and
-    what changed in the state. It is what was recorded: no handler and no effect
-    runs, and what was parked, dropped or overdue is a step as well.
+    Each step shows the input and its source, the emitted events, and what
+    changed in the state. Everything is recorded history: no handler and no
+    effect runs. Parked, dropped and overdue inputs are steps, too.
 
     [dim]Examples:[/dim]
       eventlib history payment 536365
@@ -49,16 +49,16 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 _MOST = 3
-"""How many events of one kind, said at once, stand below each other before they become one line."""
+"""How many events of one type, emitted together, get lines of their own before they are folded."""
 
 
 Types = Mapping[str, str]
 
 
 def print_history(place: LogOptions, decider: str, key: str, *, fold: bool, as_json: bool) -> None:
-    """Print each step of a key under its decider: as text for a person, or as JSON, one object a line.
+    """Print each step of a key under its decider: as text, or as JSON, one object a line.
 
-    `fold` makes one line of many events of one kind that were said at once.
+    `fold` makes one line of many events of one type that were emitted together.
     """
 
     async def read(log: EventLog) -> tuple[KeyHistory, str]:
@@ -175,7 +175,7 @@ def _said_often(alike: Sequence[RecordedEvent]) -> Text:
 
 
 def _what(step: HistoryStep[Any], types: Types) -> Text:  # noqa: PLR0911  one return for each kind
-    """Return one line on what came in, and what was done with it."""
+    """Return one line on the input, and what was done with it."""
     recorded = step.input
     name = Text("(unknown)" if recorded is None else recorded.type, style="bold")
     if recorded is not None:

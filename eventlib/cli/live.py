@@ -44,7 +44,7 @@ def run(
         typer.Option(
             "--http",
             metavar="PORT",
-            help="Answer questions: a port of this machine, or HOST:PORT; each further service is at the next port.",
+            help="Serve queries: a port on this machine, or HOST:PORT; each further service takes the next port.",
             show_default=False,
         ),
     ] = None,
@@ -54,11 +54,11 @@ def run(
 ) -> None:
     """Run the live views of services (all by default) until they are stopped.
 
-    Tables and streams that people watch while they flow, computed by Faust
-    from a log on Kafka. They decide nothing, and can be computed anew at any
-    time: `eventlib live reset`. Workers on several machines share the work;
-    any of them answers for all. `faust -A services.order.views worker` is the
-    same for one service.
+    Tables and streams for live display, computed by Faust from a log on Kafka.
+    They make no decisions, and can be rebuilt at any time: `eventlib live
+    reset`. Workers on several machines share the work; each of them answers
+    queries for all. `faust -A services.order.views worker` does the same for
+    one service.
 
     [dim]Examples:[/dim]
       eventlib live --http 6066
@@ -69,7 +69,7 @@ def run(
     if context.invoked_subcommand is not None:
         if service or http or metrics_port:
             hint = "--service / --http / --metrics-port"
-            raise typer.BadParameter(f"stands after `{context.invoked_subcommand}`", param_hint=hint)
+            raise typer.BadParameter(f"give it after `{context.invoked_subcommand}`", param_hint=hint)
         return
     run_live(LogOptions.of(context, app, log), service or [], http, metrics_port)
 
@@ -83,10 +83,10 @@ def reset(
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Compute live views anew: forget their positions, tables and changelogs.
+    """Rebuild live views: delete their offsets, tables and changelogs.
 
     Stop their workers first. The next start reads the log from its beginning.
-    Alerts and derived topics stay; what is told again has the ids that it had.
+    Alerts and derived topics stay; events emitted again keep their ids.
 
     [dim]Examples:[/dim]
       eventlib live reset
@@ -96,7 +96,7 @@ def reset(
 
 
 def run_live(place: LogOptions, only: list[str], http: str | None, metrics: str | None = None) -> None:
-    """Run views until SIGINT or SIGTERM, or until something fails for good."""
+    """Run views until SIGINT or SIGTERM, or until a terminal failure."""
     at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
     apps = _apps(place, only)
     settings, options = eventlib_settings(), telemetry_options()
@@ -129,7 +129,7 @@ async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metr
 
 
 async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: str) -> "tuple[str, asyncio.Task[None]]":
-    """Serve the metrics of views until the stack is left; return where, and what is done only when that has failed."""
+    """Serve the metrics of views until the stack is left; return the address, and a task that ends only on failure."""
     from eventlib.live.figures import look_at
 
     try:
@@ -148,18 +148,20 @@ async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: st
 
 
 def reset_live(place: LogOptions, only: list[str], *, yes: bool, as_json: bool) -> None:
-    """Forget what views have computed. Raises: ContractError while they run."""
+    """Delete what views have computed. Raises: ContractError while they run."""
     from eventlib.live.running import reset_views
 
     apps = _apps(place, only)
     names = ", ".join(app.of for app in apps)
-    agree(f"Compute the live views of {names} anew, from the beginning of {place.url}?", yes=yes)
+    agree(f"Rebuild the live views of {names}, from the beginning of {place.url}?", yes=yes)
     for app in apps:
         topics = asyncio.run(reset_views(app))
         if as_json:
             output.print_json([{"service": app.of, "topics": list(topics)}])
         else:
-            print(f"{app.of}: {counted(len(topics), 'topic')} and the tables are gone; the next start computes them.")
+            print(
+                f"{app.of}: {counted(len(topics), 'topic')} and the tables are deleted; the next start rebuilds them."
+            )
 
 
 def _apps(place: LogOptions, only: list[str]) -> "list[LiveApp]":

@@ -1,4 +1,4 @@
-"""`eventlib new`: writes a service that runs, from the skeleton beside this module."""
+"""`eventlib new`: creates a service that runs, from the skeleton beside this module."""
 
 import keyword
 import re
@@ -18,17 +18,19 @@ from eventlib.model.choreography import Choreography
 
 def new(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The service's name: small letters, digits and '-'.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The service's name: lower-case letters, digits and '-'.")
+    ],
     directory: Annotated[
-        Path, typer.Option(metavar="DIR", file_okay=False, help="The project: one that is there, or a new one.")
+        Path, typer.Option(metavar="DIR", file_okay=False, help="The project: an existing one, or a new one.")
     ] = Path(),
     app: AppOption = None,
 ) -> None:
-    """Write a new service that runs, and its test.
+    """Create a new service that runs, with its test.
 
-    Events, state, decider, and a test of them. In a project with an application
-    the service joins that one, in an application of its own beside it: nothing
-    that is there is changed. Elsewhere it is the first of a new project.
+    It has events, a state, a decider, and their test. In a project with an
+    application, the service joins it in a new application beside it: existing
+    files do not change. Elsewhere it starts a new project.
 
     [dim]Examples:[/dim]
       eventlib new loyalty
@@ -37,7 +39,7 @@ def new(
     create_service(name, directory, LogOptions.of(context, app, None).app)
 
 
-_LONGEST = 20  # with a longer one, the skeleton's lines would have to be broken elsewhere
+_LONGEST = 20  # a longer one would need other line breaks in the skeleton
 
 
 _MODULES = ("__init__.py", "events.py", "state.py", "decider.py", "app.py", "test_thing.py")
@@ -72,7 +74,7 @@ strict = true
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """One name as it is written in its four places: `gift-cards`, `gift_cards`, `GiftCards`, `Gift cards`."""
+    """One name in its four spellings: `gift-cards`, `gift_cards`, `GiftCards`, `Gift cards`."""
 
     service: str
 
@@ -89,16 +91,16 @@ class _Names:
         return self.service.replace("-", " ")
 
     def applied(self, template: str) -> str:
-        """Return a skeleton's text under this name."""
+        """Return a skeleton's text with this name."""
         titled = template.replace('"""Thing', f'"""{self.words.capitalize()}').replace("Thing", self.type)
         return re.sub(r'(?<!"|_)\bthing\b', self.words, titled.replace('"thing', f'"{self.service}'))
 
 
 def create_service(name: str, directory: Path, app: str | None) -> None:
-    """Write a new service, and print what to do next.
+    """Create a new service, and print what to do next.
 
-    It joins the application that `app` or the nearest pyproject.toml names, else it begins a project of its own.
-    Raises: WiringError for a name that is taken or none, and rather than overwrite anything.
+    It joins the application that `app` or the nearest pyproject.toml names, else it starts a project of its own.
+    Raises: WiringError for an invalid or taken name, and rather than overwrite anything.
     """
     names = _Names(_checked(name))
     root, named = nearest(directory.resolve())
@@ -110,7 +112,7 @@ def create_service(name: str, directory: Path, app: str | None) -> None:
     wanted = _files(names, root, app, others)
     there = [path for path in wanted if path.exists()] + [path for path in [root / names.package] if path.exists()]
     if there:
-        raise WiringError(f"{_shown(there[0])} is there already, and nothing is overwritten: choose another name")
+        raise WiringError(f"{_shown(there[0])} exists already, and nothing is overwritten: choose another name")
     for path, text in wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -119,9 +121,13 @@ def create_service(name: str, directory: Path, app: str | None) -> None:
 
 def _checked(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise WiringError(f"{name!r} is no service's name: small letters, digits and '-', beginning with a letter")
+        raise WiringError(
+            f"{name!r} is not a valid service name: lower-case letters, digits and '-', beginning with a letter"
+        )
     if len(name) > _LONGEST:
-        raise WiringError(f"{name!r} has {len(name)} letters, and {_LONGEST} is the most: it names topics and classes")
+        raise WiringError(
+            f"{name!r} has {len(name)} letters, and {_LONGEST} is the most: topics and classes are named after it"
+        )
     package = name.replace("-", "_")
     if keyword.iskeyword(package) or package in sys.stdlib_module_names or package in {"eventlib", "pydantic", "test"}:
         raise WiringError(f"a package named {package!r} would hide Python's or a library's own: choose another name")
@@ -166,9 +172,9 @@ def _tell(names: _Names, root: Path, written: dict[Path, str], others: Choreogra
         (f"eventlib run{needs_app}{only}", "runs it" + (", beside the others" if others is not None else "")),
         (
             f"""eventlib publish {names.type}Requested{needs_app} --data '{{"customer_id": "1", "units": 5}}'""",
-            "asks it",
+            "sends it a request",
         ),
-        (f"eventlib state {names.service} 1{needs_app}", "what it knows"),
+        (f"eventlib state {names.service} 1{needs_app}", "shows its state"),
     ]
     if root != Path.cwd():
         steps.insert(0, (f"cd {_shown(root)}", "the project"))
@@ -178,7 +184,7 @@ def _tell(names: _Names, root: Path, written: dict[Path, str], others: Choreogra
     print("\nNext:")
     for command, what in steps:
         print(f"  {command}\n      {what}")
-    print(f"\nThen make it yours: {names.package}/events.py says what it tells, decider.py what it does.")
+    print(f"\nThen make it yours: {names.package}/events.py declares its events, decider.py its decisions.")
 
 
 def _shown(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""`eventlib parked`: lists what is parked and shows what waits; retries, edits and discards it."""
+"""`eventlib parked`: lists what is parked and what waits behind it; retries, edits and discards."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ parked = typer.Typer(
     add_completion=False,
     cls=Group,
     no_args_is_help=True,
-    help="See what could not be handled; try it again, edit it, or give it up.",
+    help="List inputs that could not be handled; retry, edit or discard them.",
 )
 
 
@@ -40,9 +40,9 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """List what is parked: since when, how much waits, by which code, and why.
+    """List what is parked: since when, how many inputs wait, the code version, and why.
 
-    A parked key or effect waits for a person; other keys go on.
+    A parked key or effect waits for a person; other keys continue.
 
     [dim]Examples:[/dim]
       eventlib parked list
@@ -53,7 +53,7 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def print_list(place: LogOptions, which: Which, *, as_json: bool) -> None:
-    """Print a line for each parked key and effect that is meant."""
+    """Print a line for each selected parked key and effect."""
 
     async def listed(log: EventLog) -> list[Parking]:
         return await parkings(log, wanted=which.of(log))
@@ -90,9 +90,9 @@ def show(
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show what waits behind a parked key, in order, and where the code raised.
+    """Show the inputs that wait behind a parked key, in order, and where the code raised.
 
-    Each input with where it came from, and what is in it. What cannot be decoded is shown as its bytes, in hexadecimal.
+    Each input is shown with its origin and its data; data that cannot be decoded, as hexadecimal bytes.
 
     [dim]Examples:[/dim]
       eventlib parked show 536365

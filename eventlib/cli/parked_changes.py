@@ -1,4 +1,4 @@
-"""`eventlib parked retry`, `edit` and `discard`: sends a command about what is parked, and prints its outcome."""
+"""`eventlib parked retry`, `edit` and `discard`: sends a command about a parked key or effect, and prints its outcome."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +28,13 @@ KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key, from t
 
 
 ByOption = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Who does it. [dim]Default: you[/dim]", show_default=False)
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Your name; stored on the log. [dim]Default: the user of this machine[/dim]",
+        show_default=False,
+    ),
 ]
 
 
@@ -41,7 +47,7 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
         str | None, typer.Argument(metavar="KEY", help="The key, from the list.", show_default=False)
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Everything that is parked, as far as the options below say.")
+        bool, typer.Option("--all", metavar="", help="Everything that is parked and matches the options below.")
     ] = False,
     of_service: ServicesOption = None,
     of_decider: DecidersOption = None,
@@ -52,7 +58,7 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
             "--wait",
             metavar="SECONDS",
             min=0,
-            help="How long to wait while nothing moves. [dim]Default: 1, with --all 10[/dim]",
+            help="How long to wait without progress. [dim]Default: 1, with --all 10[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -61,11 +67,11 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Ask the running services to handle again what is parked, in order.
+    """Ask the running services to handle parked inputs again, in order.
 
-    What fails again is parked again: mend the cause first, and start the
-    services with the mended code. Each key is handled once, whoever else asks
-    for the same; given again after an interruption, --all goes on.
+    What fails again is parked again: fix the cause first, and start the
+    services with the fixed code. Each key is handled once, even if several
+    people ask for it; given again after an interruption, --all continues.
 
     Exit code 1 when something is parked again.
 
@@ -78,10 +84,10 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     place = LogOptions.of(context, app, log)
     if everything:
         if decider is not None:
-            raise typer.BadParameter("it stands alone, without a DECIDER and a KEY", param_hint="--all")
+            raise typer.BadParameter("it excludes DECIDER and KEY", param_hint="--all")
         code = retry_all(place, which, by or user(), 10 if wait is None else wait, as_json=as_json)
     elif of_service or of_decider or reason_matches is not None:
-        raise typer.BadParameter("they go with --all", param_hint="--service / --decider / --reason-matches")
+        raise typer.BadParameter("they need --all", param_hint="--service / --decider / --reason-matches")
     elif decider is None or key is None:
         raise typer.BadParameter("name both, or give --all", param_hint="DECIDER KEY")
     else:
@@ -90,7 +96,7 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def retry_one(place: LogOptions, decider: str, key: str, by: str, wait_s: float, *, as_json: bool) -> int:
-    """Ask for a (decider, key) to be handled again, and print what became of it; return the exit code."""
+    """Ask for a (decider, key) to be handled again, and print the outcome; return the exit code."""
 
     async def tried(log: EventLog) -> Tried:
         name = log.choreography.decider(decider).name
@@ -101,9 +107,9 @@ def retry_one(place: LogOptions, decider: str, key: str, by: str, wait_s: float,
 
 
 def retry_all(place: LogOptions, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
-    """Ask for all that is meant to be handled again, and follow that; return the exit code.
+    """Ask for every selected key and effect to be handled again, and follow that; return the exit code.
 
-    What somebody has asked for already, and is not done yet, is followed and not asked for again.
+    Requests that are already pending are followed, and not made again.
     """
     with _progress() as progress:
         bar = progress.add_task("retried", total=None)
@@ -124,7 +130,7 @@ def edit(  # noqa: PLR0913, PLR0917  one argument for each option
     key: KeyArgument,
     fields: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Another value; may be repeated.", show_default=False),
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field's new value; may be repeated.", show_default=False),
     ] = None,
     data: Annotated[
         str | None,
@@ -133,33 +139,33 @@ def edit(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ] = None,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; kept on the log.", show_default=False)
+        str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
     ] = "",
     by: ByOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Have a parked key's first input handled with other data.
+    """Replace the data of a parked key's first input, and handle it.
 
-    Those that wait behind it are handled then, in order. The input stays on
-    its topic as it is; the edit stands on the log beside it, with your name,
-    and replays, histories and reruns know it. Data that does not fit the
-    event's class is refused before anything is written.
+    The inputs that wait behind it follow, in order. The input stays unchanged
+    on its topic; the edit is stored on the log with your name, and replays,
+    histories and reruns apply it. Data that does not fit the event's class is
+    refused before anything is written.
 
     [dim]Examples:[/dim]
       eventlib parked edit order 536365 --set country=France --reason "typed FRANCE"
       eventlib parked edit order 536365 --data - < order.json
     """
     if data is None and not fields:
-        raise typer.BadParameter("say what to change", param_hint="--set / --data")
+        raise typer.BadParameter("name what to change", param_hint="--set / --data")
     change, why = Change(data, fields or []), (by or user(), reason.strip())
     raise typer.Exit(edit_input(LogOptions.of(context, app, log), (decider, key), change, why, as_json=as_json))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Other data for an input, as it was typed: all of it as JSON, or fields (NAME=VALUE)."""
+    """New data for an input, as typed: all of it as JSON, or fields (NAME=VALUE)."""
 
     data: str | None
     fields: Sequence[str]
@@ -171,7 +177,7 @@ class Change:
 
 
 def edit_input(place: LogOptions, name: tuple[str, str], change: Change, why: tuple[str, str], *, as_json: bool) -> int:
-    """Have the first input of a parked (decider, key) handled with other data; `why` is who, and the reason."""
+    """Replace the data of the first input of a parked (decider, key); `why` is (who, reason)."""
     data, fields = change.parsed()
 
     async def asked(log: EventLog, parking: Parking) -> Position:
@@ -184,29 +190,31 @@ def discard(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     decider: DeciderArgument,
     key: KeyArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept on the log.", show_default=False)],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
+    ],
     by: ByOption = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Give up a parked key's first input, or a parked effect, for good.
+    """Discard a parked key's first input, or a parked effect, permanently.
 
-    Those that wait behind it are handled then, in order. What it would have
-    led to does not come about: its saga goes on by its deadlines, or shows as
-    overdue.
+    The inputs that wait behind it are then handled, in order. What the input
+    would have caused does not happen: its saga continues by its deadlines, or
+    becomes overdue.
 
     [dim]Examples:[/dim]
       eventlib parked discard order 536365 --reason "a test order"
     """
     if not reason.strip():
-        raise typer.BadParameter("say why: it is kept on the log for who looks at this later", param_hint="--reason")
+        raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
     why = by or user(), reason.strip()
     raise typer.Exit(discard_input(LogOptions.of(context, app, log), (decider, key), why, as_json=as_json))
 
 
 def discard_input(place: LogOptions, name: tuple[str, str], why: tuple[str, str], *, as_json: bool) -> int:
-    """Give up the first input of a parked (decider, key), or a parked effect by its id."""
+    """Discard the first input of a parked (decider, key), or a parked effect by its id."""
 
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_discard(log, parking, *why)
@@ -221,7 +229,7 @@ async def _amended(
     found = of_key([each for each in await parkings(log) if each.decider == decider], name[1])
     if len(found) > 1:
         ids = ", ".join(each.id or each.key for each in found)
-        raise ContractError(f"under {name[1]!r} there is more than one thing parked: name one of {ids}")
+        raise ContractError(f"more than one thing is parked under {name[1]!r}: name one of {ids}")
     position = await ask(log, found[0])
     return await followed(log, [CommandQuery(found[0], position.offset)], Patience(SOON_S))
 

@@ -28,7 +28,7 @@ ExternalStates = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for services that do nothing about what was asked (seconds), and who hears how far they are."""
+    """How long to wait without progress (seconds), and the callback for progress."""
 
     seconds: float
     told: ExternalStates = lambda _done, _of: None
@@ -36,13 +36,13 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What was asked for, where it stands, and what became of it."""
+    """The requests, their progress, and their outcomes."""
 
     asked: Sequence[CommandQuery]
     outcomes: Outcomes
 
     def lines(self) -> list[dict[str, object]]:
-        """Return a JSON object for each."""
+        """Return one JSON object per request."""
         return [
             {
                 **parking_json(self.outcomes.parked_again.get(each.parking.name, each.parking)),
@@ -54,7 +54,7 @@ class Tried:
 
 
 async def followed(log: EventLog, asked: Sequence[CommandQuery], patience: Patience) -> Tried:
-    """Wait until all was done, or nothing more is for a while."""
+    """Wait until all is done, or nothing progresses for a while."""
     outcomes = Outcomes(log, asked)
     left, moved_at = await outcomes.look(), monotonic()
     patience.told(len(asked) - left, len(asked))
@@ -68,7 +68,7 @@ async def followed(log: EventLog, asked: Sequence[CommandQuery], patience: Patie
 
 
 def print_outcomes(tried: Tried, *, as_json: bool) -> int:
-    """Print what became of each command, and return the exit code: 1 when something is parked again."""
+    """Print the outcome of each command, and return the exit code: 1 when something is parked again."""
     if as_json:
         output.print_json(tried.lines())
     else:
@@ -99,8 +99,8 @@ def _print_summary(console: Console, tried: Tried) -> None:
 
 
 _ONE = {
-    "asked": "asked for. The services do it when they run.",
-    "handled": "done, and nothing of it is parked any more.",
+    "asked": "requested. The services handle it when they run.",
+    "handled": "done, and none of it is parked any more.",
     "parked again": "could not be handled, and is parked again.",
 }
 
@@ -108,5 +108,5 @@ _ONE = {
 _MANY: dict[Outcome, str] = {
     "handled": "handled",
     "parked again": "parked again",
-    "asked": "asked for: the services do it when they run",
+    "asked": "requested: the services handle them when they run",
 }

@@ -1,4 +1,4 @@
-"""`eventlib publish`: checks one external event, and appends it to the log."""
+"""`eventlib publish`: validates one external event, and appends it to the log."""
 
 import asyncio
 import sys
@@ -23,33 +23,32 @@ from eventlib.pydantic_errors import sentence_of
 
 def publish(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    event_type: Annotated[str, typer.Argument(metavar="TYPE", help="The event's type: its class's name.")],
+    event_type: Annotated[str, typer.Argument(metavar="TYPE", help="The event's type: its class name.")],
     data: Annotated[str, typer.Option(metavar="JSON", help="The event's fields as a JSON object; - reads stdin.")],
-    key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The key field's value, where --data has none.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="TEXT", help="The key field's value, if --data has none.")] = None,
     idempotency_key: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="The same one gives the same id: a request is handled once for each."),
+        typer.Option(metavar="TEXT", help="The same key gives the same event id: the request is handled once."),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Goes on the log beside the event; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="A header of the record; may be repeated."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Where a keyless event goes; others go by their key.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="The partition of a keyless event; others are partitioned by key."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Also what could break what the services promise.")
+        bool, typer.Option("--force", metavar="", help="Also publish what may break the services' guarantees.")
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Put one event on the log, from outside, and print its position.
+    """Append one external event to the log, and print its offset.
 
-    Requests and facts of your own go through. What a decider says does not,
-    unless it is forced: nothing on the log would have caused it.
+    Requests and external facts are accepted. An event that a decider emits is
+    refused without --force: nothing on the log would be its cause.
 
     [dim]Examples:[/dim]
       eventlib publish CancelSubmitted --data '{"order_id": "536365"}'
@@ -60,12 +59,12 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
     publish_one(LogOptions.of(context, app, log), wish, as_json=as_json)
 
 
-_FORCE = "; --force does it nevertheless"
+_FORCE = "; --force publishes it all the same"
 
 
 @dataclass(frozen=True, slots=True)
 class PublishOptions:
-    """What somebody wants to publish, as it was typed."""
+    """An event to publish, as it was typed."""
 
     event_type: str
     data: str
@@ -77,10 +76,10 @@ class PublishOptions:
 
 
 def publish_one(place: LogOptions, wish: PublishOptions, *, as_json: bool) -> None:
-    """Publish an event, and print where it stands.
+    """Publish an event, and print its topic, partition and offset.
 
     Raises: WiringError for an unknown type or a log that ends with this process; ContractError, naming the field, for
-    data that does not fit, and for what could break the services' guarantees unless it is forced.
+    data that does not fit, and for what may break the services' guarantees unless it is forced.
     """
     choreography = load_choreography(place.app)
     if place.url.startswith("memory:"):
@@ -132,12 +131,12 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _refuse_facts(choreography: Choreography, event_type: type[Event]) -> None:
-    """Refuse what deciders say: its id, its sequence and its cause would be nobody's."""
+    """Refuse an event that deciders emit: as an external event it has no cause and no sequence."""
     speakers = [decider.name for decider in choreography.deciders if event_type in decider.says]
     if speakers:
         raise ContractError(
-            f"{event_type.__name__} is a fact that decider {', '.join(speakers)} says: from outside, nothing would have "
-            f"caused it, and its decider would know nothing of it. Publish a request that leads to it{_FORCE}"
+            f"{event_type.__name__} is a fact that decider {', '.join(speakers)} emits: published from outside, it has no "
+            f"cause, and its decider does not know of it. Publish a request that leads to it{_FORCE}"
         )
 
 

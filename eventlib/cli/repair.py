@@ -1,4 +1,4 @@
-"""`eventlib repair`: writes back what can be proved, or accepts a loss."""
+"""`eventlib repair`: restores what can be proved, or accepts a loss."""
 
 from contextlib import closing
 from dataclasses import asdict
@@ -24,33 +24,36 @@ from eventlib.operations.doctor.repair import Repaired, repair_file
 def repair(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only say what would be done; services may run.")
+        bool, typer.Option("--dry-run", metavar="", help="Only print what would be done; services may run.")
     ] = False,
     seal: Annotated[
         bool,
-        typer.Option("--seal", metavar="", help="Give records of an older release their checksums, as they are now."),
+        typer.Option("--seal", metavar="", help="Add checksums to records of an older release, as they are now."),
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", metavar="", help="Go on without records that are gone from the log's end.")
+        bool,
+        typer.Option("--accept-loss", metavar="", help="Continue without records that are missing from the log's end."),
     ] = False,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="WHY", help="Kept in the log, with --accept-loss.", show_default=False)
+        str,
+        typer.Option("--reason", metavar="WHY", help="With --accept-loss: why; stored in the log.", show_default=False),
     ] = "",
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Write back what can be proved of a damaged SQLite log; nothing is guessed.
+    """Restore what can be proved in a damaged SQLite log; nothing is guessed.
 
-    A flipped bit in a record or a small table, a record whose position has
-    changed, a partition's row that its records imply. The file as it was stays
-    beside it. Stop the services first. What is left is named, with its place.
+    A flipped bit in a record or a small table, a record whose offset has
+    changed, a partition's row that its records imply. A copy of the file before
+    the repair stays beside it. Stop the services first. Damage that is left is
+    listed with its location.
 
-    Exit code 1 when something is left.
+    Exit code 1 when damage is left.
 
-    --accept-loss lets a log go on that has lost acknowledged records, and so
-    refuses to be written: the loss is recorded, and the log has a new id, so
-    that no store or table of what was lost is used.
+    --accept-loss is for a log that has lost acknowledged records, and therefore
+    refuses writes: the loss is recorded, and the log gets a new id, so that no
+    store or table of lost records is used.
 
     [dim]Examples:[/dim]
       eventlib repair --dry-run
@@ -65,12 +68,12 @@ def repair(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def repair_log(place: LogOptions, *, dry_run: bool, seals: bool, as_json: bool) -> int:
-    """Repair a log, print what was done and what is left, and return the exit code: 1 when something is left."""
+    """Repair a log, print what was repaired and what is left, and return the exit code: 1 when damage is left."""
     path = log_file(place.url)
     if path is None:
         raise WiringError(
-            f"{place.url} is not in a file of this machine: Kafka repairs itself from its replicas; an archive is made anew "
-            "from its log (`python -m analytics archive`)"
+            f"{place.url} is not a file on this machine: Kafka repairs itself from its replicas; rebuild an archive from its "
+            "log (`python -m analytics archive`)"
         )
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name one with --log")
@@ -113,11 +116,11 @@ def _print(found: Repaired, *, dry_run: bool) -> None:
         counts.append(f"{output.counted(found.unsealed, 'record')} of an older release without a checksum (--seal)")
     print(f"{'; '.join(counts)}.")
     if found.kept is not None:
-        print(f"The file as it was is {found.kept}.")
+        print(f"The file as it was before is {found.kept}.")
 
 
 def print_accepted(url: str, reason: str) -> None:
-    """Let a log go on without the records that are gone from its end, and print what that means."""
+    """Make a log writable again that has lost records from its end, and print the consequences."""
     path = path_of(url, "a log whose end is lost")
     if not path.is_file():
         raise WiringError(f"there is no log at {path}: name another with --log")
@@ -130,6 +133,6 @@ def print_accepted(url: str, reason: str) -> None:
         raise explained(error, path) from error
     print(
         f"{counted(loss.records, 'record')} that had been acknowledged are given up, which is recorded in {path}. The log has a "
-        "new id: local stores, tables and views are made anew from it, and processes that have it open end; archive it to "
-        "another directory. What the outside world was asked for in these records (charges, parcels) stands in its ledger only."
+        "new id: local stores, tables and views are rebuilt from it, and processes that have it open end; archive it to "
+        "another directory. What these records requested from external systems (charges, parcels) is only in their ledgers."
     )

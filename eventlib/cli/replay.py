@@ -36,16 +36,18 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option(
             "--since",
             metavar="TIME",
-            help="Compare what was decided from this time (UTC) on, such as 2026-01-31T12:00:00Z.",
+            help="Compare decisions from this time (UTC) on, such as 2026-01-31T12:00:00Z.",
             show_default=False,
         ),
     ] = None,
     in_flight: Annotated[
         bool,
-        typer.Option("--in-flight", metavar="", help="Only what has not ended: the gate before a deployment."),
+        typer.Option(
+            "--in-flight", metavar="", help="Only sagas that have not ended: the preflight before a deployment."
+        ),
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="Of how many sagas a difference is shown in full.")
+        int, typer.Option("--limit", metavar="N", min=0, help="For how many sagas to show a difference in full.")
     ] = 10,
     key: Annotated[
         str | None,
@@ -53,7 +55,7 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
             "--key",
             "-k",
             metavar="KEY",
-            help="An order's id: what the decider has.",
+            help="The decider's key, such as an order's id.",
             rich_help_panel=_DEBUGGER,
             show_default=False,
         ),
@@ -63,7 +65,7 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option(
             "--break-at",
             metavar="EVENT_ID",
-            help="Stop where this event was handled under the key, or else said; or a deadline's name.",
+            help="Stop where the key handled this event, or else emitted it; or a deadline's name.",
             rich_help_panel=_DEBUGGER,
             show_default=False,
         ),
@@ -74,7 +76,7 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
             "--decider",
             "-d",
             metavar="NAME",
-            help="Stop only in this one.",
+            help="Stop only in this decider.",
             rich_help_panel=_DEBUGGER,
             show_default=False,
         ),
@@ -107,21 +109,21 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Run today's code over the recorded past, and compare.
+    """Replay the recorded history with today's code, and compare.
 
     Each recorded input is decided again, in the recorded order, and what
-    today's code says is compared with what was said: types, fields, keys,
-    order. Nothing differs: exit code 0. Else 1, with the handlers and the
-    sagas. The past stays as it was: what follows from an input is what
-    was recorded, so one change counts once. No effect is run.
+    today's code emits is compared with what was emitted: types, fields, keys,
+    order. Exit code 0 if nothing differs, else 1, with the handlers and the
+    sagas. The history is not changed: each input follows from what was
+    recorded, so that one change counts once. No effect runs.
 
     --in-flight compares only the sagas that have not ended, and lists those
-    that today's code would strand: their state cannot be read, or nothing
-    is left that moves them.
+    that today's code would leave stuck: their state cannot be read, or nothing
+    is left that advances them.
 
-    With --break-at it makes one call again, and stops in the debugger at the
-    handler's first line, with the state and the event of that moment as the
-    handler's own arguments; in each of them when several handled the event.
+    --break-at runs one call again, and stops in the debugger at the handler's
+    first line, with the recorded state and event as the handler's arguments; in
+    each handler if several handled the event.
 
     [dim]Examples:[/dim]
       eventlib replay
@@ -144,16 +146,16 @@ T = TypeVar("T")
 
 
 _OBJECTS = 500_000
-"""More than a replay holds in its window: as long as that moves on there is nothing to collect."""
+"""More than a replay holds in its window: while the window moves, there is nothing to collect."""
 
 
 _MOST_PROCESSES = 4
-"""How many share a replay at most: every one of them reads the whole log."""
+"""How many processes share a replay at most: every one of them reads the whole log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What is to be compared: services (none: all), from when on, and of how many sagas a difference is shown."""
+    """What to compare: services (none: all), from when on, and for how many sagas a difference is shown."""
 
     services: tuple[str, ...]
     since: str | None
@@ -161,21 +163,21 @@ class ReplayOptions:
 
 
 def replay_all(place: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
-    """Print what today's code would have done otherwise, and return the exit code: 1 if anything."""
+    """Print what today's code would emit differently, and return the exit code: 1 if anything."""
     report = _Replayer(place, wanted).report()
     print_report(report, as_json=as_json)
     return 0 if report.same else 1
 
 
 def replay_in_flight(place: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
-    """Print what today's code would do to the sagas in flight, and return the exit code: 1 if it cannot take over."""
+    """Print what today's code would do to in-flight sagas, and return the exit code: 1 if it cannot take over."""
     found = _Replayer(place, wanted).gate()
     print_gate(found, as_json=as_json)
     return 0 if found.is_open else 1
 
 
 class _Replayer:
-    """Replays a log in several processes; each opens it for itself."""
+    """Replays a log in several processes, each of which opens the log."""
 
     def __init__(self, place: LogOptions, wanted: ReplayOptions) -> None:
         self._choreography = load_choreography(place.app)
@@ -187,7 +189,7 @@ class _Replayer:
         collect_garbage_seldom(growth=_OBJECTS)
 
     def report(self, sagas: Collection[str] | None = None) -> Report:
-        """Return what differs, of some sagas or of all."""
+        """Return the differences of some sagas or of all."""
         count = min(cores(), _MOST_PROCESSES)
 
         def work(index: int) -> Report:
@@ -201,7 +203,7 @@ class _Replayer:
         return merged(in_processes(work, count), self._limit)
 
     def gate(self) -> PreflightReport:
-        """Return how the sagas in flight stand, and what differs for them."""
+        """Return the status of the in-flight sagas, and their differences."""
 
         async def look(log: EventLog) -> tuple[Flights, Standing]:
             flights = Flights(log)

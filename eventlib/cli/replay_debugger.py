@@ -19,7 +19,7 @@ Debugger = Literal["pdb", "debugpy"]
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where to stop: under a key, where an event was handled, or else said; and in which debugger.
+    """Where to stop: under a key, where an event was handled, or else emitted; and in which debugger.
 
     `stdin` lets pdb read its commands from a stdin that is no terminal, `port` is where debugpy waits.
     """
@@ -33,10 +33,10 @@ class Break:
 
 
 def debug(place: LogOptions, wanted: Break) -> None:
-    """Stop in each handler that an event led to, one after the other, and say whether it says what it said then."""
+    """Stop in each handler of an event, one after the other, and print whether it emits the same as before."""
     if wanted.debugger == "pdb" and not (wanted.stdin or sys.stdin.isatty()):
         raise WiringError(
-            "pdb asks a person, and stdin is no terminal: give --stdin to let it read its commands from there, or "
+            "pdb needs a terminal, and stdin is none: give --stdin to let it read its commands from there, or "
             "--debugger debugpy to attach an IDE"
         )
     found = look(place, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
@@ -65,7 +65,7 @@ def _headline(decision: Decision, count: str) -> Text:
 
 
 def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
-    """Let a person look, and say how it compares; False when the person has left."""
+    """Stop in the debugger, and print the comparison; False when the user has quit."""
     try:
         said = stop(decision)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is what the person looks at

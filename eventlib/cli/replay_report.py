@@ -19,7 +19,7 @@ _NAMED = 5
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
-    """Print what today's code would have done otherwise."""
+    """Print what today's code would emit differently."""
     if as_json:
         output.print_json([_json(report)])
         return
@@ -27,14 +27,14 @@ def print_report(report: Report, *, as_json: bool) -> None:
     _print_notes(console, report)
     scope = f"{report.decisions:,} decisions on {report.events:,} events"
     if report.same:
-        console.print(f"Nothing differs: {scope} are what they were.")
+        console.print(f"Nothing differs: {scope} are unchanged.")
     elif report.differences:
         console.print(Text(f"{report.differences:,} of {scope} differ.", style="bold"))
     _print_differences(console, report)
 
 
 def print_gate(found: PreflightReport, *, as_json: bool) -> None:
-    """Print what today's code would do to the sagas in flight."""
+    """Print what today's code would do to the in-flight sagas."""
     if as_json:
         output.print_json([{**asdict(found.standing), **_json(found.report)}])
         return
@@ -45,9 +45,9 @@ def print_gate(found: PreflightReport, *, as_json: bool) -> None:
         return
     scope = f"{report.decisions:,} decisions about {standing.in_flight:,} sagas in flight"
     if found.is_open:
-        console.print(f"Today's code can take over: {scope} are what they were, and each goes on.")
+        console.print(f"Today's code can take over: {scope} are unchanged, and each can continue.")
         return
-    counts = f"{len(standing.stranded):,} would be stranded, {len(report.sagas):,} go otherwise"
+    counts = f"{len(standing.stranded):,} would be stuck, {len(report.sagas):,} differ"
     console.print(Text(f"{standing.in_flight:,} sagas are in flight: {counts}.", style="bold"))
     _print_standing(console, standing)
     _print_differences(console, report)
@@ -61,7 +61,7 @@ def _print_standing(console: Console, standing: Standing) -> None:
     ]
     if rows:
         console.print()
-        table = output.table("saga", "why it would be stranded", whole=["saga"])
+        table = output.table("saga", "why it would be stuck", whole=["saga"])
         for name, why in rows:
             table.add_row(Text(output.printable(name), style="bold"), Text(output.printable(why)))
         console.print(table)
@@ -76,14 +76,14 @@ def _print_differences(console: Console, report: Report) -> None:
         _print_difference(console, difference)
     if report.unknown:
         console.print()
-        console.print(Text(f"{len(report.unknown):,} events that no journal knows of:", style="bold"))
+        console.print(Text(f"{len(report.unknown):,} events that no journal contains:", style="bold"))
         for each in report.unknown[:_NAMED]:
             console.print(Text(f"  {output.printable(each)}"))
 
 
 def _print_notes(console: Console, report: Report) -> None:
     for each in report.damaged:
-        console.print(Text(f"Damage: {output.printable(each)}; what hangs on it is not compared.", style="red"))
+        console.print(Text(f"Damage: {output.printable(each)}; what depends on it is not compared.", style="red"))
     for note in report.notes:
         console.print(Text(f"Note: {note}.", style="yellow"))
 
@@ -128,11 +128,11 @@ _MOST = 24
 
 
 Line = tuple[str, str]
-"""A sign and a text: - was said, + would be said, and a blank for what is the same."""
+"""A sign and a text: - was emitted, + would be emitted, and a blank for what is unchanged."""
 
 
 def difference_lines(difference: Difference) -> list[Line]:
-    """Return what to show of a difference, short: events that are the same are left out."""
+    """Return the lines of a difference; unchanged events are left out."""
     lines = [(" ", difference.why)] if difference.why else []
     lines += _lines(difference)
     if len(lines) > _MOST:
@@ -143,11 +143,11 @@ def difference_lines(difference: Difference) -> list[Line]:
 def _lines(difference: Difference) -> Iterator[Line]:
     then, now = difference.then, difference.now
     if not then and now:
-        yield "-", "(nothing was said)"
+        yield "-", "(nothing was emitted)"
     if not now and then:
         for each in then:
             yield "-", _short(each)
-        yield "+", "(nothing is said)"
+        yield "+", "(nothing is emitted)"
         return
     matcher = SequenceMatcher(None, [_name(each) for each in then], [_name(each) for each in now], autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
@@ -168,7 +168,7 @@ def _fields(before: Telling, after: Telling) -> Iterator[Line]:
     new = {"(topic)": after.topic, **dict(_flat("", after.facts))}
     names = [name for name in {**old, **new} if old.get(name, _ABSENT) != new.get(name, _ABSENT)]
     if before.error:
-        yield " ", f"{before.type} {before.key} as it was said: {before.error}"
+        yield " ", f"{before.type} {before.key} as it was emitted: {before.error}"
     elif names:
         yield " ", f"{before.type} {before.key}"
     for name in [] if before.error else names:

@@ -1,4 +1,4 @@
-"""`eventlib rerun`: reprocesses a service's history beside it, and shows what differs."""
+"""`eventlib rerun`: reprocesses a service's history in a shadow, and shows what differs."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -24,57 +24,57 @@ from eventlib.state.open import open_stores
 from eventlib.values import from_ms, time_of, to_ms
 
 OptionalReason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why; kept on the log, with your name.", show_default=False)
+    str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log, with your name.", show_default=False)
 ]
 
 
 def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     service: Annotated[
-        str | None, typer.Argument(metavar="SERVICE", help="A service's name.", show_default=False)
+        str | None, typer.Argument(metavar="SERVICE", help="The service's name.", show_default=False)
     ] = None,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="NAME", help="Run it again, under this name.", show_default=False)
+        str | None, typer.Option("--into", metavar="NAME", help="Reprocess under this name.", show_default=False)
     ] = None,
     switch: Annotated[
         str | None,
         typer.Option("--switch", metavar="NAME", help="Make a rerun's states the service's.", show_default=False),
     ] = None,
     drop: Annotated[
-        str | None, typer.Option("--drop", metavar="NAME", help="Throw a rerun away.", show_default=False)
+        str | None, typer.Option("--drop", metavar="NAME", help="Delete a rerun.", show_default=False)
     ] = None,
     list_: Annotated[bool, typer.Option("--list", metavar="", help="List the reruns on the log.")] = False,
     reason: OptionalReason = "",
     until: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="TIME", help="Only what the service did up to a time (UTC).", show_default=False
+            "--until", metavar="TIME", help="Only the service's inputs up to a time (UTC).", show_default=False
         ),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Decide anew only from a time (UTC) on.", show_default=False),
+        typer.Option("--since", metavar="TIME", help="Decide again only from a time (UTC) on.", show_default=False),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", metavar="", help="Go on with what the service does, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", metavar="", help="Follow the service until Ctrl-C.")
     ] = False,
     effects: EffectsOption = Effects.RECORDED,
     yes: YesOption = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many differences are told in full.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many differences are shown in full.")] = 10,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Run a service's past again beside it, by today's code, and show what differs.
+    """Reprocess a service's history in a shadow, and show what differs.
 
-    Each input is taken in the order in which the service took it; the answers
-    of effects are the recorded ones, and nothing is run outside. What the
-    rerun says goes to topics of its own. The service does not notice, and a
-    rerun that was interrupted goes on where it was when it is run again.
+    Inputs are handled by today's code, in the order in which the service handled
+    them; effects give their recorded answers, and no external system is called.
+    What the rerun emits goes to its own topics. The service is not affected, and
+    an interrupted rerun continues when it is run again.
 
-    --switch makes its states the service's, in one transaction for each task,
-    recorded with the reason. What only the rerun has said is said then; what
-    only the service has said cannot be unsaid.
+    --switch makes its states the service's, in one transaction per task,
+    recorded with the reason. Events that only the rerun has emitted are emitted
+    then; events that only the service has emitted cannot be taken back.
 
     [dim]Examples:[/dim]
       eventlib rerun payment --into payment-2
@@ -89,7 +89,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
         print_reruns(place, as_json=as_json)
         return
     if service is None:
-        raise typer.BadParameter("say which service", param_hint="SERVICE")
+        raise typer.BadParameter("name a service", param_hint="SERVICE")
     if into is not None:
         wanted = RerunSpec(f"{user()}: {reason}".removesuffix(": "), ms_of(since), ms_of(until), follow)
         print_rerun(place, service, into, wanted, limit=limit, as_json=as_json)
@@ -101,12 +101,12 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def ms_of(text: str | None) -> int:
-    """Return a time in the service's past (ms); 0 for none. Raises: ContractError for what is no time."""
+    """Return a time in the service's history (ms); 0 for none. Raises: ContractError for an invalid time."""
     return 0 if text is None else to_ms(time_of(text))
 
 
 def print_rerun(place: LogOptions, service: str, name: str, wanted: RerunSpec, *, limit: int, as_json: bool) -> None:
-    """Run a service's past again under a name, or go on with that, and print what differs."""
+    """Reprocess a service's history under a name, or continue that, and print what differs."""
     stores = open_stores(place.url, runtime_config().state_dir)
     console = output.terminal(stderr=True)
     columns = TextColumn(f"{service} again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
@@ -129,10 +129,10 @@ def print_rerun(place: LogOptions, service: str, name: str, wanted: RerunSpec, *
     print_difference(service, name, found, limit)
     print()
     if not is_open:
-        print(f"{service} has taken over what {name} knows: that is compared no more.")
+        print(f"{service} has taken over the states of {name}: they are no longer compared.")
         return
     print(f"Make it the service's: eventlib rerun {service} --switch {name} --reason TEXT")
-    print(f"Throw it away:         eventlib rerun {service} --drop {name}")
+    print(f"Delete it:              eventlib rerun {service} --drop {name}")
 
 
 def print_reruns(place: LogOptions, *, as_json: bool) -> None:
@@ -166,7 +166,7 @@ def _status(known: KnownRerun) -> str:
 
 
 def drop_rerun(place: LogOptions, service: str, name: str, *, as_json: bool) -> None:
-    """Throw a rerun away."""
+    """Delete a rerun."""
 
     async def dropped(log: EventLog) -> None:
         await described(log, log.choreography.service(service), name)
@@ -176,4 +176,4 @@ def drop_rerun(place: LogOptions, service: str, name: str, *, as_json: bool) -> 
     if as_json:
         output.print_json([{"service": service, "rerun": name, "dropped": True}])
     else:
-        print(f"{name} is gone, with all that it had said.")
+        print(f"{name} is deleted, with all that it had emitted.")

@@ -1,4 +1,4 @@
-"""`eventlib reset`: moves a service's positions on purpose, or skips one input."""
+"""`eventlib reset`: moves a service's offsets on purpose, or skips one input."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,13 +23,13 @@ from eventlib.values import to_ms
 
 ReasonOption = Annotated[
     str,
-    typer.Option("--reason", metavar="TEXT", help="Why; kept on the log, with your name.", show_default=False),
+    typer.Option("--reason", metavar="TEXT", help="Why; stored on the log, with your name.", show_default=False),
 ]
 
 
 def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    service: Annotated[str, typer.Argument(metavar="SERVICE", help="A service's name.")],
+    service: Annotated[str, typer.Argument(metavar="SERVICE", help="The service's name.")],
     reason: ReasonOption,
     to: Annotated[
         str | None,
@@ -42,29 +42,29 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = None,
     skip: Annotated[
         str | None,
-        typer.Option("--skip", metavar="EVENT_ID", help="Leave out this one input.", show_default=False),
+        typer.Option("--skip", metavar="EVENT_ID", help="Skip this one input.", show_default=False),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Move only here; may be repeated.", show_default=False),
+        typer.Option("--topic", metavar="TOPIC", help="Move only in this topic; may be repeated.", show_default=False),
     ] = None,
     effects: EffectsOption = Effects.RECORDED,
-    dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="Only show what it would do.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="Only print what would be done.")] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Move a service's positions on purpose, or let it skip one input.
+    """Move a service's offsets on purpose, or make it skip one input.
 
-    Whether the service runs or not: it is done at once, in one transaction for
-    each task, and recorded with the reason.
+    The service may run or not: the change is made at once, in one transaction
+    per task, and recorded with the reason.
 
-    Forwards, what is gone past is never handled. Backwards, the service does
-    again, by today's code, what it has done since: in the order in which it
-    did, without saying anything twice. It is a rerun that is switched at once;
-    see `eventlib rerun --help`. --skip leaves out one input that is still to
-    come, or one that is parked; those that wait behind it are handled then.
+    Forwards, the skipped inputs are never handled. Backwards, today's code
+    handles again what the service has handled since, in the same order, and
+    emits nothing twice. It is a rerun that is switched at once; see
+    `eventlib rerun --help`. --skip leaves out one input that is not handled yet
+    or is parked; the inputs that wait behind it are then handled.
 
     [dim]Examples:[/dim]
       eventlib reset payment --to latest --reason "replayed by hand" --dry-run
@@ -76,7 +76,7 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
         raise typer.BadParameter("give one of the two", param_hint="--to / --skip")
     if skip is not None:
         if topic or dry_run:
-            raise typer.BadParameter("they go with --to, not with --skip", param_hint="--topic / --dry-run")
+            raise typer.BadParameter("they need --to, not --skip", param_hint="--topic / --dry-run")
         print_skip(place, service, skip, why, as_json=as_json)
     elif to is not None:
         wish = SeekOptions(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
@@ -91,7 +91,7 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class SeekOptions:
-    """What somebody wants of a reset: where to, in which topics, why, and whether it is only to be shown."""
+    """The options of a reset: where to, in which topics, why, and whether it is a dry run."""
 
     to: str
     topics: Sequence[str]
@@ -102,7 +102,7 @@ class SeekOptions:
 
 
 def print_reset(place: LogOptions, service_name: str, wish: SeekOptions, *, as_json: bool) -> None:
-    """Move a service's positions, after showing what that means."""
+    """Move a service's offsets, after printing the consequences."""
     start = start_of(wish.to)
     if isinstance(start, int):
         raise ContractError(f"--to {wish.to}: offsets differ from task to task; write earliest, latest, or a time")
@@ -122,12 +122,12 @@ def print_reset(place: LogOptions, service_name: str, wish: SeekOptions, *, as_j
         return
     if not as_json:
         _print_passages(service_name, plan, wish, as_json=False, is_done=False)
-    agree(f"Shall {service_name} never handle these?", yes=wish.yes)
+    agree(f"Skip these inputs in {service_name} permanently?", yes=wish.yes)
     done = look(place, lambda log: move(log, log.choreography.service(service_name), plan, wish.why))
     if as_json:
         _print_passages(service_name, done, wish, as_json=True, is_done=True)
     else:
-        print(f"Done, and recorded: {counted(sum(each.inputs for each in done), 'input')} not handled.")
+        print(f"Done, and recorded: {counted(sum(each.inputs for each in done), 'input')} skipped.")
 
 
 async def _is_backwards(log: EventLog, service: Service, start: Later) -> bool:
@@ -140,7 +140,7 @@ async def _is_backwards(log: EventLog, service: Service, start: Later) -> bool:
 def _go_back(place: LogOptions, service: str, start: Start, wish: SeekOptions, *, as_json: bool) -> None:
     if wish.topics:
         raise ContractError(
-            f"--topic {wish.topics[0]}: what {service} knows comes from all of its topics, so that it cannot go back in one "
+            f"--topic {wish.topics[0]}: the states of {service} come from all of its topics, so that it cannot go back in one "
             "of them alone; leave --topic out"
         )
     since_ms = to_ms(start) if isinstance(start, datetime) else 0
@@ -162,7 +162,7 @@ def _print_passages(service: str, plan: list[SeekPlan], wish: SeekOptions, *, as
         shown.add_row(*map(Text, cells))
     console.print(shown)
     total, keys = sum(each.inputs for each in plan), {key for each in plan for key in each.keys}
-    console.print(f"{service} would not handle {counted(total, 'input')} of {counted(len(keys), 'key')}.")
+    console.print(f"{service} would skip {counted(total, 'input')} of {counted(len(keys), 'key')}.")
 
 
 def _keys(passage: SeekPlan) -> str:
@@ -172,16 +172,16 @@ def _keys(passage: SeekPlan) -> str:
 
 
 def print_skip(place: LogOptions, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
-    """Let a service never handle one input."""
+    """Make a service skip one input."""
     done = look(place, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
     if as_json:
         output.print_json([{**asdict(done), "why": why}])
         return
     where = f"{done.topic}/{done.partition}/{done.offset}"
-    print(f"{done.service} does not handle {done.type or 'the record'} of {output.printable(done.key)} ({where}).")
+    print(f"{done.service} skips {done.type or 'the record'} of {output.printable(done.key)} ({where}).")
     if not done.was_parked:
-        print("It goes past it when it gets there.")
+        print("It passes over it when it gets there.")
     elif done.parked_again:
-        print(f"Behind it {done.released:,} were handled; the next one could not be, and waits: eventlib parked list")
+        print(f"{done.released:,} inputs behind it were handled; the next one failed, and waits: eventlib parked list")
     else:
-        print(f"Nothing stands in the way of its key any more: {done.released:,} that waited were handled.")
+        print(f"Nothing blocks its key any more: {done.released:,} waiting inputs were handled.")

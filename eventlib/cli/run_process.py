@@ -1,4 +1,4 @@
-"""One process of `eventlib run`: its HTTP first, then the log and the services on it."""
+"""One process of `eventlib run`: starts its HTTP first, then the log and the services on it."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ OWN_SCHEMAS = "the schemas of its states and notes"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a process runs: the services of these names, and the application's HTTP and metrics at places if they are given."""
+    """The services that a process runs, and the addresses of the application's HTTP and metrics if given."""
 
     services: Sequence[str]
     http: str | None = None
@@ -39,13 +39,13 @@ class Running:
 
     @property
     def name(self) -> str:
-        """It in a word or two, for people."""
+        """A word or two for people."""
         return ", ".join(self.services) or "HTTP"
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How a process runs, and what it tells."""
+    """How a process runs, and what it reports."""
 
     config: RuntimeConfig
     options: TelemetryOptions
@@ -54,7 +54,7 @@ class Tuning:
 async def serve_until(
     stop: "asyncio.Future[None]", choreography: Choreography, what: Running, url: str, tuning: Tuning
 ) -> None:
-    """Run services and HTTP until `stop` is done, whatever has to be waited for. Raises: what fails for good."""
+    """Run services and HTTP until `stop` is done, waiting for what is not available yet. Raises: terminal errors."""
     with starting_up(url, tuning.config.state_dir, what.name) as startup, suppress(Stopped):
         async with AsyncExitStack() as stack:
             async with unless_stopped(stop):
@@ -66,26 +66,26 @@ async def serve_until(
             for each in watched:
                 if each.done():
                     each.result()
-            tell("Stopping: finishing what is at hand.")
+            tell("Stopping: finishing the inputs in progress.")
     tell("Stopped.")
 
 
 async def open_ports_and_log(
     stack: AsyncExitStack, choreography: Choreography, what: Running, url: str, startup: Startup
 ) -> tuple[dict[str, object], EventLog]:
-    """Open the outside world and the log, whenever they can be."""
-    # The outside world first: a wrong setting of it should not leave a new log behind.
+    """Open the external systems and the log, as soon as they are available."""
+    # External systems first: a wrong setting of theirs must not leave a new log behind.
     opens = choreography.ports if any(choreography.service(name).ports for name in what.services) else None
     ports = {} if opens is None else await startup.enter(stack, "the ports of effects", lambda: opens(url))
-    needed = what.services if what.http is None else None  # HTTP may publish and read whatever there is
+    needed = what.services if what.http is None else None  # HTTP may publish and read everything
     opened = await startup.enter(stack, f"the log {url}", lambda: open_log(url, choreography, services=needed))
     return dict(ports), opened
 
 
 class _Process:
-    """What `eventlib run` makes of a process: its HTTP is there first, and says what the rest waits for.
+    """One process of `eventlib run`: its HTTP starts first, and reports what the rest waits for.
 
-    `watched` are done when something fails, `places` is where its HTTP is.
+    `watched` are tasks that end only on failure, `places` are its HTTP addresses.
     """
 
     def __init__(self, choreography: Choreography, what: Running, url: str, tuning: Tuning, startup: Startup) -> None:
@@ -98,7 +98,7 @@ class _Process:
         self._startup = startup
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Start everything. Raises: what waiting does not help against."""
+        """Start everything. Raises: errors that do not pass."""
         what, options = self._what, self._tuning.options
         listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
         measured = (
@@ -119,7 +119,7 @@ class _Process:
         if listening is not None and self._choreography.http is not None:
             app = self._choreography.http(event_log)
             traced = app if telemetry is None else telemetry.traced(app)
-            await self._startup.enter(stack, "what its HTTP answers from", lambda: late.opened(traced))
+            await self._startup.enter(stack, "the state of its HTTP app", lambda: late.opened(traced))
         for server in servers:
             stack.push_async_callback(server.stop)  # before what it answers from is closed
 
@@ -148,7 +148,7 @@ class _Process:
 def _telemetry(
     stack: AsyncExitStack, choreography: Choreography, url: str, options: TelemetryOptions, *, metrics: bool
 ) -> "Telemetry | None":
-    """Begin to tell what was asked for; a process that tells nothing does without OpenTelemetry."""
+    """Start the requested telemetry; without any, OpenTelemetry is not imported."""
     if options.sdk_disabled or not (options.traces or metrics):
         return None
     try:
@@ -161,7 +161,7 @@ def _telemetry(
 
 
 async def _tell_restoring(runtime: Runtime) -> None:
-    """Say every now and then how far the tasks have come whose states are being read from the log."""
+    """Print now and then how far the tasks that restore their state from the log have come."""
     while True:
         await asyncio.sleep(_TELLS_S)
         for line in restoring_lines(runtime.restoring):
@@ -169,7 +169,7 @@ async def _tell_restoring(runtime: Runtime) -> None:
 
 
 def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]:
-    """Return a line for each service that has tasks being restored: how far they have come together."""
+    """Return a line for each service with tasks being restored: their progress together."""
     lines = list[str]()
     for service in sorted({service for service, _ in restoring}):
         theirs = [each for (name, _), each in restoring.items() if name == service]
@@ -181,6 +181,6 @@ def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]
 
 
 def _listening(place: str, option: str = "--http") -> "Listening":
-    from eventlib.cli._common.http import Listening  # a process without HTTP does without uvicorn
+    from eventlib.cli._common.http import Listening  # a process without HTTP does not import uvicorn
 
     return Listening(place, option=option)

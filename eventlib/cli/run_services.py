@@ -30,12 +30,12 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
     ] = None,
     no_services: Annotated[
         bool,
-        typer.Option("--no-services", metavar="", help="No service: only HTTP, beside services that run elsewhere."),
+        typer.Option("--no-services", metavar="", help="No service: only HTTP, for services that run elsewhere."),
     ] = False,
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="PORT", help="Serve HTTP, too: a port of this machine, or HOST:PORT.", show_default=False
+            "--http", metavar="PORT", help="Serve HTTP, too: a port on this machine, or HOST:PORT.", show_default=False
         ),
     ] = None,
     metrics_port: MetricsOption = None,
@@ -46,7 +46,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
             metavar="N",
             min=1,
             max=1_000,
-            help="In so many processes, started again when they die.",
+            help="How many processes; one that dies is started again.",
             show_default=False,
         ),
     ] = None,
@@ -55,19 +55,19 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
 ) -> None:
     """Run the services until they are stopped (Ctrl-C or SIGTERM).
 
-    What is at hand is finished and committed first; a second Ctrl-C does not
-    wait for that. Whatever stops them, the next start goes on from the last
+    Inputs in progress are finished and committed first; a second Ctrl-C does
+    not wait for that. However they end, the next start continues from the last
     commit. Processes may share a log: each partition of a service has one
     owner, and HTTP answers for all of them.
 
-    With --workers, this process supervises: it starts again what dies, after
-    pauses that grow, prints what all of them say, and one signal stops them
-    all. On Kafka they share the work; a log that is one file gives it to one
-    of them, and the next takes over from it.
+    With --workers, this process supervises: it restarts a worker that dies,
+    after growing pauses, and prints the output of all; one signal stops them
+    all. On Kafka they share the work; a log in one file is owned by one of
+    them, and the next takes over from it.
 
-    Traces go where OTEL_TRACES_EXPORTER says (otlp or console), for the share
-    of the sagas that OTEL_TRACES_SAMPLER_ARG says (0.02); EVENTLIB_LOG_FORMAT=
-    json logs for machines.
+    Traces go to OTEL_TRACES_EXPORTER (otlp or console), for the share of sagas
+    in OTEL_TRACES_SAMPLER_ARG (0.02); EVENTLIB_LOG_FORMAT=json logs for
+    machines.
 
     [dim]Examples:[/dim]
       eventlib run
@@ -92,9 +92,9 @@ def run_services(
     workers: int | None = None,
     metrics: str | None = None,
 ) -> None:
-    """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until something fails for good.
+    """Run services (those named, all, or none) and HTTP until SIGINT or SIGTERM, or until a terminal failure.
 
-    With `workers`, in so many processes, the first of which has the HTTP; metrics are at a port of each of them.
+    With `workers`, in that many processes: the first serves HTTP, and each serves metrics at its own port.
     """
     choreography = load_choreography(place.app)
     named = [choreography.service(name).name for name in only]
@@ -122,8 +122,8 @@ def _refuse_misfits(choreography: Choreography, names: list[str], http: str | No
     ports = sorted({port for name in names for port in choreography.service(name).ports})
     if ports and choreography.ports is None:
         raise WiringError(
-            f"effects speak to {', '.join(ports)}, and nobody opens that: give the choreography a function that does, "
-            f"Choreography({choreography.name!r}, ..., ports=open_outside)"
+            f"no `ports=` factory provides {', '.join(ports)}, which these effects require: give the choreography a function "
+            f"that opens them, Choreography({choreography.name!r}, ..., ports=open_outside)"
         )
     if unwanted:
         raise WiringError(f"--no-services and --service {unwanted[0]} contradict each other: leave one out")
@@ -139,16 +139,16 @@ def _refuse_misfits(choreography: Choreography, names: list[str], http: str | No
 def _refuse_workers(place: LogOptions, what: Running) -> None:
     if place.url.startswith("memory:"):
         raise WiringError(
-            f"{place.url} lives in one process, so there is nothing for --workers to share: name another log"
+            f"{place.url} exists in one process only, so that --workers cannot share it: name another log"
         )
     if not what.services:
-        raise WiringError("--workers run services, and with --no-services there are none: leave one out")
+        raise WiringError("--workers run services, and --no-services runs none: leave one out")
 
 
 async def _supervise(choreography: Choreography, what: Running, place: LogOptions, workers: int) -> None:
     stop = stop_signal()
     services = [choreography.service(name) for name in what.services]
-    # Whatever is wrong with settings or the log is said here, once; and workers do not all create topics at a time.
+    # Errors of settings and of the log are reported here, once; and workers do not create topics all at the same time.
     try:
         with starting_up(place.url, runtime_config().state_dir, what.name) as startup:
             async with unless_stopped(stop), AsyncExitStack() as stack:
@@ -166,7 +166,7 @@ async def _supervise(choreography: Choreography, what: Running, place: LogOption
 
 
 def _served_by(what: Running, number: int) -> list[str]:
-    """Return the options of one of several processes: the first has the HTTP, and each its metrics, at ports in a row."""
+    """Return the options of one of several processes: the first serves HTTP; metrics are at consecutive ports."""
     http = ["--http", what.http] if what.http is not None and number == 0 else []
     if what.metrics is None:
         return http

@@ -1,4 +1,4 @@
-"""`eventlib saga`: one saga over all services: as a timeline and a tree, or followed as it happens."""
+"""`eventlib saga`: one saga across all services, as a timeline and a tree, or followed as it happens."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -42,23 +42,24 @@ from eventlib.replay.point_in_time import SagaSnapshot, standings_of_saga
 
 def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, or any other event's key.")],
-    tree: Annotated[bool, typer.Option("--tree", metavar="", help="Only the tree: what caused what.")] = False,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, or another event's key.")],
+    tree: Annotated[bool, typer.Option("--tree", metavar="", help="Only the tree: what caused each event.")] = False,
     unfold: Annotated[
-        bool, typer.Option("--all", "-a", metavar="", help="A line for each event, however many are of one kind.")
+        bool, typer.Option("--all", "-a", metavar="", help="Print a line for each event; do not fold equal types.")
     ] = False,
     at: AtTime = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", metavar="", help="Print each event as it comes, until the saga has ended.")
+        bool,
+        typer.Option("--follow", "-f", metavar="", help="Print each event as it arrives, until the saga has ended."),
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show one saga over all services, and what caused what.
+    """Show one saga across all services, and what caused each event.
 
-    Marks: ✗ something was refused or called off, ↩ compensation (what follows
-    from that), ■ the end.
+    Marks: ✗ a refusal or cancellation, ↩ compensation (what follows from
+    that), ■ the end.
 
     [dim]Examples:[/dim]
       eventlib saga 536365
@@ -68,9 +69,7 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib saga 536365 --json | jq -r '.events[] | [.after_ms, .type] | @tsv'
     """
     if follow and (at is not None or tree):
-        raise typer.BadParameter(
-            "shows what comes, so it goes neither with --at nor with --tree", param_hint="--follow"
-        )
+        raise typer.BadParameter("prints new events, so it excludes --at and --tree", param_hint="--follow")
     if follow:
         print_following(LogOptions.of(context, app, log), key, as_json=as_json)
     else:
@@ -78,7 +77,7 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def print_saga(place: LogOptions, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
-    """Print a saga's timeline and tree, or all of it as one JSON object; as it stood at a time if one is given."""
+    """Print a saga's timeline and tree, or all of it as one JSON object; as of a time if one is given."""
     read = look(place, lambda log: _read(log, key, at))
     found, standings = read.saga, read.standings
     if as_json:
@@ -108,7 +107,7 @@ def print_saga(place: LogOptions, key: str, at: datetime | None, *, only_tree: b
 
 
 class _Read(NamedTuple):
-    """A saga, with what is parked of it now and what people have changed about it; or with how it stood at a time."""
+    """A saga, with its parked inputs and the operators' changes; or with its states as of a time."""
 
     saga: Saga
     parked: Sequence[Parking] = ()
@@ -152,7 +151,7 @@ def _amendment_json(amendment: Amendment) -> dict[str, object]:
 
 
 def print_following(place: LogOptions, key: str, *, as_json: bool) -> None:
-    """Print a saga's events, and what follows as it comes, until the saga has ended."""
+    """Print a saga's events, and new ones as they arrive, until the saga has ended."""
     look(place, lambda log: _follow(log, key, as_json=as_json))
 
 

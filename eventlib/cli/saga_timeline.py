@@ -1,4 +1,4 @@
-"""A saga as JSON, as a headline, as a timeline and as a tree of causes."""
+"""A saga as JSON, a headline, a timeline and a tree of causes."""
 
 from datetime import datetime
 
@@ -24,7 +24,7 @@ MARKS = {"step": " ", "failure": "✗", "compensation": "↩"}
 
 
 def saga_json(saga: Saga) -> dict[str, object]:
-    """Return a saga as JSON has it: its events in order, each with its cause and its part."""
+    """Return a saga as JSON: its events in order, each with its cause and its role."""
     ending = saga.ending
     return {
         "key": saga.key,
@@ -37,7 +37,7 @@ def saga_json(saga: Saga) -> dict[str, object]:
 
 
 def event_json(event: SagaEvent) -> dict[str, object]:
-    """Return an event of a saga as JSON has it: with its cause and its part."""
+    """Return an event of a saga as JSON: with its cause and its role."""
     record = event.record
     line: dict[str, object] = {
         "recorded_at": output.iso_ms(record.timestamp_ms),
@@ -61,7 +61,7 @@ def event_json(event: SagaEvent) -> dict[str, object]:
 
 
 def headline(saga: Saga, at: datetime | None = None) -> Text:
-    """Return one line on how far a saga has come, by now or by a time."""
+    """Return one line on the progress of a saga, now or as of a time."""
     count = f"{len(saga.events):,} event{'' if len(saga.events) == 1 else 's'}"
     ending = saga.ending
     if ending is not None:
@@ -83,8 +83,8 @@ def headline(saga: Saga, at: datetime | None = None) -> Text:
 
 
 def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
-    """Print a line for each event, or for several of one kind."""
-    with_cause = console.width >= _WIDE  # the tree below has it too
+    """Print a line for each event, or for several of one type."""
+    with_cause = console.width >= _WIDE  # the tree below has it, too
     columns = ["time (UTC)", "ms", "service", "", "event", "facts", *(["cause"] if with_cause else [])]
     shown = output.table(*columns, right=["ms"], whole=["time (UTC)", "service", "event", "cause"])
     facts = _facts_of(saga, every=not fold)
@@ -104,7 +104,7 @@ def print_timeline(console: Console, saga: Saga, *, fold: bool) -> None:
 
 
 def print_tree(console: Console, saga: Saga, *, fold: bool, with_facts: bool) -> None:
-    """Print what caused what."""
+    """Print the tree of causes."""
     facts = _facts_of(saga, every=not fold) if with_facts else {}
     whole = Tree(Text(output.printable(saga.key), style="bold"), guide_style="dim")
     pending = [(whole, branch) for branch in reversed(branches(saga.roots, fold=fold))]
@@ -128,7 +128,7 @@ def _node(row: Fold, all_facts: Facts) -> Text:
 
 
 def _facts_of(saga: Saga, *, every: bool) -> Facts:
-    """Return what each event adds to the story, or all that it says; by its record's place on the log."""
+    """Return each event's new fields, or all of them, by its record's location."""
     facts = [event.facts for event in saga.events] if every else saga.news()
     return {place_of(event): output.facts_text(each) for event, each in zip(saga.events, facts, strict=True)}
 
@@ -143,5 +143,5 @@ def _facts(row: Fold, facts: Facts) -> Text:
 
 
 def place_of(event: SagaEvent) -> tuple[str, int, int]:
-    """Return where an event stands on the log."""
+    """Return an event's location on the log."""
     return event.record.topic, event.record.partition, event.record.offset

@@ -1,4 +1,4 @@
-"""`eventlib schemas`: the contracts of events and states, and what the registry has of them."""
+"""`eventlib schemas`: the contracts of events and states, and their registered schemas."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -43,7 +43,7 @@ class _Row:
 
 @schemas.command("list", cls=Command)
 def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
-    """List the contracts: how many versions each has, and whether today's is one.
+    """List the contracts: how many versions each has, and whether today's is registered.
 
     [dim]Examples:[/dim]
       eventlib schemas list
@@ -100,13 +100,13 @@ def print_schema(place: LogOptions, name: str) -> None:
 @schemas.command(cls=Command)
 def diff(
     context: typer.Context,
-    before: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="A schema; today's without a version.")],
+    before: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="A schema; without a version, today's.")],
     after: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The other one.")],
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show what two schemas differ in, and whether each reads the other's data.
+    """Show the differences of two schemas, and whether each can read the other's data.
 
     [dim]Examples:[/dim]
       eventlib schemas diff OrderPlaced@1 OrderPlaced
@@ -116,7 +116,7 @@ def diff(
 
 
 def print_diff(place: LogOptions, before: str, after: str, *, as_json: bool) -> None:
-    """Print what two schemas differ in."""
+    """Print the differences of two schemas."""
 
     async def ask(log: EventLog) -> tuple[Schema, Schema]:
         return await _schema(log, before), await _schema(log, after)
@@ -135,7 +135,7 @@ def print_diff(place: LogOptions, before: str, after: str, *, as_json: bool) -> 
     console.print(shown)
     for reader, writer, reasons in ((after, before, found.backward), (before, after, found.forward)):
         verdict = "; ".join(reasons)
-        console.print(f"{reader} does not read {writer}: {verdict}" if reasons else f"{reader} reads {writer}.")
+        console.print(f"{reader} cannot read {writer}: {verdict}" if reasons else f"{reader} can read {writer}.")
 
 
 async def _rows(log: EventLog) -> list[_Row]:

@@ -21,28 +21,30 @@ from eventlib.log.url import log_file
 from eventlib.opening import open_log
 from eventlib.registry.compatibility import Level
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="An event's or a state's name, or its subject.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of an event or a state, or its subject.")]
 
 
 def check(
     context: typer.Context,
     sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=0, help="How many records of each partition are decoded.")
+        int, typer.Option("--sample", metavar="N", min=0, help="How many records of each partition to decode.")
     ] = 1_000,
     also: Annotated[
         list[str] | None,
-        typer.Option("--also", metavar="URL", help="Decode here, too: archive:DIR, for instance.", show_default=False),
+        typer.Option(
+            "--also", metavar="URL", help="Also decode from this log, for example archive:DIR.", show_default=False
+        ),
     ] = None,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Look for what today's code would break: exit code 1 if anything.
+    """Find what today's code would break: exit code 1 if anything.
 
-    Every event and every state is compared with all versions that were ever
-    registered, and a sample of what really stands on the log is decoded.
-    Events are read both ways, with each version (FULL_TRANSITIVE); states by
-    the code that comes after (BACKWARD_TRANSITIVE).
+    Every event and every state is compared with all registered versions, and a
+    sample of the log's records is decoded. Events are compared in both
+    directions with each version (FULL_TRANSITIVE); states must be readable by
+    newer code (BACKWARD_TRANSITIVE).
 
     [dim]Examples:[/dim]
       eventlib schemas check
@@ -77,7 +79,7 @@ def print_check(place: LogOptions, also: Sequence[str], *, sample: int, as_json:
 
 
 def register(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
-    """Register the schemas of today's code; none of them, if one is not compatible.
+    """Register the schemas of today's code; none, if one is incompatible.
 
     [dim]Examples:[/dim]
       eventlib schemas register
@@ -87,7 +89,7 @@ def register(context: typer.Context, as_json: JsonOption = False, app: AppOption
 
 
 def print_register(place: LogOptions, *, as_json: bool) -> int:
-    """Register today's schemas, print which, and return the exit code: 1 if any is not compatible."""
+    """Register today's schemas, print which, and return the exit code: 1 if any is incompatible."""
     problems, made = look(
         _place(place), register_schemas, missing=True
     )  # a log of contracts comes before one of events
@@ -100,16 +102,18 @@ def print_register(place: LogOptions, *, as_json: bool) -> int:
     else:
         for each in made:
             output.terminal().print(f"{each.subject}  version {each.version}, id {each.id}")
-        output.terminal().print(f"{output.counted(len(made), 'schema')} registered." if made else "All is registered.")
+        output.terminal().print(
+            f"{output.counted(len(made), 'schema')} registered." if made else "Everything is registered already."
+        )
     return 0
 
 
 def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOption = None) -> None:
-    """Begin a new version of a contract, which older code cannot read.
+    """Start a new major version of a contract, which older code cannot read.
 
-    Today's class has to have an upcaster for what was written so far,
-    @upcasts(NAME, version=N), so that it reads all of it. Deploy what reads
-    these events first: older code parks what the new version writes.
+    Today's class needs an upcaster for the older data, @upcasts(NAME,
+    version=N), so that it reads all of it. First deploy the readers of these
+    events: older code parks what the new version writes.
 
     [dim]Example:[/dim]
       eventlib schemas epoch OrderPlaced
@@ -118,7 +122,7 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
 
 
 def print_epoch(place: LogOptions, name: str) -> None:
-    """Begin a new version of a contract, and say so."""
+    """Start a new major version of a contract, and print it."""
 
     async def ask(log: EventLog) -> tuple[Declared, Version]:
         each = named(log, name)
@@ -140,7 +144,7 @@ def level(
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Set what is asked of a contract's new schemas.
+    """Set the compatibility level for a contract's new schemas.
 
     [dim]Example:[/dim]
       eventlib schemas level ParcelWeighed BACKWARD_TRANSITIVE
@@ -149,26 +153,26 @@ def level(
 
 
 def print_level(place: LogOptions, name: str, level: str) -> None:
-    """Set a contract's compatibility level, and say so."""
+    """Set a contract's compatibility level, and print it."""
     if level not in list(Level):
-        raise ContractError(f"{level!r} is no level: known are {', '.join(Level)}")
+        raise ContractError(f"{level!r} is not a level: choose one of {', '.join(Level)}")
 
     async def ask(log: EventLog) -> Declared:
         each = named(log, name)
         await log.codec.registry.set_level(each.subject, level)
         return each
 
-    output.terminal().print(f"{query_schemas(place, ask).subject} is compared by {level} from now on.")
+    output.terminal().print(f"{query_schemas(place, ask).subject} has compatibility level {level} from now on.")
 
 
 def query_schemas(place: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:
-    """Run a command on the log, or on none if it is missing and the registry is elsewhere."""
+    """Run a command on the log, or on an empty one if it is missing and the registry is external."""
     found = _place(place)
     return look(found, command, missing=found != place)
 
 
 def _place(place: LogOptions) -> LogOptions:
-    """Return where to look: with a registry elsewhere there need not be a log, as in a pipeline."""
+    """Return the log to use: with an external registry it may be missing, as in a pipeline."""
     options = read_settings(RegistryOptions, {}, also=None)
     file = log_file(place.url)
     is_missing = file is not None and not file.is_file()

@@ -15,7 +15,7 @@ def serve(
         typer.Option(
             "--port",
             metavar="PORT",
-            help="A port of this machine, or HOST:PORT. [dim]Default: $EVENTLIB_SCHEMAS_PORT, or 8081[/dim]",
+            help="A port on this machine, or HOST:PORT. [dim]Default: $EVENTLIB_SCHEMAS_PORT, or 8081[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -24,22 +24,22 @@ def serve(
         typer.Option(
             "--compatibility",
             metavar="LEVEL",
-            help="The level of subjects for which none was set. [dim]Default: FULL_TRANSITIVE[/dim]",
+            help="The level of subjects without their own. [dim]Default: FULL_TRANSITIVE[/dim]",
             show_default=False,
         ),
     ] = None,
     log: LogOption = None,
 ) -> None:
-    """Serve the schemas on a log as a Confluent Schema Registry does, until it is stopped.
+    """Serve a log's schemas with the API of a Confluent Schema Registry, until it is stopped.
 
-    Any client of that registry can use it. It keeps its schemas in the topic
-    _schemas of the log, where an application without a registry keeps them, so
-    that ids agree. Several instances may serve one log: one of them writes, and
-    the others ask it to; when it dies, the next takes over.
+    Any client of that registry can use it. It stores schemas in the log's topic
+    _schemas, as an application without a registry does, so that ids agree.
+    Several instances may serve one log: one of them writes, the others forward
+    writes to it; when it dies, another takes over.
 
-    Users, passwords and TLS are variables: EVENTLIB_SCHEMAS_WRITERS and
-    EVENTLIB_SCHEMAS_READERS ('{"name": "password"}'), EVENTLIB_SCHEMAS_CERTIFICATE
-    and EVENTLIB_SCHEMAS_KEY.
+    Users, passwords and TLS are environment variables: EVENTLIB_SCHEMAS_WRITERS
+    and EVENTLIB_SCHEMAS_READERS ('{"name": "password"}'),
+    EVENTLIB_SCHEMAS_CERTIFICATE and EVENTLIB_SCHEMAS_KEY.
 
     [dim]Examples:[/dim]
       eventlib schemas serve

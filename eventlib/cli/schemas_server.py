@@ -19,7 +19,7 @@ from eventlib.telemetry.logs import tell
 
 
 def serve_schemas(url: str, options: SchemasOptions) -> None:
-    """Serve until SIGINT or SIGTERM. Raises: WiringError when nothing can listen there; what the log raises."""
+    """Serve until SIGINT or SIGTERM. Raises: WiringError when the address cannot be used; errors of the log."""
     tls = None
     if options.certificate is not None and options.key is not None:
         password = options.key_password
@@ -42,7 +42,7 @@ async def _serve(url: str, options: SchemasOptions, listening: Listening) -> Non
                 log = await startup.run(f"the log {url}", lambda: open_port(url))
                 stack.push_async_callback(log.close)
                 opened = partial(open_service, log, options, own, startup)
-                service = await startup.enter(stack, f"what the log {url} has", opened)
+                service = await startup.enter(stack, f"the schemas on {url}", opened)
             await stack.enter_async_context(late.opened(make_app(service)))
             stack.push_async_callback(server.stop)
             tell(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}")
@@ -53,11 +53,11 @@ async def _serve(url: str, options: SchemasOptions, listening: Listening) -> Non
 
 
 def _reached(url: str) -> str:
-    """Return where others reach what listens at a URL: everywhere is a place for nobody but this machine."""
+    """Return the URL that clients use: 0.0.0.0 is an address for this machine only."""
     return url.replace("//0.0.0.0:", f"//{socket.getfqdn()}:").replace("//[::]:", f"//{socket.getfqdn()}:")
 
 
 def _warning(options: SchemasOptions, url: str) -> str:
     if options.has_users and url.startswith("http:") and "127.0.0.1" not in url:
-        return "; passwords come over it in the clear: set EVENTLIB_SCHEMAS_CERTIFICATE and _KEY"
-    return "" if options.has_users else "; everybody may write: set EVENTLIB_SCHEMAS_WRITERS to say who"
+        return "; passwords are sent unencrypted: set EVENTLIB_SCHEMAS_CERTIFICATE and _KEY"
+    return "" if options.has_users else "; everyone may write: set EVENTLIB_SCHEMAS_WRITERS to restrict this"

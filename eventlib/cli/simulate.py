@@ -1,4 +1,4 @@
-"""`eventlib simulate`: plays schedules, and saves one that breaks an invariant."""
+"""`eventlib simulate`: runs schedules, and saves one that breaks an invariant."""
 
 from pathlib import Path
 from time import perf_counter
@@ -33,28 +33,26 @@ _FOUND = "When an invariant is broken"
 def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     schedules: Annotated[
-        int, typer.Option("--schedules", "-n", metavar="N", min=1, help="How many schedules are played.")
+        int, typer.Option("--schedules", "-n", metavar="N", min=1, help="How many schedules to run.")
     ] = 1_000,
     orders: Annotated[
-        int, typer.Option("--orders", metavar="N", min=1, max=50, help="Of how many orders a schedule has at most.")
+        int, typer.Option("--orders", metavar="N", min=1, max=50, help="How many orders a schedule has at most.")
     ] = 2,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Which schedules: the same seed, the same ones.")
-    ] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same schedules.")] = 1,
     workers: Annotated[
         int | None,
         typer.Option(
             "--workers",
             metavar="N",
             min=1,
-            help="How many processes share the schedules. [dim]Default: the cores there are[/dim]",
+            help="How many processes share the schedules. [dim]Default: one per core[/dim]",
             show_default=False,
         ),
     ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(
-            "--replay", metavar="FILE", dir_okay=False, help="Play a saved schedule again.", show_default=False
+            "--replay", metavar="FILE", dir_okay=False, help="Run a saved schedule again.", show_default=False
         ),
     ] = None,
     save: Annotated[
@@ -69,11 +67,11 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ] = None,
     diagram: Annotated[
-        Diagram, typer.Option("--diagram", help="How its story is drawn.", rich_help_panel=_FOUND)
+        Diagram, typer.Option("--diagram", help="How the schedule's story is drawn.", rich_help_panel=_FOUND)
     ] = "text",
     exhaustive: Annotated[
         bool,
-        typer.Option("--exhaustive", help="Explore all orders of things in the scenario's small case instead."),
+        typer.Option("--exhaustive", help="Explore all interleavings of the scenario's small case instead."),
     ] = False,
     as_json: JsonOption = False,
     scenario: Annotated[
@@ -81,21 +79,21 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
         typer.Option(
             "--scenario",
             metavar="MODULE:CLASS",
-            help="The surroundings. [dim]Default: simulation in \\[tool.eventlib] of pyproject.toml[/dim]",
+            help="The scenario. [dim]Default: simulation in \\[tool.eventlib] of pyproject.toml[/dim]",
             rich_help_panel="Where to look",
             show_default=False,
         ),
     ] = None,
     app: AppOption = None,
 ) -> None:
-    """Play the services under every fault there is, and check the invariants.
+    """Run the services under every kind of fault, and check the invariants.
 
-    Deciders, tasks, effects and restoring are the real ones. Simulated are
-    time and order, crashes, zombies, duplicates, and an outside world that
-    answers late, twice or never. A schedule that breaks an invariant is made as
-    short as it can be, drawn, and saved.
+    Deciders, tasks, effects and restores are the real ones. Time and order,
+    crashes, zombies, duplicates, and external systems that answer late, twice
+    or never are simulated. A schedule that breaks an invariant is minimized,
+    drawn, and saved.
 
-    Ends with exit code 1 when an invariant is broken.
+    Exit code 1 when an invariant is broken.
 
     [dim]Examples:[/dim]
       eventlib simulate
@@ -116,7 +114,7 @@ _REFRESHED_EVERY_S = 0.1
 
 
 def print_searched(wish: SimulateOptions, extent: Extent, save: Path | None) -> int:
-    """Play schedules, print what came of it, and return the exit code: 1 when an invariant is broken."""
+    """Run schedules, print the result, and return the exit code: 1 when an invariant is broken."""
     case = _case(wish)
     searched = _searched(case, extent, show=not wish.as_json)
     failure = searched.failure
@@ -136,7 +134,7 @@ def print_searched(wish: SimulateOptions, extent: Extent, save: Path | None) -> 
 
 
 def print_replayed(wish: SimulateOptions, path: Path) -> int:
-    """Play a saved schedule again, print what came of it, and return the exit code: 1 when an invariant is broken."""
+    """Run a saved schedule again, print the result, and return the exit code: 1 when an invariant is broken."""
     saved = load(path)
     case = _case(wish)
     if saved.application != case.stage.declared.name:
@@ -151,9 +149,7 @@ def print_replayed(wish: SimulateOptions, path: Path) -> int:
     if choices.differs:
         changed = saved.code != case.stage.code_version
         why = "the code has changed since" if changed else "the scenario or the simulator has changed since"
-        console.print(
-            f"Not quite the schedule that was saved, {why}: {choices.differs}; from there on nothing goes wrong."
-        )
+        console.print(f"Not exactly the saved schedule, {why}: {choices.differs}; from there on no fault occurs.")
     if failure is None:
         console.print(f"No invariant is broken any more. It was {saved.law}.")
         return 0
@@ -162,7 +158,7 @@ def print_replayed(wish: SimulateOptions, path: Path) -> int:
 
 
 def print_explored(wish: SimulateOptions) -> int:
-    """Explore the small case, print how much there was, and return the exit code: 1 when an invariant is broken."""
+    """Explore the small case, print its size, and return the exit code: 1 when an invariant is broken."""
     case = _case(wish)
     began = perf_counter()
     found = explore(case.stage, case.scenario())
@@ -191,7 +187,7 @@ def _case(wish: SimulateOptions) -> Case:
     choreography, scenario = load_choreography(wish.app), load_simulation(wish.scenario)
     if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
         raise WiringError(
-            f"{scenario!r} is no class of scenarios: derive one from eventlib.simulation.scenario.Scenario"
+            f"{scenario!r} is not a scenario class: derive one from eventlib.simulation.scenario.Scenario"
         )
     return Case(Stage(choreography), scenario)
 
@@ -200,7 +196,7 @@ def _searched(case: Case, extent: Extent, *, show: bool) -> Searched:
     if not show:
         return search(case, extent, lambda _played, _shrinks: None)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Refreshed by hand: a bar that refreshes itself is a thread, and processes are forked beside it.
+    # Refreshed manually: automatic refresh is a thread, and this process forks others.
     with Progress(*columns, console=output.terminal(stderr=True), transient=True, auto_refresh=False) as progress:
         bar = progress.add_task("schedules", total=extent.schedules)
         shown_at = 0.0

@@ -1,4 +1,4 @@
-"""What a search of schedules has found, as text, as a diagram and as JSON."""
+"""The result of a search over schedules, as text, as a diagram and as JSON."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ Diagram = Literal["text", "mermaid", "none"]
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """What somebody wants simulated, and how it is shown."""
+    """The scenario, and how results are shown."""
 
     app: str | None
     scenario: str | None
@@ -25,7 +25,7 @@ class SimulateOptions:
 
 
 def print_counts(console: Console, searched: Searched, invariants: int) -> None:
-    """Print how much was played, and under which faults."""
+    """Print how many schedules ran, and their faults."""
     played = searched.played
     rate = played.schedules / searched.seconds if searched.seconds else 0
     what = "No invariant is broken" if searched.failure is None else "An invariant is broken"
@@ -39,7 +39,7 @@ def print_counts(console: Console, searched: Searched, invariants: int) -> None:
 
 
 def print_failure(console: Console, failure: Failure, wish: SimulateOptions) -> None:
-    """Print the story of a broken invariant, and what was violated."""
+    """Print the story of a broken invariant, and the violation."""
     violation = failure.violation
     drawn = arrows(failure.story)
     console.print()
@@ -51,11 +51,11 @@ def print_failure(console: Console, failure: Failure, wish: SimulateOptions) -> 
     console.print(
         Text.assemble(("✗ ", "bold red"), (violation.invariant.name, "bold red"), f"  {violation.invariant.sentence}")
     )
-    console.print(Text(f"  not so for {violation.invariant.key} {violation.key}: {violation.what_was_known}"))
+    console.print(Text(f"  violated for {violation.invariant.key} {violation.key}: {violation.what_was_known}"))
 
 
 def searched_json(searched: Searched, extent: Extent, path: Path | None) -> dict[str, object]:
-    """Return what a search has found as a JSON object."""
+    """Return a search's result as a JSON object."""
     failure, played = searched.failure, searched.played
     return {
         "seed": extent.seed,

@@ -27,13 +27,13 @@ from eventlib.replay.point_in_time import known_in, moment_of, standing_at
 def state(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     decider: Annotated[str, typer.Argument(metavar="DECIDER", help="A decider's name; `eventlib graph` shows them.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="An order's id, a product's SKU: what the decider has.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The decider's key: an order's id, a product's SKU.")],
     at: Annotated[
         str | None,
         typer.Option(
             "--at",
             metavar="TIME|EVENT_ID",
-            help="As it was at a time (UTC), or after an event.",
+            help="As of a time (UTC), or after an event.",
             show_default=False,
         ),
     ] = None,
@@ -41,10 +41,10 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show what a decider knows of a key, now or at a moment.
+    """Show a decider's state for a key, now or at a point in time.
 
-    The past is folded from the journal and the log: all that the decider had
-    handled by a time, or up to the step in which it handled, or said, an event
+    A past state is rebuilt from the journal and the log: from all inputs that
+    were handled by a time, or up to the step that handled, or emitted, an event
     (the beginning of its id is enough). `eventlib history` shows the steps.
 
     [dim]Examples:[/dim]
@@ -57,7 +57,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
 
 
 def print_state(place: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
-    """Print what a decider knows of a key, or knew at a moment: a time, or an event's id."""
+    """Print a decider's state for a key, now or at a point in time: a time, or an event's id."""
     known, doubt = look(place, lambda log: _known(log, decider, key, at))
     if as_json:
         output.print_json([{**state_json(known), **({"doubt": doubt} if doubt else {})}])
@@ -79,7 +79,7 @@ def _print(known: KnownState) -> None:
     console.print(Text.assemble((f"{known.decider} {output.printable(known.key)}", "bold"), (f"  {where}", "dim")))
     console.print()
     if known.state is None:
-        console.print("The key is forgotten: its state was given up.")
+        console.print("The key is forgotten: its state was deleted.")
     else:
         console.print(_grid({field.name: _value(getattr(known.state, field.name)) for field in fields(known.state)}))
     console.print()

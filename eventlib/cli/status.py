@@ -1,4 +1,4 @@
-"""`eventlib status`: the services' status, once or refreshed, and whether it is healthy."""
+"""`eventlib status`: the services' status, once or refreshed, and whether they are healthy."""
 
 import asyncio
 from collections import Counter
@@ -25,8 +25,10 @@ from eventlib.telemetry.logs import tell
 
 def status(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
-    watch: Annotated[bool, typer.Option("--watch", "-w", metavar="", help="Go on until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="How often, with --watch.")] = 2.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", metavar="", help="Refresh until Ctrl-C.")] = False,
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", min=0.1, help="The refresh interval, with --watch.")
+    ] = 2.0,
     sagas: Annotated[
         bool,
         typer.Option("--sagas", metavar="", help="Count sagas by state, too: reads each state once, about 10 µs each."),
@@ -41,21 +43,21 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
         int, typer.Option("--max-overdue", metavar="N", min=0, help="How many sagas may be overdue, with --sagas.")
     ] = 0,
     allow_stopped: Annotated[
-        bool, typer.Option("--allow-stopped", metavar="", help="Also healthy when nobody runs a task.")
+        bool, typer.Option("--allow-stopped", metavar="", help="Also healthy when a task has no owner.")
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
-    """Show how services stand: owners, lag, what is pending, parked, overdue.
+    """Show the status of services: owners, lag, pending, parked, overdue.
 
-    Read from the log alone, whether the services run or not: where tasks are
-    stands on their changelogs. Beside an SQLite log it costs milliseconds;
-    from elsewhere the first look reads the changelogs, and --watch then only
-    what is new.
+    It reads only the log, whether the services run or not: tasks store their
+    cursors on their changelogs. On the machine of an SQLite log it costs
+    milliseconds; elsewhere it first reads the changelogs, and --watch then only
+    new records.
 
-    Exit code 1 when it is not healthy: a task without an owner, one that is
-    behind for too long, too much parked or overdue.
+    Exit code 1 when not healthy: a task without an owner, one that is behind
+    for too long, too many parked or overdue.
 
     [dim]Examples:[/dim]
       eventlib status
@@ -66,7 +68,7 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
     if not watch:
         raise typer.Exit(print_status(place, limits, sagas=sagas, as_json=as_json))
     if as_json:
-        raise typer.BadParameter("shows a screen: call it again and again instead", param_hint="--watch / --json")
+        raise typer.BadParameter("refreshes a screen: call it repeatedly instead", param_hint="--watch / --json")
     watch_status(place, limits, every, sagas=sagas)
 
 
@@ -80,7 +82,7 @@ _RATE_WIDTH = 16
 
 
 def print_status(place: LogOptions, limits: Limits, *, sagas: bool, as_json: bool) -> int:
-    """Print how services stand; return 0 when all is well, else 1."""
+    """Print the status of services; return 0 when all are healthy, else 1."""
     state_dir = runtime_config().state_dir
 
     async def read(log: EventLog) -> Status:
@@ -88,7 +90,7 @@ def print_status(place: LogOptions, limits: Limits, *, sagas: bool, as_json: boo
 
     try:
         status = look(place, read)
-    except RetryableError:  # what keeps this command from looking may be what others wait for
+    except RetryableError:  # other processes may wait for the same cause
         for each in waiting_here(place.url, state_dir):
             tell(each.sentence)
         raise
@@ -102,7 +104,7 @@ def print_status(place: LogOptions, limits: Limits, *, sagas: bool, as_json: boo
 
 
 def watch_status(place: LogOptions, limits: Limits, every_s: float, *, sagas: bool) -> None:
-    """Show how services stand until Ctrl-C; with what they handle in a second."""
+    """Show the status of services until Ctrl-C, with inputs handled per second."""
 
     async def watch(log: EventLog) -> None:
         reader = StatusReader(log, with_sagas=sagas, state_dir=runtime_config().state_dir)
@@ -120,7 +122,7 @@ def watch_status(place: LogOptions, limits: Limits, every_s: float, *, sagas: bo
 
 
 def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
-    """Return how services stand as JSON has it."""
+    """Return the status of services as JSON."""
     return {
         "at": output.iso(status.at),
         "healthy": not found,
@@ -135,7 +137,7 @@ def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:
 
 
 def _handled_per_s(before: Status | None, now: Status) -> Mapping[str, float]:
-    """Return how fast each service gets on, between two looks: what came in, less what it has more before it."""
+    """Return each service's inputs handled per second between two snapshots: new inputs less the growth of its lag."""
     if before is None:
         return {}
     seconds = max((now.at - before.at).total_seconds(), 0.001)

@@ -29,7 +29,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="Which topics; without any, all that hold events.", show_default=False),
+        typer.Argument(metavar="TOPIC", help="Which topics; by default, all that hold events.", show_default=False),
     ] = None,
     start: Annotated[
         str,
@@ -40,7 +40,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ] = "earliest",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", metavar="", help="Wait for what comes next, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", metavar="", help="Wait for new records, until Ctrl-C.")
     ] = False,
     as_json: JsonOption = False,
     app: AppOption = None,
@@ -48,8 +48,8 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
 ) -> None:
     """Print the records of topics, merged by time.
 
-    Without a topic, everything that the services tell each other. Changelogs,
-    journals and other topics of their own are printed when they are named.
+    Without a topic, all events that the services exchange. Changelogs, journals
+    and other internal topics are printed when they are named.
 
     [dim]Examples:[/dim]
       eventlib tail --follow --from latest
@@ -59,11 +59,11 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
     print_tail(LogOptions.of(context, app, log), topics or [], start, follow=follow, as_json=as_json)
 
 
-_WIDE = 110  # below, a terminal has no room for dates and offsets
+_WIDE = 110  # a narrower terminal has no room for dates and offsets
 
 
 def print_tail(place: LogOptions, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
-    """Print records: as JSON lines, or as a line each for a person. Raises: BadParameter for no place to start."""
+    """Print records: as JSON lines, or as one line of text each. Raises: BadParameter for an invalid start."""
     try:
         begin = start_of(start)
     except ContractError as error:
@@ -106,7 +106,7 @@ def _json(reading: Reading) -> bytes:
 
 
 def _readable_lines() -> Callable[[Reading], bytes]:
-    """Return what makes a line for a person: cut to a terminal's width, with its colours."""
+    """Return a formatter of text lines: cut to a terminal's width, with its colours."""
     console = output.terminal()
     width = console.width if console.is_terminal else None
     return partial(_readable, width=width, colour=console.color_system is not None and not console.no_color)
@@ -134,7 +134,7 @@ def _data_text(reading: Reading) -> str:
         return f"! {reading.error}"
     value = reading.value
     if value is None:
-        return "(its key is removed)" if reading.record.value is None else ""
+        return "(its key is deleted)" if reading.record.value is None else ""
     if isinstance(value, BaseModel):
         key = key_text(reading.record)
         return output.facts_text({name: fact for name, fact in value if fact != key}, limit=sys.maxsize)

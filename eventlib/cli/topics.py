@@ -21,10 +21,10 @@ from eventlib.registry.records import SCHEMAS
 
 
 def topics(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
-    """List the topics: what they hold, and how much.
+    """List the topics: what they contain, and how many records.
 
     A compacted topic keeps only the newest record of each key; its number
-    counts those already dropped as well.
+    includes those already removed.
 
     [dim]Examples:[/dim]
       eventlib topics

@@ -1,4 +1,4 @@
-"""Shows what a service's cutover to a rerun means, asks, and does it: for `rerun --switch` and `reset --to`."""
+"""Cuts a service over to a rerun after confirmation: for `rerun --switch` and `reset --to`."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -23,7 +23,7 @@ from eventlib.state.open import open_stores
 
 
 class Effects(StrEnum):
-    """What becomes of effects that only a rerun has asked for."""
+    """What happens to effects that only a rerun has requested."""
 
     RECORDED = "recorded"
     RUN = "run"
@@ -31,18 +31,18 @@ class Effects(StrEnum):
 
 EffectsOption = Annotated[
     Effects,
-    typer.Option("--effects", help="Whether effects that were never asked for run then, or are parked (recorded)."),
+    typer.Option("--effects", help="Whether effects that were never requested run then, or are parked (recorded)."),
 ]
 
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do it without asking.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What somebody says to a switch: why, whether effects run that only the rerun has asked for, and a yes before.
+    """The user's consent to a cutover: why, whether effects run that only the rerun has requested, and a yes in advance.
 
-    With `dry_run` it is only shown what would be.
+    With `dry_run` the cutover is only shown.
     """
 
     why: str
@@ -52,7 +52,7 @@ class Consent:
 
 
 def print_switch(place: LogOptions, service: str, name: str, consent: Consent, *, limit: int, as_json: bool) -> None:
-    """Let a service take over a rerun's states, after showing what that means."""
+    """Let a service take over a rerun's states, after showing the consequences."""
 
     async def switched(log: EventLog) -> Switched | None:
         note = await described(log, log.choreography.service(service), name)
@@ -65,7 +65,7 @@ def print_switch(place: LogOptions, service: str, name: str, consent: Consent, *
 def print_way_back(
     place: LogOptions, service: str, since_ms: int, consent: Consent, *, limit: int, as_json: bool
 ) -> None:
-    """Let a service do again all that it has done since a time (ms; 0: ever), after showing what that means."""
+    """Let a service handle again all inputs since a time (ms; 0: all), after showing the consequences."""
     name = ""
 
     async def gone_back(log: EventLog) -> Switched | None:
@@ -84,7 +84,7 @@ def print_way_back(
 async def _switched(
     log: EventLog, service: str, name: str, wanted: RerunSpec, consent: Consent, shown: int | None
 ) -> Switched | None:
-    """Switch, after showing so many differences in full; None when it was only to be shown."""
+    """Cut over, after showing `limit` differences in full; None after a dry run."""
     old = log.choreography.service(service)
     stores = open_stores(log.port.url, runtime_config().state_dir)
     try:
@@ -95,7 +95,7 @@ async def _switched(
                 _print_consequences(service, name, found, runs_effects=consent.runs_effects)
             if consent.dry_run:
                 return None
-            agree(f"Shall {service} take over what {name} knows?", yes=consent.yes)
+            agree(f"Shall {service} take over the states of {name}?", yes=consent.yes)
             return await switch(again, consent.why, runs_effects=consent.runs_effects)
     finally:
         stores.close()
@@ -109,10 +109,12 @@ def _print_switched(done: Switched | None, service: str, name: str, consent: Con
         output.print_json([{"service": service, "rerun": name, **asdict(done), "why": consent.why}])
         return
     print(f"Done, and recorded, in {output.counted(done.tasks, 'task')}: {output.counted(done.states, 'key')} changed,")
-    print(f"{output.counted(done.said, 'event')} said now, {output.counted(done.unsaid, 'event')} could not be unsaid.")
+    print(
+        f"{output.counted(done.said, 'event')} emitted now, {output.counted(done.unsaid, 'event')} could not be taken back."
+    )
     if done.requested and not consent.runs_effects:
         print(f"{output.counted(done.requested, 'effect')} not run yet: see `eventlib parked list`, and retry them.")
-    print(f"If {service} runs other code than this, start it anew now.")
+    print(f"If {service} runs other code than this, restart it now.")
 
 
 def _print_consequences(service: str, name: str, found: Difference, *, runs_effects: bool) -> None:
@@ -120,10 +122,10 @@ def _print_consequences(service: str, name: str, found: Difference, *, runs_effe
     old = sum(each.missing for each in found.deciders)
     other = sum(each.other for each in found.deciders)
     if new or other:
-        print(f"\nWhat only {name} says, {service} says then. ", end="")
+        print(f"\nEvents that only {name} emits, {service} emits then. ", end="")
     if old or other:
-        print(f"What only {service} has said stays on the log: what others did about it is for you to make good.")
+        print(f"Events that only {service} has emitted stay on the log: compensating their consequences is up to you.")
     if found.requested:
         count = output.counted(len(found.requested), "effect")
-        print(f"{count} that only {name} asks for {'run' if runs_effects else 'wait for you, parked'}.")
+        print(f"{count} that only {name} requests {'run' if runs_effects else 'wait for you, parked'}.")
     print()

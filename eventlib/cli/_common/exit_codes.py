@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one sentence about what went wrong."""
+"""How a command ends: its exit code, and one sentence about an error."""
 
 import gc
 import sys
@@ -13,11 +13,11 @@ from eventlib.errors import EventlibError
 from eventlib.log.url import without_userinfo
 
 INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended, as shells count it (128 + SIGINT)."""
+"""The exit code after Ctrl-C, as in shells (128 + SIGINT)."""
 
 
 _GROWTH = 50_000
-"""After how many new objects Python looks for cycles: what a command imports makes none, and looking is a sixth of that."""
+"""After how many new objects Python looks for cycles: imports create none, and the search costs a sixth of them."""
 
 
 _EXPECTED = (EventlibError, OSError)
@@ -26,8 +26,8 @@ _EXPECTED = (EventlibError, OSError)
 def run_command(app: typer.Typer, program: str, arguments: Sequence[str], *, interrupted: str = "") -> int:
     """Run one command of `program`, and return its exit code: 0 fine, 1 an error, 2 a wrong option, 130 interrupted.
 
-    What went wrong is one sentence on stderr, never a traceback (EVENTLIB_TRACEBACK=1 raises what was unforeseen);
-    `interrupted` is what to say after Ctrl-C.
+    An error is one sentence on stderr, never a traceback (EVENTLIB_TRACEBACK=1 raises unexpected ones);
+    `interrupted` is printed after Ctrl-C.
     """
     gc.set_threshold(_GROWTH)
     _survive_any_character()
@@ -46,7 +46,7 @@ def _run(app: typer.Typer, program: str, arguments: Sequence[str], interrupted: 
     except (BrokenPipeError, ReaderGone):
         let_go_of_stdout()
         return 0
-    except Exception as error:  # whatever it is, a person at a terminal gets a sentence
+    except Exception as error:  # any error becomes a sentence
         from eventlib.config.settings import wants_traceback
 
         code = _code_before(error)
@@ -61,7 +61,7 @@ def _run(app: typer.Typer, program: str, arguments: Sequence[str], interrupted: 
 
 
 def _code_before(error: BaseException) -> int | None:
-    """Return the exit code of the signal that a command was cleaning up after when this went wrong, if there was one."""
+    """Return the exit code of the signal that a command was cleaning up after when this error occurred, if any."""
     before = error.__context__
     while before is not None:
         if isinstance(before, KeyboardInterrupt):
@@ -76,7 +76,7 @@ def _sentence_of(error: Exception) -> str:
     name = type(error).__name__
     if isinstance(error, _EXPECTED):
         return str(error) or name
-    return f"something unforeseen: {name}: {error} (EVENTLIB_TRACEBACK=1 shows where)"
+    return f"unexpected error: {name}: {error} (EVENTLIB_TRACEBACK=1 shows where)"
 
 
 def _complain(program: str, sentence: str, code: int) -> int:
@@ -86,14 +86,14 @@ def _complain(program: str, sentence: str, code: int) -> int:
 
 
 def _usage(error: typer.TyperException, program: str) -> str:
-    """Return what was wrong with the arguments, or nothing, when the help is already there to be read."""
+    """Return what is wrong with the arguments, or nothing when the help is printed already."""
     command = getattr(getattr(error, "ctx", None), "command_path", program)
     message = error.format_message().strip().rstrip(".")
     return message and f"{message[:1].lower()}{message[1:]} (see `{command} --help`)"
 
 
 def _survive_any_character() -> None:
-    """Let a terminal that cannot show a character get an escape for it, not an error."""
+    """Print an escape for a character that the terminal cannot encode, instead of an error."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

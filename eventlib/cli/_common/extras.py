@@ -1,4 +1,4 @@
-"""The message for a missing package that one of our extras installs."""
+"""The message for a missing package that one of the extras installs."""
 
 _EXTRAS = {
     "adbc_driver_sqlite": "analytics",
@@ -24,21 +24,21 @@ _EXTRAS = {
     "pyspark": "analytics",
     "rocksdict": "kafka",
 }
-"""The extra that brings a package, by the name it is imported under."""
+"""The extra that installs a package, by its import name."""
 
 
 SHOP = "services"
 
 
 def lacking(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
-    """Return a sentence that says what to install; None when the module is none of ours.
+    """Return a sentence that names what to install; None when no extra installs the module.
 
-    `extra` is the one that brings all that this command needs, where a package is in several.
+    `extra` is the one that installs all that this command needs, where a package is in several.
     """
     package = (error.name or "").partition(".")[0]
     if package == SHOP:
         return (
-            "this is about the shop, whose code (the package services) is not part of what pip installs: run it in a "
+            "this command needs the shop, whose code (the package services) is not part of what pip installs: run it in a "
             "checkout of the project, or put one on PYTHONPATH"
         )
     if package not in _EXTRAS:

@@ -1,4 +1,4 @@
-"""Downloads jars for a command: announces what, how large and where to, and shows progress."""
+"""Downloads jars for a command: prints what, how large and where to, and shows progress."""
 
 import sys
 from pathlib import Path
@@ -11,9 +11,9 @@ from eventlib.devtools.kafka.java import Java
 
 
 def fetched(jars: JarSet, java: Java) -> Path:
-    """Return the directory with the jars; the first time they are fetched, with a line on stderr, and a bar on a terminal.
+    """Return the directory with the jars; the first time they are downloaded, with a line on stderr, and a bar on a terminal.
 
-    Raises: BrokerFailed when they cannot be fetched.
+    Raises: BrokerFailed when the download fails.
     """
     place = jars.default_place()
     if jars.is_at(place):
@@ -22,7 +22,7 @@ def fetched(jars: JarSet, java: Java) -> Path:
     count = len(jars.pinned())
     files = "1 file" if count == 1 else f"{count} files"
     sys.stderr.write(
-        f"Fetching {jars.title} {jars.version} from Maven Central, once: {files}, {jars.size / 1e6:.1f} MB, to {place}\n"
+        f"Downloading {jars.title} {jars.version} from Maven Central, once: {files}, {jars.size / 1e6:.1f} MB, to {place}\n"
     )
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as shown:

@@ -1,4 +1,4 @@
-"""Folds events of one kind into one line, so that an order of a thousand lines stays readable."""
+"""Folds events of one type into one line, so that an order of a thousand lines stays readable."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -6,17 +6,17 @@ from typing import NamedTuple
 from eventlib.model.saga import Saga, SagaEvent
 
 _MOST = 3
-"""How many events of one kind stand beside each other before they become one line."""
+"""How many events of one type get lines of their own before they are folded."""
 
 
 class Fold(NamedTuple):
-    """One line: an event, or several of one kind."""
+    """One line: an event, or several of one type."""
 
     events: Sequence[SagaEvent]
 
     @property
     def first(self) -> SagaEvent:
-        """The event that speaks for all."""
+        """The event that represents all."""
         return self.events[0]
 
     @property
@@ -26,12 +26,12 @@ class Fold(NamedTuple):
 
     @property
     def span(self) -> str:
-        """How long it took from the first to the last."""
+        """The time from the first to the last."""
         return f"until +{self.events[-1].after_ms:,} ms"
 
 
 def rows(saga: Saga, *, fold: bool) -> list[Fold]:
-    """Return a timeline's lines: neighbours of one kind and one kind of cause are folded."""
+    """Return a timeline's lines: neighbours of one type with one type of cause are folded."""
     runs = list[list[SagaEvent]]()
     for event in saga.events:
         if runs and _kind(runs[-1][0]) == _kind(event):
@@ -42,7 +42,7 @@ def rows(saga: Saga, *, fold: bool) -> list[Fold]:
 
 
 def branches(siblings: Iterable[SagaEvent], *, fold: bool) -> list[Fold]:
-    """Return a tree's branches: siblings of one kind are folded, wherever they stand among the others."""
+    """Return a tree's branches: siblings of one type are folded, adjacent or not."""
     kinds: dict[object, list[SagaEvent]] = {}
     for event in sorted(siblings, key=lambda event: event.after_ms):
         kinds.setdefault(_kind(event), []).append(event)

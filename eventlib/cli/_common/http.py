@@ -36,9 +36,9 @@ class Tls:
 
 
 class Listening:
-    """A socket that waits for connections, bound before anything else is opened; `option` is what has named its place.
+    """A socket that waits for connections, bound before anything else is opened; `option` is the option that named it.
 
-    Raises: WiringError when nothing can listen there, or a certificate cannot be used.
+    Raises: WiringError when the address or the certificate cannot be used.
     """
 
     def __init__(self, place: str, *, option: str = "--http", tls: Tls | None = None) -> None:
@@ -50,9 +50,9 @@ class Listening:
 
     @asynccontextmanager
     async def serve(self, app: Any) -> AsyncIterator["Server"]:
-        """Serve an ASGI app until the context is left, or the server is stopped; its task ends before only if it fails.
+        """Serve an ASGI app until the context is left, or the server is stopped; its task ends earlier only if it fails.
 
-        Guarantee: requests that are under way are answered first, for a few seconds; streams are ended.
+        Guarantee: requests in progress are answered first, for a few seconds; streams are ended.
         Raises: WiringError when the app does not start.
         """
         config = uvicorn.Config(
@@ -76,29 +76,29 @@ class Listening:
             await server.stop()
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self._socket.close()
 
 
 def _forget_the_signal() -> None:
-    """Let the streams of servers that are opened later go on: their library notes a signal for the whole process."""
+    """Reset the library's process-wide stop flag: streams of servers that are opened later would end at once."""
     streams = sys.modules.get("sse_starlette.sse")
     if streams is not None:
         streams.AppStatus.should_exit = False
 
 
 class Server:
-    """What serves an app just now, as `task`."""
+    """A running server of an app; `task` serves it."""
 
     def __init__(self, server: uvicorn.Server, task: "asyncio.Task[None]") -> None:
         self.task = task
         self._server = server
 
     async def stop(self) -> None:
-        """Answer the requests that are under way, for a few seconds, and end; again, it does nothing."""
+        """Answer the requests in progress, for a few seconds, and end; idempotent."""
         if self.task.done():
             return
-        # As if it had heard the signal itself: streams listen for that, and would hold it up otherwise.
+        # As if it had received the signal itself: streams watch for that, and would delay the stop.
         self._server.handle_exit(signal.SIGTERM, None)
         await asyncio.gather(self.task, return_exceptions=True)
         _forget_the_signal()
@@ -117,7 +117,7 @@ async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
     try:
         await server.serve([listening])
     except SystemExit as error:
-        raise WiringError("the HTTP app did not start; what it has logged says why") from error
+        raise WiringError("the HTTP app did not start; its log says why") from error
 
 
 def _tls_options(tls: Tls | None) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _tls_options(tls: Tls | None) -> dict[str, Any]:
 
 
 def host_and_port(place: str, option: str, *, least: int = 0, example: int = 8000) -> tuple[str, int]:
-    """Read PORT, HOST:PORT or [HOST]:PORT, as an option names a place to listen. Raises: WiringError."""
+    """Parse an option's PORT, HOST:PORT or [HOST]:PORT. Raises: WiringError."""
     host, _, port = place.rpartition(":")
     if not port.isdecimal() or not least <= int(port) <= _LARGEST_PORT:
         raise WiringError(f"{option} {place}: expected a port or HOST:PORT, for example {example} or 0.0.0.0:{example}")
@@ -146,9 +146,9 @@ def _bound(place: str, option: str) -> socket.socket:
         listening = socket.create_server((host, port), family=family, backlog=2_048)
     except OSError as error:
         raise WiringError(
-            f"{option} {place}: nothing can listen there ({error.strerror}); name another port"
+            f"{option} {place}: this address cannot be used ({error.strerror}); name another port"
         ) from error
-    # For its connections too: asyncio does it only for sockets that were made with a protocol's number, and without it
+    # For its connections, too: asyncio does it only for sockets that were made with a protocol's number, and without it
     # an answer's body waits 40 ms for the client to acknowledge its head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

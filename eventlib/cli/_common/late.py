@@ -24,9 +24,9 @@ _RETRY_AFTER_S = b"1"
 
 
 class LateApp:
-    """An ASGI app that stands in for one that is not there yet: /healthz is 200, everything else 503 with `lacks`.
+    """An ASGI app for one that has not started yet: /healthz is 200, everything else 503 with `lacks`.
 
-    With an `error_code`, clients of a schema registry understand the 503 as well.
+    With an `error_code`, clients of a schema registry can read the 503, too.
     """
 
     def __init__(self, lacks: Callable[[], str], error_code: int | None = None) -> None:
@@ -37,10 +37,10 @@ class LateApp:
 
     @asynccontextmanager
     async def opened(self, app: App) -> AsyncIterator[None]:
-        """Start an app, and let it answer from then on. Raises: what keeps it from starting."""
+        """Start an app, and route requests to it from then on. Raises: errors of its start."""
         async with _living(app) as self._state:
             self._app = app
-            yield  # what comes later is the app's to refuse
+            yield  # later errors are the app's
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -79,7 +79,7 @@ async def _nothing_to_start(receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def _living(app: App) -> AsyncIterator[dict[str, Any]]:
-    """Run an app's lifespan around the block, and give its state. Raises: what keeps the app from starting."""
+    """Run an app's lifespan around the block, and yield its state. Raises: errors of the app's start."""
     asked, answers = asyncio.Queue[Message](), asyncio.Queue[Message]()
     state = dict[str, Any]()
     scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state}
@@ -102,7 +102,7 @@ async def _phase(
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if not answer.done():
         answer.cancel()
-        return  # an app without a lifespan says so by ending, or by an error
+        return  # an app without a lifespan ends here, or raises
     if answer.result()["type"] == f"lifespan.{name}.failed":
-        await life  # its own error says more than the message, which is a traceback
+        await life  # its own error is better than the message, which is a traceback
         raise WiringError(f"the HTTP app failed at its {name}: {answer.result().get('message', '')}")

@@ -20,7 +20,7 @@ AppOption = Annotated[
         "--app",
         metavar="MODULE:NAME",
         help="Where the choreography is. [dim]Default: app in \\[tool.eventlib] of the nearest pyproject.toml[/dim]",
-        rich_help_panel="Where to look",
+        rich_help_panel="Application and log",
         show_default=False,
     ),
 ]
@@ -32,7 +32,7 @@ LogOption = Annotated[
         "--log",
         metavar="URL",
         help=f"Which log. [dim]Default: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
-        rich_help_panel="Where to look",
+        rich_help_panel="Application and log",
         show_default=False,
     ),
 ]
@@ -47,7 +47,7 @@ def _time(text: str) -> datetime:
 
 AtTime = Annotated[
     datetime | None,
-    typer.Option("--at", metavar="TIME", parser=_time, help="As it stood at a time (UTC).", show_default=False),
+    typer.Option("--at", metavar="TIME", parser=_time, help="As of a time (UTC).", show_default=False),
 ]
 
 
@@ -57,7 +57,7 @@ CountedLogOption = Annotated[
         "--log",
         metavar="[URL]",
         help=f"Count on a log. [dim]Without URL: ${LOG_VARIABLE}, or {DEFAULT_URL}[/dim]",
-        rich_help_panel="Where to look",
+        rich_help_panel="Application and log",
         show_default=False,
     ),
 ]
@@ -79,28 +79,28 @@ JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The shared options that were given before the command's name."""
+    """The shared options given before the command's name."""
 
     app: str | None
     log: str | None
 
     @classmethod
     def of(cls, context: typer.Context) -> "Shared":
-        """Return what was given before the name of the command that is run now."""
+        """Return the options given before the name of the running command."""
         found = context.find_root().obj
         return found if isinstance(found, cls) else cls(None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Where a command works: the application (None: as pyproject.toml says) and the log's URL."""
+    """The application (None: as in pyproject.toml) and the log's URL that a command uses."""
 
     app: str | None
     url: str
 
     @classmethod
     def of(cls, context: typer.Context, app: str | None, log: str | None) -> "LogOptions":
-        """Return what was given after the command's name, else before it, else the environment's or the default.
+        """Return the options after the command's name, else before it, else the environment's or the default.
 
         Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
         """
@@ -120,7 +120,7 @@ T = TypeVar("T")
 
 
 def look(place: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, missing: bool = False) -> T:
-    """Run a command on a log that is there, or that need not be if it may be `missing`.
+    """Run a command on an existing log, or also on a missing one if `missing`.
 
     Raises: WiringError when there is no such application or log.
     """
@@ -141,20 +141,20 @@ def look(place: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, mi
 
 
 def refuse_missing(url: str) -> None:
-    """Refuse a log that is not there, for commands that only read. Raises: WiringError."""
+    """Refuse a missing log, for commands that only read. Raises: WiringError."""
     if url.startswith("memory:"):
-        raise WiringError(f"{url} lives and ends with one process, so there is nothing to look at: name a log file")
+        raise WiringError(f"{url} lives and ends with one process, so that there is nothing to read: name a log file")
     from eventlib.log.url import log_file
 
     path = log_file(url)
-    if path is not None and not path.is_file():  # whether another kind of log is there shows when it is opened
+    if path is not None and not path.is_file():  # other kinds of log are checked when they are opened
         raise WiringError(
             f"there is no log at {path}: `eventlib run` makes one, or name another with --log or {LOG_VARIABLE}"
         )
 
 
 def path_of(url: str, what: str) -> "Path":
-    """Return the file of an SQLite log's URL. Raises: WiringError for any other log, with what to use instead."""
+    """Return the file of an SQLite log's URL. Raises: WiringError for any other log, with the alternative."""
     if url.startswith("kafka:"):
         raise WiringError(
             f"{url}: {what} here is a file, and a cluster's copies are its replicas. Keep its records with `python -m "

@@ -28,7 +28,7 @@ _SOON = timedelta(hours=20)
 
 
 class _Terminal(Console):
-    """A console that lets what it prints steer nothing, and the command line end quietly when its reader has gone."""
+    """A console that escapes control characters, and ends the command quietly when its reader has closed the pipe."""
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         safe = (each if each.control else Segment(escaped_lines(each.text), each.style) for each in buffer)
@@ -47,7 +47,7 @@ def terminal(*, stderr: bool = False) -> Console:
 
 
 def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> Table:
-    """Return an empty table; `right` are the columns of numbers, `whole` those that never wrap."""
+    """Return an empty table; `right` are columns of numbers, `whole` columns that never wrap."""
     made = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False, collapse_padding=True)
     for column in columns:
         number = column in right
@@ -59,7 +59,7 @@ def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -
 
 @contextmanager
 def records_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """Show on a terminal's stderr how many records are done: yields what is told how many more, and of how many."""
+    """Show on a terminal's stderr how many records are done: yields a callback (how many more, of how many)."""
     bars = Progress(
         *(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn()),
         console=Console(stderr=True),
@@ -78,33 +78,33 @@ def records_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None
 
 
 def print_json(values: Iterable[object]) -> None:
-    """Print one JSON object a line, as they come: memory holds a thousand of them."""
+    """Print one JSON object a line, as they come, a thousand at a time."""
     lines = map(json_line, values)
     while some := [*islice(lines, _LINES_AT_ONCE)]:
         write_lines(some)
 
 
 def json_line(value: object) -> bytes:
-    """Return a value as JSON, on one line. Raises: ValueError for what JSON cannot say."""
+    """Return a value as JSON, on one line. Raises: ValueError for what JSON cannot represent."""
     line = to_json(value, by_alias=False, inf_nan_mode="null")
     return line if line.isascii() and b"\x7f" not in line else escaped(line.decode()).encode()
 
 
 def write_lines(lines: Iterable[bytes]) -> None:
-    """Write lines to stdout as they are, and make them seen."""
+    """Write lines to stdout unchanged, and flush."""
     sys.stdout.flush()
     sys.stdout.buffer.write(b"\n".join(lines) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def warn(sentence: str) -> None:
-    """Say something on stderr that a person should know about what was printed; nothing when it is empty."""
+    """Print a note on stderr about what was printed; nothing when it is empty."""
     if sentence:
         sys.stderr.write(f"note: {sentence}\n")
 
 
 def iso(at: datetime) -> str:
-    """Return a time as the log has it: ISO 8601, UTC, milliseconds."""
+    """Return a time in the log's format: ISO 8601, UTC, milliseconds."""
     return iso_ms(to_ms(at))
 
 
@@ -114,18 +114,18 @@ def iso_ms(milliseconds: int) -> str:
 
 
 def iso_or_none(at: datetime | None) -> str | None:
-    """Return a time as the log has it, or None."""
+    """Return a time in the log's format, or None."""
     return None if at is None else iso(at)
 
 
 def readable(at: datetime) -> str:
-    """Return a time for a person, UTC: the date too unless it is about now."""
+    """Return a time for a person, UTC: with the date unless it is recent."""
     text = iso(at)[:19].replace("T", " ")
     return text[11:] if abs(datetime.now(UTC) - at) < _SOON else text
 
 
 def duration(milliseconds: int) -> str:
-    """Return a duration in the unit that a person would choose."""
+    """Return a duration in a readable unit."""
     seconds = milliseconds / 1000
     if seconds < 10:  # noqa: PLR2004  below, milliseconds say more
         return f"{milliseconds:,} ms"
@@ -141,12 +141,12 @@ def facts_text(facts: Mapping[str, object], limit: int = 6) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text of others for a place on one line: it cannot look like lines of ours."""
+    """Return external text for one line: escaped, so that it cannot imitate other lines."""
     return escaped(text)
 
 
 def short_id(event_id: str) -> str:
-    """Return the beginning of an event's id, which commands take for the whole; an id that others gave stays whole."""
+    """Return the beginning of an event's id, which commands accept; an externally chosen id stays whole."""
     return event_id[:8] if _ID.fullmatch(event_id) else event_id
 
 

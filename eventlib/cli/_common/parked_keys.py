@@ -26,22 +26,20 @@ DecidersOption = Annotated[
 
 ReasonMatches = Annotated[
     str | None,
-    typer.Option(
-        "--reason-matches", metavar="REGEX", help="Only where this is found in the reason.", show_default=False
-    ),
+    typer.Option("--reason-matches", metavar="REGEX", help="Only where the reason matches.", show_default=False),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which of what is parked somebody means, as it was typed."""
+    """Which parked keys and effects are selected, as it was typed."""
 
     services: Sequence[str] = ()
     deciders: Sequence[str] = ()
     reason: str | None = None
 
     def of(self, log: EventLog) -> ParkedQuery:
-        """Return what is meant on a log. Raises: WiringError for an unknown name; ContractError."""
+        """Return the query for a log. Raises: WiringError for an unknown name; ContractError."""
         return ParkedQuery.of(log, self.services, self.deciders, self.reason)
 
 
@@ -54,12 +52,12 @@ def of_key(found: list[Parking], key: str) -> list[Parking]:
 
 
 def parking_json(parking: Parking) -> dict[str, object]:
-    """Return what is parked as JSON has it."""
+    """Return a parked key or effect as JSON."""
     return {**asdict(parking), "since": output.iso(parking.since)}
 
 
 def waiting_json(parking: Parking, waiting: WaitingInput) -> dict[str, object]:
-    """Return an input that waits as JSON has it: where it came from, and what is in it."""
+    """Return a waiting input as JSON: its origin, and its data."""
     record, reading = waiting.record, waiting.reading
     line: dict[str, object] = {
         "service": parking.service,

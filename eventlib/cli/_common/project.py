@@ -21,8 +21,8 @@ _HOW_TO_SIMULATE = (
 def load_choreography(app: str | None, start: Path | None = None) -> Choreography:
     """Import the choreography that `app` names, or else the nearest pyproject.toml that has a [tool.eventlib].
 
-    It is looked for from `start` upwards; from the working directory when that is None.
-    Raises: WiringError when there is none, or it cannot be imported; the sentence says what to do.
+    It searches from `start` upwards; from the working directory when that is None.
+    Raises: WiringError when there is none, or it cannot be imported; the message names a remedy.
     """
     directory, settings = _settings(start or Path.cwd())
     app = app or settings.get("app")
@@ -53,7 +53,7 @@ def nearest(start: Path) -> tuple[Path, str | None]:
 
 
 def _settings(start: Path) -> tuple[Path, dict[str, str]]:
-    """Return the directory of the nearest pyproject.toml that names an application, and what it says of it."""
+    """Return the directory of the nearest pyproject.toml that names an application, and its settings."""
     for directory in (start, *start.parents):
         path = directory / "pyproject.toml"
         if not path.is_file():
@@ -61,20 +61,20 @@ def _settings(start: Path) -> tuple[Path, dict[str, str]]:
         try:
             settings = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("eventlib", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise WiringError(f"{path} is not valid TOML, please mend it: {error}") from error
+            raise WiringError(f"{path} is not valid TOML, please fix it: {error}") from error
         if "app" in settings:
             return directory, {name: str(value) for name, value in settings.items()}
     return start, {}
 
 
 def _load(directory: Path, what: str, named: str, how: str) -> object:
-    """Import what `named` says as module:name; `what` and `how` tell a person what it is for and where it is named."""
+    """Import `named`, a module:name; `what` and `how` go into messages: what it is for and where it is named."""
     if sys.path[:1] != [str(directory)]:
         sys.path.insert(0, str(directory))
     module_name, colon, attribute = named.partition(":")
     if not (module_name and colon and attribute):
         thing = "choreography" if what == "app" else "scenario"
-        raise WiringError(f"{what} {named!r} does not say where the {thing} is: {how}")
+        raise WiringError(f"{what} {named!r} does not name its {thing}: {how}")
     found = _import(module_name, f"{what} {named!r}", how)
     for name in attribute.split("."):
         if not hasattr(found, name):
@@ -94,12 +94,12 @@ def _import(name: str, which: str, how: str) -> object:
         raise WiringError(f"{which} is wired wrongly{_where(error)}: {error}") from error
     except Exception as error:
         raise WiringError(
-            f"{which} cannot be imported{_where(error)}: {type(error).__name__}: {error}; mend it there"
+            f"{which} cannot be imported{_where(error)}: {type(error).__name__}: {error}; fix it there"
         ) from error
 
 
 def _where(error: BaseException) -> str:
-    """Return the last place outside of libraries that an import went through, for a person to look at."""
+    """Return the last location outside of libraries in an import's traceback."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"
     own = Path(__file__).parents[1]

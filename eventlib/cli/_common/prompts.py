@@ -9,7 +9,7 @@ from eventlib.errors import ContractError
 
 
 def user() -> str:
-    """Return the name of who runs this command."""
+    """Return the name of the user who runs this command."""
     try:
         return getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -17,19 +17,19 @@ def user() -> str:
 
 
 def signed_reason(reason: str) -> str:
-    """Return a reason with the name of who gives it. Raises: BadParameter when there is none."""
+    """Return a reason with the user's name. Raises: BadParameter for an empty one."""
     if not reason.strip():
-        raise typer.BadParameter("say why: it is kept on the log for who looks at this later", param_hint="--reason")
+        raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
     return f"{user()}: {reason.strip()}"
 
 
 def agree(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be taken back; `yes` is the answer given before.
+    """Ask before an irreversible step; `yes` is the answer given in advance.
 
-    Raises: ContractError when nobody is there to ask; Abort when the answer is no.
+    Raises: ContractError without a terminal; Abort when the answer is no.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ContractError("nobody is there to agree to this: say --yes to do it")
+        raise ContractError("there is no terminal to confirm this on: give --yes to do it")
     typer.confirm(question, abort=True, err=True)

@@ -1,4 +1,4 @@
-"""What a rerun does otherwise than its service, as text and as JSON."""
+"""The differences of a rerun and its service, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -57,10 +57,10 @@ def print_difference(service: str, name: str, found: Difference, limit: int) -> 
         shown.add_row(each.decider, *(f"{count:,}" for count in counts), style="bold" if each.differs else None)
     console.print(shown)
     if found.is_none:
-        console.print(f"{name} says and knows what {service} does: nothing differs.")
+        console.print(f"{name} emits the same events and has the same states as {service}: nothing differs.")
     _print_events(console, found.events)
     _print_states(console, found.states)
-    _print_waiting(console, f"Requests that only {name} makes; they were not run", found.requested, limit)
+    _print_waiting(console, f"Effects that only {name} requests; they did not run", found.requested, limit)
     _print_waiting(console, f"Keys that only {name} cannot handle", found.parked, limit)
     if found.not_yet:
         what = output.counted(found.not_yet, "key")

@@ -12,7 +12,7 @@ from eventlib.replay.point_in_time import SagaSnapshot
 
 
 def state_json(known: KnownState) -> dict[str, object]:
-    """Return a state as JSON has it."""
+    """Return a state as JSON."""
     return {
         "service": known.service,
         "decider": known.decider,
@@ -30,7 +30,7 @@ def state_json(known: KnownState) -> dict[str, object]:
 
 
 def standings_json(standings: Sequence[SagaSnapshot]) -> list[dict[str, object]]:
-    """Return each decider's state, and why it waited for a person, if it did."""
+    """Return each decider's state, and its reason to be parked, if it was."""
     return [
         {
             "decider": each.decider,
@@ -42,7 +42,7 @@ def standings_json(standings: Sequence[SagaSnapshot]) -> list[dict[str, object]]
 
 
 def standings_table(standings: Sequence[SagaSnapshot]) -> Table:
-    """Return a line for each decider: what its state said beside its initial values, and what was to come."""
+    """Return a line for each decider: its state's values other than the initial ones, and its deadlines."""
     table = output.table("decider", "since (UTC)", "state", whole=["decider", "since (UTC)"])
     for each in standings:
         since = "-" if each.known is None else output.iso(each.known.recorded_at)[11:23]

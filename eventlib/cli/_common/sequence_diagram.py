@@ -11,7 +11,7 @@ _LEAST_WIDTH = 8
 
 
 def print_diagram(console: Console, drawn: Sequence[Arrow]) -> None:
-    """Print arrows between lifelines, one a line; what follows from each stands beside it."""
+    """Print arrows between lifelines, one a line, with the consequences beside each."""
     names = participants(drawn)
     width = max(_LEAST_WIDTH, *(len(name) + 1 for name in names))
     console.print(Text("".join(name.center(width) for name in names).rstrip(), style="bold"))

@@ -1,4 +1,4 @@
-"""One of several processes of `eventlib run --workers`: stops, as at a signal, also when the one that started it is gone."""
+"""One worker of `eventlib run --workers`: stops, as at a signal, also when its supervisor is gone."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from eventlib.cli import run
 
 
 def _stop_when_left() -> None:
-    """Wait until standard input ends, since its other end is in the process that supervises this one."""
+    """Wait until standard input ends: the supervisor holds its other end."""
     while os.read(0, 1):  # not sys.stdin, whose lock would be held when the interpreter ends
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -8,20 +8,20 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 
 class ReaderGone(Exception):
-    """Whoever read the output has closed it: there is nothing left to do."""
+    """The reader of the output has closed the pipe: there is nothing left to do."""
 
 
 class _Argument(TyperArgument):
-    """An argument whose help shows its name, which says more than its type."""
+    """An argument whose help shows its name instead of its type."""
 
     def display_type_rich(self, ctx: Any) -> str | None:
-        """Return nothing to show for a type."""
+        """Return nothing."""
         del ctx
         return None
 
 
 class Command(TyperCommand):
-    """A command whose help shows types only where they say something."""
+    """A command whose help shows types only where they help."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -35,7 +35,7 @@ class Command(TyperCommand):
 
 
 class CountingCommand(Command):
-    """A command whose --log may stand without a URL: then it is the log that all commands look at."""
+    """A command whose --log may have no URL: then it is the log that all commands use."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments, with --log's URL made explicit."""
@@ -67,7 +67,7 @@ def _plain(option: TyperOption | None) -> TyperOption | None:
 
 
 def let_go_of_stdout() -> None:
-    """Point stdout at nothing: whoever read it has enough, and the interpreter still wants to flush it at exit."""
+    """Redirect stdout to nothing: its reader is gone, and the interpreter still flushes it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

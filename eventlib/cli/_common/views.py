@@ -10,7 +10,7 @@ from eventlib.model.choreography import Choreography
 
 
 def declared_views(choreography: Choreography) -> list[Viewing]:
-    """Return what the live views of a choreography's services declare, of those that have any.
+    """Return the declarations of live views, for the services of a choreography that have any.
 
     Raises: WiringError when there are some, and Faust is not installed.
     """

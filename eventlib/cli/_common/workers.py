@@ -22,11 +22,11 @@ _CHUNK_BYTES = 1 << 16
 
 
 _WELL = {0, -signal.SIGTERM}
-"""How a worker ends that was asked to: by itself, or before it could hear."""
+"""The exit codes of a worker that was stopped: by itself, or before it could handle the signal."""
 
 
 class Worker:
-    """One process of several, over all its lives."""
+    """One worker, across its restarts."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self.number = number
@@ -36,7 +36,7 @@ class Worker:
         self._crashes = 0
 
     async def run(self) -> int:
-        """Let it live until it is stopped, and return how it ended then: 0 is well."""
+        """Run it until it is stopped, and return its exit code then: 0 is success."""
         while True:
             began = time.monotonic()
             code = await self._live()
@@ -44,28 +44,28 @@ class Worker:
                 return code
             self._crashes = 1 if time.monotonic() - began > _STEADY_S else self._crashes + 1
             pause_s = pause_after(self._crashes)
-            tell(f"worker {self.number} {_ending(code)}; it starts again in {pause_s:g} s")
+            tell(f"worker {self.number} {_ending(code)}; it restarts in {pause_s:g} s")
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stop.wait()
                 return 0
 
     def stop(self) -> None:
-        """Ask it to finish what is at hand, and to end."""
+        """Ask it to finish the inputs in progress, and to end."""
         self._stop.set()
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.terminate()
 
     async def _live(self) -> int:
-        # A session of its own: Ctrl-C at a terminal is for the supervisor, which passes it on. Its standard input stays
+        # A session of its own: Ctrl-C at a terminal goes to the supervisor, which passes it on. Its standard input stays
         # open as long as the supervisor lives.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
         )
         tell(f"worker {self.number} is process {process.pid}")
         if self._stop.is_set():
-            self.stop()  # it was asked while it started
+            self.stop()  # it was stopped while it started
         try:
             await self._hand_on(process)
             return await process.wait()
@@ -74,7 +74,7 @@ class Worker:
                 process.stdin.close()
 
     async def _hand_on(self, process: Process) -> None:
-        """Print what it says, line by line, with its number in front."""
+        """Print its output, line by line, with its number in front."""
         assert process.stdout is not None  # noqa: S101  it was asked for
         rest = b""
         while chunk := await process.stdout.read(_CHUNK_BYTES):
@@ -91,12 +91,12 @@ class Worker:
 
 
 async def supervise(commands: Sequence[Sequence[str]], stop: "asyncio.Future[None]") -> None:
-    """Run a worker for each command until `stop` is done. Raises: EventlibError when one of them did not end well then."""
+    """Run a worker for each command until `stop` is done. Raises: EventlibError when one of them then ended with an error."""
     workers = [Worker(number, command) for number, command in enumerate(commands, 1)]
     lives = [asyncio.create_task(worker.run(), name=f"worker {worker.number}") for worker in workers]
     watched: list[asyncio.Future[Any]] = [stop, *lives]
     await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-    tell("Stopping all workers: they finish what is at hand.")
+    tell("Stopping all workers: they finish the inputs in progress.")
     for worker in workers:
         worker.stop()
     ended = await asyncio.gather(*lives, return_exceptions=True)
@@ -106,11 +106,11 @@ async def supervise(commands: Sequence[Sequence[str]], stop: "asyncio.Future[Non
         if code not in _WELL
     ]
     if badly:
-        raise EventlibError(f"not all workers have stopped well: {', '.join(badly)}")
+        raise EventlibError(f"not all workers have stopped cleanly: {', '.join(badly)}")
 
 
 def pause_after(crashes: int) -> float:
-    """Return how long a worker that has crashed so often in a row rests (s): twice as long each time."""
+    """Return the pause (s) after this many crashes in a row: it doubles each time."""
     return min(_FIRST_PAUSE_S * float(1 << min(crashes - 1, 10)), _LONGEST_PAUSE_S)
 
 
