@@ -1,4 +1,4 @@
-"""What operators do about inputs that could not be handled."""
+"""Operators' commands: status, parked inputs, seeks and skips."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ __all__ = [
     "waiting_inputs",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
+if not TYPE_CHECKING:  # a type checker would conclude that every name exists
     __getattr__ = lazy(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""What became of requests about parked keys and effects: whether their tasks have done them, and how that went."""
+"""The outcomes of requests about parked keys and effects: whether their tasks have done them, and with what result."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -16,16 +16,16 @@ Name = tuple[str, str, str]
 
 
 class CommandQuery(NamedTuple):
-    """Something that a service was asked to do about what is parked, at an offset of its control topic."""
+    """A request to a service about a parked key or effect, at an offset of its control topic."""
 
     parking: Parking
     offset: int
 
 
 class Outcomes:
-    """Follows requests until their tasks have done them; `look` says how far they are.
+    """Follows requests until their tasks have done them; `look` reads their progress.
 
-    `parked_again` has those that could not be handled again, as they are parked now.
+    `parked_again` has those that failed again, as they are parked now.
     """
 
     def __init__(self, log: EventLog, asked: Sequence[CommandQuery]) -> None:
@@ -39,7 +39,7 @@ class Outcomes:
         self._notes = TaskNotes(log, [(s, p) for s in every for p in range(s.partitions) if (s.name, p) in tasks])
 
     async def look(self) -> int:
-        """Take in what tasks have done since; return how many requests are still open."""
+        """Read what tasks have done since; return how many requests are still open."""
         await self._notes.look()
         parked = {each.name: each for each in await parkings_in(self._notes)}
         reached = await self._reached()
@@ -56,7 +56,7 @@ class Outcomes:
 
     @property
     def all(self) -> list[Outcome]:
-        """What became of each request, in the order in which they were given."""
+        """The outcome of each request, in the order in which they were given."""
         return [*self._outcomes.values()]
 
     async def _reached(self) -> Mapping[tuple[str, int], int]:
@@ -69,7 +69,7 @@ class Outcomes:
 
 
 async def asked_already(log: EventLog, found: Sequence[Parking]) -> dict[Name, int]:
-    """Return for which of these a retry is asked for and not done yet, with its offset on the control topic."""
+    """Return which of these have a pending retry request, with its offset on the control topic."""
     wanted = {(each.service, each.partition): log.choreography.service(each.service) for each in found}
     notes = TaskNotes(log, [(service, partition) for (_, partition), service in wanted.items()])
     await notes.look()

@@ -1,7 +1,7 @@
-"""Counts on a log how often each arrow of a choreography's picture was gone, and how long it took: in one pass.
+"""Counts how often each arrow of a choreography's diagram occurs on a log, and how long it takes: in one pass.
 
-Memory is bounded: of each arrow a histogram (exact to a second, to 1% beyond), of the events that others may have
-answered the newest few hundred thousand. An event whose cause lies further back is counted, but not how long it took.
+Memory is bounded: for each arrow a histogram (exact to a second, to 1% beyond), for events that may have consequences
+the newest few hundred thousand. An event whose cause is older is counted without its duration.
 """
 
 from collections import Counter
@@ -22,15 +22,15 @@ MOST_CAUSES = 250_000
 _P95 = 0.95
 
 Arrows = Sequence[tuple[str, str]]
-"""The arrows that lead from a cause to what was said: two when an effect stands in between."""
+"""The arrows from a cause to an emitted event: two when an effect is in between."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted: events by type, and each arrow's traffic.
+    """The result: events by type, and each arrow's traffic.
 
-    `unexplained` events have a cause from which these services do not say them: older code's, or published by force.
-    `without_cause` are events of which the cause is not on the log, or too far back; they are in `counts` only.
+    `unexplained` events have a cause from which these services do not emit them: older code's, or published by force.
+    `without_cause` are events whose cause is not on the log, or too old; they are in `counts` only.
     """
 
     counts: Mapping[str, int]
@@ -45,7 +45,7 @@ class Counted:
 
 
 async def count_traffic(log: EventLog, most_causes: int = MOST_CAUSES) -> Counted:
-    """Return what the events on a log tell of each arrow."""
+    """Return the traffic of each arrow on a log."""
     counting = _Counting(log.choreography, most_causes)
     async for records in tail(log.port, [topic.name for topic in event_topics(log)]):
         for record in records:
@@ -54,7 +54,7 @@ async def count_traffic(log: EventLog, most_causes: int = MOST_CAUSES) -> Counte
 
 
 class _Causes:
-    """The newest events that something may follow from, by id: their type and time."""
+    """The newest events that may have consequences, by id: their type and time."""
 
     def __init__(self, most: int) -> None:
         self._half = most // 2
@@ -73,7 +73,7 @@ class _Causes:
 
 @dataclass
 class _Counting:
-    """One pass: events of one time are taken together, since a cause and what follows may share a millisecond."""
+    """One pass: events of one millisecond are processed together, since a cause and its consequences may share it."""
 
     choreography: Choreography
     most_causes: int
@@ -92,7 +92,7 @@ class _Counting:
         self._now_ms = 0
 
     def take(self, record: Record, event_type: str | None) -> None:
-        """Take the next event, in the order of time."""
+        """Process the next event, in time order."""
         if event_type is None:
             return
         if record.timestamp_ms != self._now_ms:
@@ -104,7 +104,7 @@ class _Counting:
             self._now.append(record)
 
     def done(self) -> Counted:
-        """Return what was counted."""
+        """Return the counts."""
         self._attribute()
         timed = {arrow: Traffic(times.count, times.percentile(_P95)) for arrow, times in self._times.items()}
         asked = {arrow: Traffic(count) for arrow, count in self._asked.items()}
@@ -129,7 +129,7 @@ class _Counting:
 def _explained(
     reactions: Iterable[Transition],
 ) -> tuple[dict[tuple[str, str, str], Arrows], dict[tuple[str, str], Arrows]]:
-    """Return the arrows of what is said in answer, by (cause, type, source), and after a deadline, by (source, type)."""
+    """Return the arrows of emitted events by (cause, type, source), and after a deadline by (source, type)."""
     answered: dict[tuple[str, str, str], Arrows] = {}
     overdue: dict[tuple[str, str], Arrows] = {}
     for reaction in reactions:

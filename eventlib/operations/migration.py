@@ -1,4 +1,4 @@
-"""Copies a log to another place: history, states and running sagas, at the same offsets, compared record by record."""
+"""Copies a log to another backend: history, states and in-flight sagas, at the same offsets, compared record by record."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -17,14 +17,14 @@ from eventlib.model.topic import Topic
 from eventlib.registry.records import SCHEMAS
 
 _CHANGELOG = ".changelog"
-_PATIENCE_S = 6.0  # an owner on another machine is given up after half of that
+_PATIENCE_S = 6.0  # an owner on another machine is presumed dead after half of that
 
 
 @asynccontextmanager
 async def held(url: str) -> AsyncIterator[SqliteLog]:
     """Open a log in an SQLite file, and own every task of every service on it until the context is left.
 
-    Guarantee: no service writes to it meanwhile; others, who only publish, may.
+    Guarantee: no service writes to it meanwhile; external publishers may.
     Raises: WiringError when a service runs on it, or it is no such log; what opening it raises.
     """
     path = _path_of(url)
@@ -64,7 +64,7 @@ async def _own_all(member: Membership, service: str, partitions: int, url: str) 
 def _path_of(url: str) -> Path:
     path = log_file(url)
     if path is None:
-        raise WiringError(f"--from {url}: a copy is made of a log in a file, sqlite:///path/to.db")
+        raise WiringError(f"--from {url}: only a log in a file can be copied, sqlite:///path/to.db")
     if not path.is_file():
         raise WiringError(f"--from {url}: there is no log at {path}")
     return path
@@ -72,7 +72,7 @@ def _path_of(url: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """One partition, the same on both sides: how many records, the next offset, and a hash of all that it holds."""
+    """One partition, equal on both sides: how many records, the next offset, and a hash of all records."""
 
     topic: str
     partition: int
@@ -83,9 +83,9 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A copy: its partitions, and whether its source refuses further records now.
+    """A copy: its partitions, and whether its source is now closed to writes.
 
-    One that was whole when its last step was broken off is not compared again: it has no partitions here.
+    A copy that was complete when its last step was interrupted is not compared again: it has no partitions here.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -93,7 +93,7 @@ class Report:
 
 
 class Digest:
-    """A hash over a partition's records in order, with their offsets where these have to be the same."""
+    """A hash over a partition's records in order, with their offsets where these must be equal."""
 
     def __init__(self, *, offsets: bool) -> None:
         self._hash = blake2b(digest_size=16)
@@ -101,7 +101,7 @@ class Digest:
         self.records = 0
 
     def first_difference(self, records: list[Record], others: list[Record]) -> int | None:
-        """Return the index of the first record that is not the same on the other side, None when all are."""
+        """Return the index of the first record that differs on the other side, None when none does."""
         first = self._first
         if len(records) == len(others) and all(a[first:] == b[first:] for a, b in zip(records, others, strict=True)):
             return None
@@ -109,12 +109,12 @@ class Digest:
         return next((index for index, each in enumerate(same) if not each), min(len(records), len(others)))
 
     def add(self, records: list[Record]) -> None:
-        """Take records into it."""
+        """Add records to the hash."""
         self._hash.update(repr([record[self._first :] for record in records]).encode())
         self.records += len(records)
 
     def hexdigest(self) -> str:
-        """Return the hash of what was added."""
+        """Return the hash of the added records."""
         return self._hash.hexdigest()
 
 
@@ -125,15 +125,15 @@ _AT_ONCE = 8
 _ROUNDS = 5
 
 Progress = Callable[[str, int, int], None]
-"""ExternalStates what is being done, how many records of it are done, and how many offsets there are."""
+"""Called with the current step, how many of its records are done, and how many offsets there are."""
 
 
 class Copying:
-    """One log's way into another.
+    """Copies one log into another.
 
-    Offsets stay as they are, since journals, positions and parked records name them. Only the toolkit's own compacted
-    topics are written without the gaps that compaction has left: nobody names an offset in them.
-    Compacted topics are written anew at each attempt; all others go on where the last attempt was broken off.
+    Offsets do not change, since journals, positions and parked records refer to them. Only the toolkit's own compacted
+    topics are written without the gaps that compaction has left: nothing refers to offsets in them.
+    Compacted topics are rewritten at each attempt; all others continue where the last attempt was interrupted.
     """
 
     def __init__(self, source: SqliteLog, target: Incoming, topics: Sequence[Topic], progress: Progress) -> None:
@@ -146,14 +146,14 @@ class Copying:
         self._dense = {SCHEMAS.name, *changelogs, *(topic.latest_topic.name for topic in topics if topic.latest)}
 
     async def run(self, retire_with: str | None) -> Report:
-        """Copy and compare until nothing is left, and open the copy for use; the source is retired with a reason, if any.
+        """Copy and compare until nothing is left, and open the copy for use; `retire_with` closes the source with a reason.
 
-        Raises: WiringError when the source was retired for another reason; LogCorrupt when the copy is not the same;
-        LogUnavailable, and then the next attempt goes on.
+        Raises: WiringError when the source was closed for another reason; LogCorrupt when the copy differs; LogUnavailable,
+        and then the next attempt continues.
         """
         before = await self._source.retired()
         if before is not None and before != retire_with:
-            raise WiringError(f"{self._source.url} takes nothing more, since {before}: go on with that log")
+            raise WiringError(f"{self._source.url} is closed to writes, since {before}: continue with that log")
         whole = await self._target.begin(self._topics, self._source.log_id)
         partitions = [] if whole else await self._copy_until_still(retire_with)
         await self._target.finish()
@@ -169,13 +169,15 @@ class Copying:
                 await self._source.retire(retire_with)
             if await self._ends() == ends:
                 return found
-        raise LogUnavailable(f"others write to {self._source.url} without a pause: stop who publishes to it, and go on")
+        raise LogUnavailable(
+            f"external publishers write to {self._source.url} without a pause: stop them, and run this again"
+        )
 
     async def _ends(self) -> Mapping[TopicPartition, int]:
         return {place: await self._source.end(*place) for place in self._places}
 
     async def _empty_compacted(self) -> None:
-        """Let no compacted topic have anything: its source may have been compacted since."""
+        """Empty all compacted topics of the target: their sources may have been compacted since."""
         compacted = [topic for topic in self._topics if topic.compacted]
         ends = [[await self._target.end((t.name, p)) for p in range(t.partitions)] for t in compacted]
         await self._target.empty([topic.name for topic, found in zip(compacted, ends, strict=True) if any(found)])
@@ -183,7 +185,7 @@ class Copying:
     async def _each(
         self, what: str, ends: Mapping[TopicPartition, int], act: Callable[[TopicPartition, int], Awaitable[T]]
     ) -> list[T]:
-        """Do something with every partition up to its end, several at a time, and tell how far it is."""
+        """Process every partition up to its end, several at a time, and report progress."""
         turn, done, total = asyncio.Semaphore(_AT_ONCE), 0, sum(ends.values())
 
         async def one(place: TopicPartition) -> T:
@@ -208,14 +210,14 @@ class Copying:
             await self._copy_exactly(place, end)
 
     async def _copy_densely(self, place: TopicPartition, end: int) -> None:
-        """Copy all records to a partition that is empty, and let their offsets follow each other."""
+        """Copy all records to an empty partition, with consecutive offsets."""
         written = 0
         async for records in self._read(place, 0, end):
             await self._target.put([record._replace(offset=written + i) for i, record in enumerate(records)])
             written += len(records)
 
     async def _copy_exactly(self, place: TopicPartition, end: int) -> None:
-        """Copy what comes after the target's end, at the source's offsets."""
+        """Copy the records after the target's end, at the source's offsets."""
         position = await self._target.end(place)
         async for records in self._read(place, position, end):
             for run in _runs(records):
@@ -253,13 +255,13 @@ class Copying:
 
     def _not_the_same(self, place: TopicPartition, offset: int) -> LogCorrupt:
         return LogCorrupt(
-            f"{place[0]}/{place[1]} is not the same in {self._source.url} and {self._target.url} from offset {offset} on: "
+            f"{place[0]}/{place[1]} differs in {self._source.url} and {self._target.url} from offset {offset} on: "
             "copy from scratch (--from-scratch)"
         )
 
 
 def _runs(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """Yield records in runs whose offsets follow each other."""
+    """Yield records in runs of consecutive offsets."""
     run = list[Record]()
     for record in records:
         if run and record.offset != run[-1].offset + 1:

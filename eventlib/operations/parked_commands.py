@@ -1,6 +1,6 @@
-"""Asks services to do something about what is parked: to handle it again, with other data, or not at all.
+"""Requests to services about parked keys and effects: handle again, handle with other data, or discard.
 
-What is asked for stands on a service's control topic, and its task does it as soon as it runs, once.
+A request is a record on the service's control topic; its task executes it once, as soon as it runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,15 +32,15 @@ _AT_ONCE = 500
 
 
 async def request_retry(log: EventLog, parking: Parking, by: str) -> Position:
-    """Ask the parking's service to handle it again, in order; it does so as soon as it runs.
+    """Request that the service handles a parked key or effect again, in order; it does so as soon as it runs.
 
-    Guarantee: each request is handled once; one about something that is not parked any more changes nothing.
+    Guarantee: each request is executed once; one about something that is no longer parked changes nothing.
     """
     return (await request_retries(log, [parking], by))[0]
 
 
 async def request_retries(log: EventLog, found: Sequence[Parking], by: str) -> list[Position]:
-    """Ask for many to be handled again; see `request_retry`. Should it be interrupted, some were asked for."""
+    """Request many retries; see `request_retry`. An interrupted call has made some of the requests."""
     positions = list[Position]()
     for first in range(0, len(found), _AT_ONCE):
         chunk = found[first : first + _AT_ONCE]
@@ -50,19 +50,19 @@ async def request_retries(log: EventLog, found: Sequence[Parking], by: str) -> l
 
 
 async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, reason: str = "") -> Position:
-    """Ask for the first input of a parked key to be handled as `event` instead, and then those behind it.
+    """Request that the first input of a parked key is handled as `event` instead, and then those behind it.
 
-    Guarantee: nothing is written unless the event fits: its class's fields, its topic, its key, its decider. What
-    is asked changes nothing when another input stands first by then. Raises: ContractError.
+    Guarantee: nothing is written unless the event fits: its class's fields, its topic, its key, its decider. The request
+    changes nothing when another input is first by then. Raises: ContractError.
     """
     first = await first_waiting(log, parking)
     contract, record = contract_of(type(event)), first.record
     service = log.choreography.service(parking.service)
     if contract.topic.name != record.topic or type(event) not in log.choreography.decider(parking.decider).handlers:
-        raise ContractError(f"{parking.decider} handles no {contract.type} from {record.topic}: edit it as what it was")
+        raise ContractError(f"{parking.decider} handles no {contract.type} from {record.topic}: keep the input's type")
     if (key := key_of(event) or "") != key_text(record):
         raise ContractError(
-            f"{contract.key} is {key!r}, and the input's is {key_text(record)!r}: an input stays with its key; discard it, "
+            f"{contract.key} is {key!r}, and the input's is {key_text(record)!r}: an input keeps its key; discard it, "
             "and publish another one"
         )
     await log.codec.prepare([(contract.topic.name, type(event))])
@@ -74,14 +74,14 @@ async def request_edit(log: EventLog, parking: Parking, event: Event, by: str, r
 
 
 async def request_discard(log: EventLog, parking: Parking, by: str, reason: str) -> Position:
-    """Ask for the first input of a parked key, or for a parked effect, to be given up for good.
+    """Request that the first input of a parked key, or a parked effect, is discarded permanently.
 
-    Those behind it are handled then. What it should have led to does not come about: its saga goes on by its deadlines,
-    or shows as overdue. What is asked changes nothing when another input stands first by then.
+    Those behind it are then handled. What it would have caused does not happen: its saga continues by its deadlines, or
+    becomes overdue. The request changes nothing when another input is first by then.
     Raises: ContractError without a reason, and for a deadline, which is not an input.
     """
     if not reason.strip():
-        raise ContractError("say why it is given up: that is kept on the log for who looks at this later")
+        raise ContractError("give a reason: it is stored on the log")
     if parking.id is not None:
         about = next((each.record for each in await waiting_inputs(log, parking)), None)
         discard = ParkedInputDiscarded(parking.decider, parking.id, parking.id, by, reason.strip())
@@ -92,10 +92,10 @@ async def request_discard(log: EventLog, parking: Parking, by: str, reason: str)
 
 
 async def first_waiting(log: EventLog, parking: Parking) -> WaitingInput:
-    """Return the input that a key's others wait behind. Raises: ContractError for what is no input, or is gone."""
+    """Return the input that a key's others wait behind. Raises: ContractError if it is not an input, or no longer parked."""
     if parking.id is not None:
         raise ContractError(
-            f"{parking.effect} {parking.id} is what {parking.decider} has said, and stands on the log: it cannot be "
+            f"{parking.effect} {parking.id} is what {parking.decider} has emitted, and stays on the log: it cannot be "
             "edited. Retry it, or discard it"
         )
     waiting = await waiting_inputs(log, parking, limit=1)
@@ -103,8 +103,8 @@ async def first_waiting(log: EventLog, parking: Parking) -> WaitingInput:
         raise ContractError(f"nothing waits for {parking.decider} {parking.key} any more")
     if not waiting[0].record.topic:
         raise ContractError(
-            f"{waiting[0].record.type} is a deadline of {parking.decider} {parking.key}, no input: it follows from the "
-            "state, and falls due again. Mend its handler, and retry it"
+            f"{waiting[0].record.type} is a deadline of {parking.decider} {parking.key}, not an input: it follows from the "
+            "state, and falls due again. Fix its handler, and retry it"
         )
     return waiting[0]
 
@@ -112,18 +112,16 @@ async def first_waiting(log: EventLog, parking: Parking) -> WaitingInput:
 async def event_with(log: EventLog, parking: Parking, data: object, changes: Mapping[str, object]) -> Event:
     """Return the first input of a parked key with other data, or with some fields changed.
 
-    Raises: ContractError, naming the field, when it does not fit its class; for an input whose data are not known, some
-    fields alone do not make it.
+    Raises: ContractError, naming the field, when it does not fit its class; also for some fields of an input whose data is
+    unknown.
     """
     first = await first_waiting(log, parking)
     if first.record.topic in log.foreigners.topics:
         raise ContractError(
-            f"others write {first.record.topic}, in a form of their own: mend its decoder, or discard it"
+            f"{first.record.topic} is an external topic, in a format of its own: fix its decoder, or discard it"
         )
     if not first.record.type:
-        raise ContractError(
-            "the record has no type, so nobody knows what it should be: discard it, and publish another one"
-        )
+        raise ContractError("the record has no type, so that its class is unknown: discard it, and publish another one")
     event_type = log.choreography.event(first.record.type)
     fields = data
     if data is None:

@@ -28,24 +28,24 @@ from eventlib.values import now_ms, to_ms
 _PATIENCE_S = 20.0
 
 Decide = Callable[[Task], Awaitable[Inputs | None]]
-"""Says what a task is to do, once nobody else can do anything to it; None when there is nothing to do after all."""
+"""Decides what a task does once it is claimed; None for nothing."""
 
 
 async def act(log: EventLog, service: Service, partition: int, decide: Decide) -> Transaction | None:
-    """Have one transaction of a task made by this process, and return it; None when there was nothing to do.
+    """Commit one transaction of a task from this process, and return it; None when there was nothing to do.
 
-    Who runs the service loses the task for that moment, and goes on with it after. Guarantee: `decide` sees the task
-    as its last transaction left it, and nothing comes between that and what it says. Requests that are said are
-    pending on the changelog, and run by the service.
+    The current owner loses the task for that moment, and continues afterwards. Guarantee: `decide` gets the task as its
+    last transaction left it, and no other transaction comes in between. Requested effects are pending on the changelog,
+    and the service runs them.
     Raises: OwnershipLost when others kept taking the task; what `decide` raises. Then nothing was changed.
     """
     await log.prepare()
     await prepare_own(log, [service])
     host = RuntimeContext(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
-    # What takes long is done before the claim, so that with it only the newest changes are left to read.
+    # The long restore runs before the claim, so that with it only the newest changes are left to read.
     (await restored(service, Claim(service.name, partition, 0), host)).state.close()
     try:
-        # A random pause, since each attempt ends the claim of whoever else is at it.
+        # A random pause: each attempt ends the claim of anyone else who tries at the same time.
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(OwnershipLost),
             wait=wait_random_exponential(multiplier=0.02, max=1.0),
@@ -57,8 +57,8 @@ async def act(log: EventLog, service: Service, partition: int, decide: Decide) -
                 return await _act(log, claim, await restored(service, claim, host), decide)
     except OwnershipLost as error:
         raise OwnershipLost(
-            f"partition {partition} of service {service.name!r} gets another owner each time: somebody else may be at "
-            "work on it just now; nothing was changed, try again later"
+            f"partition {partition} of service {service.name!r} gets another owner each time: another command may be working "
+            "on it; nothing was changed, try again later"
         ) from error
     raise AssertionError(partition)  # the last attempt has returned, or raised
 
@@ -78,16 +78,16 @@ async def _act(log: EventLog, claim: Claim, task: Task, decide: Decide) -> Trans
 
 
 Later = Literal["latest"] | datetime
-"""Where to go on: at the end as it is now, or at the first input that is not older than a time (UTC)."""
+"""Where to continue: at the current end, or at the first input that is not older than a time (UTC)."""
 
 _CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class SeekPlan:
-    """A way forwards in one partition of a topic: inputs from `first` on are not handled, `to` is the next one that is.
+    """A seek forwards in one partition: inputs from `first` on are skipped, `to` is the next one to handle.
 
-    `keys` counts, by key, the inputs between the two that the service would have handled.
+    `keys` counts, by key, the skipped inputs that the service would have handled.
     """
 
     topic: str
@@ -98,12 +98,12 @@ class SeekPlan:
 
     @property
     def inputs(self) -> int:
-        """How many inputs are not handled."""
+        """How many inputs are skipped."""
         return sum(self.keys.values())
 
 
 async def positions_of(log: EventLog, service: Service, partition: int) -> Positions:
-    """Return where a task is, as committed by now; empty when it never ran."""
+    """Return a task's committed positions; empty when it never ran."""
     record = await newest_of_key(log, service.changelog.name, partition, POSITION_KEY)
     if record is None:
         return Positions()
@@ -112,9 +112,9 @@ async def positions_of(log: EventLog, service: Service, partition: int) -> Posit
 
 
 async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[SeekPlan]:
-    """Return what a service would go past; `topics` are those to move in (default: all of its inputs).
+    """Return the seeks that a service would make; `topics` limits them (default: all of its inputs).
 
-    Raises: ContractError for a topic that it does not read, or has never begun to read.
+    Raises: ContractError for a topic that the service does not consume, or has never begun to consume.
     """
     wanted = _topics(service, topics)
     found = list[SeekPlan]()
@@ -130,16 +130,16 @@ async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[
             place = topic, partition
             end = await (log.port.end(*place) if to == "latest" else log.port.offset_at(*place, to_ms(to)))
             keys = await _keys(log, service, place, first, end)
-            if keys:  # where nothing is to be handled, there is nothing to go past
+            if keys:  # where nothing would be handled, there is nothing to skip
                 found.append(SeekPlan(topic, partition, first, end, keys))
     return found
 
 
 async def move(log: EventLog, service: Service, along: Sequence[SeekPlan], why: str) -> list[SeekPlan]:
-    """Move a service's tasks, each in a transaction of its own, and return what it went past.
+    """Seek a service's tasks, each in its own transaction, and return what each skipped.
 
-    What was handled meanwhile is not in there. Guarantee: who moved what, when and why stands on the journal.
-    Raises: OwnershipLost when somebody else keeps taking a task; tasks that were moved before that stay so.
+    Inputs handled meanwhile are not included. Guarantee: who moved what, when and why is recorded in the journal.
+    Raises: OwnershipLost when another process keeps taking a task; tasks moved before stay moved.
     """
     done = list[SeekPlan]()
     for partition in sorted({passage.partition for passage in along}):

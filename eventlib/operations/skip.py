@@ -1,4 +1,4 @@
-"""Leaves one input out on purpose: one that is still to come, or one that is parked and holds up those behind it."""
+"""Skips one input: one that is not handled yet, or one that is parked and blocks those behind it."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from eventlib.values import now_ms
 
 @dataclass(frozen=True, slots=True)
 class SkippedNow:
-    """An input that is not handled, or not any more: where it stands, and what became of those that waited behind it.
+    """A skipped input: its location, and what happened to the inputs that waited behind it.
 
-    `was_parked` tells that it was tried before. `released` counts the inputs that were handled now, since it no longer
-    stands in their way; `parked_again` tells that one of them could not be, and that the rest waits behind that one.
+    `was_parked` is whether it was tried before. `released` counts the inputs that were handled now that it no longer
+    blocks them; `parked_again` is whether one of them failed, so that the rest waits behind that one.
     """
 
     service: str
@@ -39,19 +39,19 @@ class SkippedNow:
 
 
 class _Parked(NamedTuple):
-    """An input that was parked once, and for which decider; perhaps it is no longer."""
+    """An input that was parked once, and its decider; it may be parked no longer."""
 
     decider: str
     original: Record
 
 
 async def skip(log: EventLog, service: Service, event_id: str, why: str) -> SkippedNow:
-    """Let a service never handle an input; of a parked one, those behind it are handled now.
+    """Make a service skip an input; behind a parked one, the waiting inputs are handled now.
 
-    Guarantee: who skipped what, when and why stands on the journal. Whoever published the input twice under one id has
-    both of them skipped.
-    Raises: ContractError when there is no such input, or when the service has handled it already: what it said then
-    stands on the log for ever.
+    Guarantee: who skipped what, when and why is recorded in the journal. If an input was published twice under one id,
+    both are skipped.
+    Raises: ContractError when there is no such input, or when the service has handled it already: the events it emitted
+    stay on the log.
     """
     parked = await _parked(log, service, event_id)
     if parked:
@@ -68,7 +68,7 @@ async def skip(log: EventLog, service: Service, event_id: str, why: str) -> Skip
         if record.offset < task.positions.next.get(record.topic, 0):
             raise _too_late(service, record)
         if (known := task.handling.skips.why(event_id)) is not None:
-            raise ContractError(f"{service.name} is not going to handle {record.type} {event_id} anyway ({known})")
+            raise ContractError(f"{service.name} will not handle {record.type} {event_id} anyway ({known})")
         return Inputs(now_ms(), acts=[SkipInput(event_id, why)])
 
     await act(log, service, record.partition, decide)
@@ -76,7 +76,7 @@ async def skip(log: EventLog, service: Service, event_id: str, why: str) -> Skip
 
 
 async def _skip_parked(log: EventLog, service: Service, found: _Parked, event_id: str, why: str) -> SkippedNow | None:
-    """Skip an input that waits for a decider; None when it does not wait there any more."""
+    """Skip an input that waits for a decider; None when it no longer waits."""
     place = service.parked.name, found.original.partition
 
     async def decide(task: Task) -> Inputs | None:
@@ -132,7 +132,7 @@ async def _unhandled(log: EventLog, service: Service, event_id: str) -> Record |
 
 
 async def _refusal(log: EventLog, service: Service, event_id: str) -> ContractError:
-    """Return why an event that is not waiting cannot be skipped: it was handled, or it is none of the service's."""
+    """Return why an event that is not waiting cannot be skipped: it was handled, or the service does not consume it."""
     for topic in service.inputs:
         for partition in range(service.partitions):
             async for record in _records(log, (topic.name, partition), 0):
@@ -147,7 +147,7 @@ async def _refusal(log: EventLog, service: Service, event_id: str) -> ContractEr
 def _too_late(service: Service, record: Record) -> ContractError:
     return ContractError(
         f"{service.name} has handled {record.type} {record.event_id} already (at {record.topic}/{record.partition}/"
-        f"{record.offset}): what it said then stands on the log. If it was handled wrongly, mend the code and see what "
+        f"{record.offset}): the events it emitted stay on the log. If it was handled wrongly, fix the code and see what "
         f"`eventlib rerun {service.name} --into NAME` makes of it"
     )
 

@@ -1,4 +1,4 @@
-"""Which processes on this machine wait for something at their start: each keeps a note of that beside its local stores."""
+"""Which processes on this machine wait at their start: each keeps a note in a file beside its local stores."""
 
 import json
 import logging
@@ -16,12 +16,12 @@ from eventlib.values import from_ms, now_ms
 _log = logging.getLogger(__name__)
 _DIRECTORY = ".waiting"
 STATE_DIR = RuntimeConfig().state_dir
-"""Where local stores are unless it is set."""
+"""The default directory of local stores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A process, as machine and pid, what it runs, since when it waits, and for what."""
+    """A waiting process, as machine and pid: what it runs, since when it waits, and for what."""
 
     process: str
     runs: str
@@ -30,12 +30,12 @@ class Waiting:
 
     @property
     def sentence(self) -> str:
-        """It as a complaint."""
+        """Return it as a complaint."""
         return f"{self.runs} ({self.process}): waits for {self.reason}"
 
 
 class WaitingNote:
-    """A process's own note, as `Startup.on_change` wants it; it is gone when nothing is waited for."""
+    """A process's own note, as `Startup.on_change` needs it; it is deleted when nothing is waited for."""
 
     def __init__(self, log_url: str, state_dir: str, runs: str) -> None:
         directory = store_directory(log_url, state_dir)
@@ -46,16 +46,16 @@ class WaitingNote:
         self._since_ms = 0
 
     def __call__(self, reason: str) -> None:
-        """Write what is waited for; a note that cannot be written is only logged."""
+        """Write what is waited for; a failed write is only logged."""
         if self._path is None:
             return
         try:
             self._write(self._path, reason)
         except OSError as error:
-            _log.info("that this process waits cannot be noted for `eventlib status`: %s", error)
+            _log.info("cannot write the note that this process waits, for `eventlib status`: %s", error)
 
     def close(self) -> None:
-        """Take the note away."""
+        """Delete the note."""
         self("")
         give_up(self._owner)
 
@@ -75,11 +75,11 @@ class WaitingNote:
 
 
 def waiting_here(log_url: str, state_dir: str) -> Sequence[Waiting]:
-    """Return the processes on this machine that wait, of those that run on a log, the one that waits longest first."""
+    """Return the processes on this machine that run on a log and wait, the longest wait first."""
     directory = store_directory(log_url, state_dir)
     found = list[Waiting]()
     for path in [] if directory is None else sorted((directory / _DIRECTORY).glob("*.json")):
-        with suppress(OSError, ValueError, LookupError, TypeError):  # it is gone by now, or was cut off by a full disk
+        with suppress(OSError, ValueError, LookupError, TypeError):  # deleted meanwhile, or truncated by a full disk
             note = json.loads(path.read_text(encoding="utf-8"))
             if not is_dead(note["owner"]):
                 since = from_ms(note["since_ms"])

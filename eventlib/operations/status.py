@@ -1,4 +1,4 @@
-"""How services stand, from their log alone: who owns their tasks, how far behind they are, what waits for whom."""
+"""The status of services, from their log alone: their tasks' owners, lag, pending effects and parked keys."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ from eventlib.values import from_ms, now_ms
 
 MINUTE_MS = 60_000
 _LOOKED_AT = 2_000
-"""How many records behind a position are looked at, whether anybody handles them."""
+"""How many records behind a position are read, to find out whether a service handles them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task: its owner (None: nobody), the inputs that it has not handled, and how old the oldest of them is.
+    """One task: its owner (None: none), the inputs that it has not handled, and the age of the oldest.
 
-    `to_restore` counts the changelog records that a start on this machine would read; None where that is not known.
-    `pending` are effects that are to be answered, `parked` what waits for a person: keys, with their inputs, and effects.
+    `to_restore` counts the changelog records that a start on this machine would read; None where that is unknown.
+    `pending` are effects without an answer, `parked` what waits for a person: keys, with their inputs, and effects.
     """
 
     service: str
@@ -44,7 +44,7 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class SagaCount:
-    """How many sagas stand in a state, and how many of them take longer than they should."""
+    """How many sagas are in a state, and how many of them are overdue."""
 
     state: str
     count: int
@@ -54,11 +54,11 @@ class SagaCount:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a choreography stands at a moment.
+    """The status of a choreography at one time.
 
-    `owners_known` is False where a log cannot tell who runs its services. `said_per_s` is what came to each topic of
-    events within the last minute, a second. `sagas` is None unless they were asked for. `waiting` are the processes of
-    this machine that wait for something at their start, `damaged` the records of changelogs that were found damaged.
+    `owners_known` is False where a log does not know who runs its services. `said_per_s` is events per second on each
+    topic within the last minute. `sagas` is None unless requested. `waiting` are the processes of this machine that wait
+    at their start, `damaged` the changelog records that were found damaged.
     """
 
     at: datetime
@@ -76,10 +76,11 @@ class Status:
 
 
 class StatusReader:
-    """Looks at how a choreography stands, again and again: a later look costs what has changed since.
+    """Reads the status of a choreography repeatedly: a later read costs what has changed since.
 
-    `state_dir` is where processes of this machine keep their local stores. Cost of the first look: see `TaskNotes`; `with_sagas` reads each saga's state once. Of each look: the ends of the
-    topics, and up to 2,000 records for each partition that somebody is behind on.
+    `state_dir` is where processes of this machine keep their local stores. Cost of the first read: see `TaskNotes`;
+    `with_sagas` reads each saga's state once. Of each read: the ends of the topics, and up to 2,000 records for each
+    partition with a lag.
     """
 
     def __init__(self, log: EventLog, *, with_sagas: bool = False, state_dir: str = STATE_DIR) -> None:
@@ -91,11 +92,11 @@ class StatusReader:
 
     @property
     def records_read(self) -> int:
-        """How many changelog records the looks so far have cost."""
+        """How many changelog records were read so far."""
         return self._notes.records_read
 
     async def look(self) -> Status:
-        """Return how it stands now. Raises: ContractError for notes that cannot be read."""
+        """Return the current status. Raises: ContractError for changelog records that cannot be read."""
         await self._notes.look()
         services = self._log.choreography.services
         owners = {service.name: await self._log.port.owners(service.name) for service in services}
@@ -138,7 +139,7 @@ class StatusReader:
         )
 
     async def _behind(self, service: Service, place: TopicPartition, position: int | None) -> tuple[int, int | None]:
-        """Return how many inputs a task has before it, and the time of the first; what nobody handles is none."""
+        """Return how many inputs a task has not handled, and the time of the first; records without a handler do not count."""
         end = await self._log.port.end(*place)
         first = max(position or 0, await self._log.port.start(*place))
         if position is None and service.start_from == "latest":
@@ -179,7 +180,7 @@ class StatusReader:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is healthy: no task without an owner, none behind for longer, no more parked and overdue than this."""
+    """What is healthy: no task without an owner, none with an older lag, no more parked and overdue than this."""
 
     behind_s: float = 60.0
     parked: int = 0
@@ -188,13 +189,13 @@ class Limits:
 
 
 def complaints(status: Status, limits: Limits) -> list[str]:
-    """Return what is not as it should be; nothing when all is well."""
+    """Return what is unhealthy; nothing when all is well."""
     found = [each.sentence for each in status.waiting]
     if status.owners_known and not limits.may_stop:
         for service in dict.fromkeys(task.service for task in status.tasks):
             alone = [task.partition for task in status.of(service) if task.owner is None]
             if alone:
-                found.append(f"{service}: nobody runs {len(alone)} of {len(status.of(service))} tasks")
+                found.append(f"{service}: {len(alone)} of {len(status.of(service))} tasks have no owner")
     for service in dict.fromkeys(task.service for task in status.tasks):
         behind_s = max(task.behind_s for task in status.of(service))
         if behind_s > limits.behind_s:

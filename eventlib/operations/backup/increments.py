@@ -1,7 +1,7 @@
-"""What has come to a log and gone from it since a backup, in a file of its own, and how it is put on top of that.
+"""What was added to a log and removed from it since a backup, in a file of its own, and how it is applied.
 
-Partitions only grow at their end and lose records by retention, compaction and deletion. A digest tells whether one has
-lost any: then it is the sum of what there was and what has come. Where it is not, the whole partition is taken again.
+Partitions only grow at their end, and lose records by retention, compaction and deletion. A digest shows whether one has
+lost any: if not, it is the sum of the old and the added records; otherwise the whole partition is copied again.
 """
 
 import sqlite3
@@ -30,7 +30,7 @@ FROM main.partitions p LEFT JOIN main.topics t ON t.name = p.topic
 
 
 def increment_fits(place: Path, before: Backup, log: Path) -> bool:
-    """Tell whether an increment on a backup is possible, and less than a full one would be. Raises: sqlite3.Error."""
+    """Return whether an increment on a backup is possible, and smaller than a full one. Raises: sqlite3.Error."""
     try:
         backups = chain(place)
     except LogCorrupt:
@@ -48,7 +48,7 @@ def increment_fits(place: Path, before: Backup, log: Path) -> bool:
 
 
 def write_increment(log: Path, to: Path, before: Manifest) -> Content:
-    """Write what differs from a backup, as of one moment, and return what the log had then. Raises: sqlite3.Error."""
+    """Write the changes since a backup, as of one point in time; return the log's content then. Raises: sqlite3.Error."""
     with closing(connect(log)) as connection:
         connection.execute("ATTACH ? AS increment", (str(to),))
         connection.execute("PRAGMA increment.journal_mode=OFF")
@@ -101,7 +101,7 @@ def put_on_top(connection: sqlite3.Connection, increment: Path) -> None:
 def _spans(
     connection: sqlite3.Connection, before: Mapping[TopicPartition, PartitionEnd]
 ) -> list[tuple[int, int, int, int]]:
-    """Return for each partition what of it goes before an offset, from where on it is taken, and where it ends."""
+    """Return for each partition the offset before which its records go, where the copy starts, and where it ends."""
     found = list[tuple[int, int, int, int]]()
     for number, topic, partition, end, dense_from, checked_from, digest, compacted in connection.execute(
         _NUMBERS
@@ -111,7 +111,9 @@ def _spans(
             found.append((number, 0, 0, end))
             continue
         come = _sum(connection, base + known.end, base + end)
-        is_first_format = checked_from > 0 and compacted  # what has no checksum goes without a trace in the digest
+        is_first_format = (
+            checked_from > 0 and compacted
+        )  # records without a checksum are removed without a trace in the digest
         if known.dense_from == dense_from and not is_first_format and known.digest + come & MASK == digest:
             found.append((number, 0, known.end, end))
         elif checked_from == 0 and _sum(connection, base + dense_from, base + end) == digest and not compacted:

@@ -1,4 +1,4 @@
-"""What a backup says of itself: a backup counts when its manifest is there and its file is what that says."""
+"""The manifest of a backup: a backup is valid when its manifest exists and its file matches it."""
 
 import errno
 import json
@@ -31,10 +31,10 @@ class PartitionEnd(_Part):
 
 
 class Manifest(_Part):
-    """One backup: a whole log, or what has come and gone since the backup before it.
+    """One backup: a whole log, or the changes since the backup before it.
 
-    `previous` is the SHA-256 of that backup's manifest. `records` are those in the file; `damaged` names what was not
-    as it had been written when the backup was made.
+    `previous` is the SHA-256 of that backup's manifest. `records` are those in the file; `damaged` lists the damage that
+    the log had when the backup was made.
     """
 
     format: int = FORMAT
@@ -59,18 +59,18 @@ class Manifest(_Part):
 
 
 class Backup(_Part):
-    """A manifest, and where it stands."""
+    """A manifest, and its path."""
 
     path: Path
     manifest: Manifest
 
     @property
     def file(self) -> Path:
-        """Its data."""
+        """The path of its data."""
         return self.path.with_name(self.manifest.file)
 
     def refuse_changed(self) -> None:
-        """Refuse a file that is not what the manifest says. Raises: LogCorrupt."""
+        """Refuse a file that does not match the manifest. Raises: LogCorrupt."""
         try:
             size = self.file.stat().st_size
             hashed = sha256_of(self.file) if size == self.manifest.bytes else ""
@@ -81,7 +81,7 @@ class Backup(_Part):
 
 
 def manifest_of(file: Path) -> Path:
-    """Return where the manifest of a backup in one file stands."""
+    """Return the manifest's path for a backup in one file."""
     return file.with_name(f"{file.name}.json")
 
 
@@ -94,14 +94,14 @@ def newest(place: Path) -> Backup | None:
 
 
 def chain(place: Path) -> Sequence[Backup]:
-    """Return what makes up the newest backup in a directory, or the one in a file: the full one first.
+    """Return the full backup and the increments of the newest backup in a directory, or of the one in a file, in order.
 
     Raises: LogCorrupt, LogVersionMismatch; WiringError when there is none.
     """
     if not place.is_dir():
         path = place if place.suffix == ".json" else manifest_of(place)
         if not path.is_file():
-            raise WiringError(f"there is no backup at {place}: {path.name} is not there")
+            raise WiringError(f"there is no backup at {place}: {path.name} is missing")
         return [read(path)]
     found = newest(place)
     if found is None:
@@ -111,7 +111,7 @@ def chain(place: Path) -> Sequence[Backup]:
         path = numbered(place, found.manifest.number - 1)
         if not path.is_file() or sha256_of(path) != found.manifest.previous:
             raise LogCorrupt(
-                f"the backup {found.path} goes on from {path.name}, which is gone or another one: use another"
+                f"the backup {found.path} builds on {path.name}, which is missing or a different one: use another"
             )
         found = read(path)
         backups.insert(0, found)
@@ -132,7 +132,7 @@ def read(path: Path) -> Backup:
 
 
 def commit(unfinished: Path, path: Path, manifest: Manifest) -> Backup:
-    """Let a backup count. Guarantee: its file is on the disk and named before its manifest is. Raises: OSError."""
+    """Make a backup valid. Guarantee: its file is on disk and named before its manifest is. Raises: OSError."""
     backup = Backup(path=path, manifest=manifest)
     settle(unfinished)
     unfinished.rename(backup.file)
@@ -146,12 +146,12 @@ def commit(unfinished: Path, path: Path, manifest: Manifest) -> Backup:
 
 
 def numbered(place: Path, number: int) -> Path:
-    """Return where a directory's backup of a number has its manifest."""
+    """Return the manifest's path for a backup's number in a directory."""
     return place / f"{number:06}.json"
 
 
 def cannot_write(error: OSError, path: Path) -> EventlibError:
-    """Return what it means that a file cannot be written."""
+    """Return the library's error for a file that cannot be written."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return LogFull(
             f"no space is left for {path} ({error.strerror}): nothing was changed; make room there, and try again"

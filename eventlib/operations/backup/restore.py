@@ -1,4 +1,4 @@
-"""Puts a backup in the place of a log: verified first, and never without a word over what had more."""
+"""Replaces a log with a backup: verified first, and never one that holds more without an explicit reason."""
 
 import fcntl
 import shutil
@@ -18,14 +18,14 @@ from eventlib.operations.backup.verify import content_of
 from eventlib.operations.backup.witnesses import Testimony, asked
 from eventlib.values import from_ms, now_ms
 
-# Where SQLite keeps its shared locks: https://sqlite.org/fileformat2.html, "The Lock-Byte Page"; as long as a process
-# has a log in WAL mode open, it has one of these bytes.
+# Where SQLite keeps its shared locks: https://sqlite.org/fileformat2.html, "The Lock-Byte Page"; while a process has
+# a log in WAL mode open, it holds one of these bytes.
 _SHARED_FIRST, _SHARED_BYTES = 0x40000002, 510
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was put back: which backups, how many records, who was asked for more, and where the log before is kept."""
+    """A restore: which backups, how many records, the witnesses asked, and where the replaced log is kept."""
 
     backups: Sequence[Backup]
     records: int
@@ -35,18 +35,18 @@ class Restored:
 
     @property
     def is_another(self) -> bool:
-        """Whether the log goes on under a new log_id, so that no cache of what was lost is used."""
+        """Whether the log has a new log_id, so that no cache of lost records is used."""
         return self.log_id != self.backups[-1].manifest.log_id
 
 
 async def restore(source: Path, path: Path, live: str | None, reason: str | None) -> Restored:
-    """Put the newest backup at `source` in the place of the log at `path`; a `reason` lets it replace what has more.
+    """Replace the log at `path` with the newest backup at `source`; a `reason` allows it if the log holds more.
 
-    `live` is another log or archive that may have seen more.
-    Guarantee: every byte and record of it is verified before anything is touched; a log that was there is kept beside it.
-    What is known to be lost is recorded in the log, which then has a new log_id. Raises: LogCorrupt for a backup that is
-    not what was backed up; WiringError when what is there has more, or cannot be read; LogUnavailable while processes
-    have it open; LogFull, LogReadOnly.
+    `live` is another log or archive that may hold newer records.
+    Guarantee: every byte and record of it is verified before anything changes; the replaced log is kept beside it.
+    What is known to be lost is recorded in the log, which then has a new log_id. Raises: LogCorrupt for a damaged backup;
+    WiringError when the existing log holds more, or cannot be read; LogUnavailable while processes have it open; LogFull,
+    LogReadOnly.
     """
     backups = chain(source)
     manifest = backups[-1].manifest
@@ -68,7 +68,7 @@ async def restore(source: Path, path: Path, live: str | None, reason: str | None
                 unfinished, testimony.missing, reason or f"restored the backup of {manifest.made_at}"
             )
         settle(unfinished)
-        # The last look at the log that is there was before: whoever opens such a file here and closes it ends its locks.
+        # The existing log was read before: opening and closing such a file here would release its locks.
         with _nobody_has(path):
             if mark_beside(path) != mark:
                 raise LogUnavailable(f"a process has just written to {path}: stop it first")
@@ -86,7 +86,7 @@ async def restore(source: Path, path: Path, live: str | None, reason: str | None
 
 
 def _build(backups: Sequence[Backup], to: Path) -> int:
-    """Make a log of a full backup and its increments, and return how many records it has. Raises: LogCorrupt."""
+    """Build a log from a full backup and its increments, and return how many records it has. Raises: LogCorrupt."""
     full, *increments = backups
     shutil.copyfile(full.file, to)
     if increments:
@@ -109,11 +109,13 @@ def _build(backups: Sequence[Backup], to: Path) -> int:
 def _refuse_less(path: Path, testimony: Testimony) -> None:
     if not path.exists():
         return
-    say = "say --force --reason WHY to put the backup in its place; what is there stays beside it, under another name"
+    say = "give --force --reason WHY to replace it; what is there is kept beside it, under another name"
     if testimony.other_log:
         raise WiringError(f"at {path} is another log ({testimony.other_log}): {say}")
     if testimony.unreadable:
-        raise WiringError(f"whether {path} has more than the backup cannot be told ({testimony.unreadable[0]}): {say}")
+        raise WiringError(
+            f"cannot determine whether {path} holds more than the backup ({testimony.unreadable[0]}): {say}"
+        )
     if testimony.missing:
         behind = testimony.behind
         some = ", ".join(f"{each.topic}/{each.partition} from {each.first} to {each.end - 1}" for each in behind[:4])
@@ -133,13 +135,13 @@ def _begin_another(path: Path, missing: int, reason: str) -> str:
 
 
 def _swap(unfinished: Path, path: Path) -> Path | None:
-    """Put a file in the place of a log, which stays beside it under another name."""
+    """Replace a log with a file; the log is kept beside it under another name."""
     aside = path.with_name(f"{path.name}.replaced-{from_ms(now_ms()):%Y%m%dT%H%M%S%f}")
     journal = path.with_name(f"{path.name}-wal")
     was_there = path.exists()
     if was_there:
         path.rename(aside)
-    if journal.exists():  # of the log that was there: on another one it would be read as garbage, or as its own
+    if journal.exists():  # of the replaced log: for another one it would be garbage, or be applied
         journal.rename(aside.with_name(f"{aside.name}-wal"))
     path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
     unfinished.rename(path)

@@ -1,4 +1,4 @@
-"""Holds a copy of a log to the checksums of its records, and its partitions to their digests."""
+"""Verifies a copy of a log: records against their checksums, partitions against their digests."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MOST_NAMED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file has: its log's id, where partitions end, how many records, and what is not as it was written."""
+    """A file's content: its log's id, where partitions end, how many records, and the damage."""
 
     log_id: str
     partitions: tuple[PartitionEnd, ...]
@@ -34,7 +34,7 @@ class Content:
 
 
 def content_of(path: Path) -> Content:
-    """Read all of a log's file that has no writer. Raises: LogCorrupt, LogVersionMismatch; sqlite3.Error."""
+    """Read a whole log file that has no writer. Raises: LogCorrupt, LogVersionMismatch; sqlite3.Error."""
     with untouched(path) as connection:
         check_version(connection, path)
         if version_of(connection) == 1:
@@ -44,7 +44,7 @@ def content_of(path: Path) -> Content:
 
 
 def partitions_of(connection: sqlite3.Connection) -> tuple[PartitionEnd, ...]:
-    """Return where a log's partitions end; those are left out of which it cannot be told. Raises: sqlite3.Error."""
+    """Return where a log's partitions end, except where that is damaged. Raises: sqlite3.Error."""
     rows = [row for row, damage in partition_rows(connection) if not damage]
     return tuple(
         PartitionEnd(topic=topic, partition=partition, end=end, dense_from=dense_from, digest=digest)
@@ -53,9 +53,9 @@ def partitions_of(connection: sqlite3.Connection) -> tuple[PartitionEnd, ...]:
 
 
 def damages_of(connection: sqlite3.Connection, schema: str) -> tuple[tuple[str, ...], int]:
-    """Read all records of a database that is attached, and return what is not as it was written, and how many there are.
+    """Read all records of an attached database; return the damage, and how many records there are.
 
-    In `main`, a whole log, what is missing is found as well; elsewhere are records that have come since. Raises:
+    In `main`, a whole log, missing records are found as well; other databases hold only added records. Raises:
     sqlite3.Error.
     """
     found, records = list[str](), 0
@@ -68,7 +68,7 @@ def damages_of(connection: sqlite3.Connection, schema: str) -> tuple[tuple[str, 
 
 @contextmanager
 def untouched(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a file that has no writer, so that nothing is made beside it. Raises: sqlite3.Error."""
+    """Open a file that has no writer, so that no file is created beside it. Raises: sqlite3.Error."""
     connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?immutable=1", uri=True, isolation_level=None)
     connection.text_factory = as_it_stands
     try:
@@ -91,7 +91,7 @@ class _Partition:
         self._range = {"base": number << OFFSET_BITS, "top": number + 1 << OFFSET_BITS}
 
     def damages(self) -> Iterator[str]:
-        """Yield what is not as it was written."""
+        """Yield the damage."""
         seed, total, expected = partition_seed(self._topic, self._number), 0, self._dense_from
         is_whole = self._schema == "main"
         try:

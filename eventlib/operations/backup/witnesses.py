@@ -1,4 +1,4 @@
-"""Who has seen more of a log than a backup has: the log that is there, its mark, the stores beside it, and any other copy."""
+"""Finds out whether records exist after a backup: from the existing log, its watermark, the stores and any other copy."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ _AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A partition of which a witness has seen more than a backup has: offsets from `first` and before `end`.
+    """A partition of which a witness knows more than a backup: offsets from `first` and before `end`.
 
     `keys` are those of the records there, where the witness has them.
     """
@@ -36,7 +36,7 @@ class Behind:
 
 @dataclass(slots=True)
 class Testimony:
-    """What was asked, what could not be, what they have seen beyond a backup, and how many records that is at least."""
+    """The witnesses asked, those that could not be, what they know beyond a backup, and the least number of records."""
 
     asked: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -46,11 +46,11 @@ class Testimony:
 
     @property
     def behind(self) -> list[Behind]:
-        """The partitions of which a witness has seen more, in order."""
+        """The partitions of which a witness knows more, in order."""
         return [self.seen[place] for place in sorted(self.seen)]
 
     def add(self, manifest: Manifest, ends: Mapping[TopicPartition, int], witness: str) -> None:
-        """Take in what a witness has seen."""
+        """Add what a witness knows."""
         known = manifest.ends
         for (topic, partition), end in ends.items():
             first = known[topic, partition].end if (topic, partition) in known else 0
@@ -60,12 +60,12 @@ class Testimony:
 
 
 async def asked(manifest: Manifest, path: Path, live: str | None) -> Testimony:
-    """Ask all that is beside a log's file, and `live`, another log or archive of the same, what they have seen.
+    """Ask all that is beside a log's file, and `live`, another log or archive of the same, what they know.
 
     Raises: what opening `live` raises.
     """
     found = Testimony()
-    for witness, ask in (("the log that is there", _ends_in), ("the local store", _ends_in_stores)):
+    for witness, ask in (("the existing log", _ends_in), ("the local store", _ends_in_stores)):
         try:
             ends = ask(path, manifest.log_id)
         except (sqlite3.Error, EventlibError, ValueError) as error:
@@ -95,7 +95,7 @@ def _ends_in(path: Path, log_id: str) -> Mapping[TopicPartition, int] | str | No
     """Return the ends of the log in a file, or its log_id when it is another log; None when there is no file."""
     if not path.exists():
         return None
-    # Read-only: the last one to close a log that can be written takes its journal in, and that may be the evidence.
+    # Read-only: the last process to close a writable log checkpoints its write-ahead log, which may be the evidence.
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
         found = meta_value(connection, "log_id") or "?"
         if found != log_id:
@@ -104,7 +104,7 @@ def _ends_in(path: Path, log_id: str) -> Mapping[TopicPartition, int] | str | No
 
 
 def _ends_in_stores(path: Path, log_id: str) -> Mapping[TopicPartition, int] | None:
-    """Return up to where the stores beside a log's file have seen changelogs; None when there are none."""
+    """Return the changelog ends that the stores beside a log's file know; None when there are none."""
     found = [look for look in _plain(path) if look[2] == log_id]
     return {(f"{service}.changelog", partition): end for service, partition, _, end in found} if found else None
 
@@ -124,7 +124,7 @@ async def _add_live(found: Testimony, manifest: Manifest, log: Log) -> None:
 
 
 async def _with_keys(behind: Behind, log: Log) -> Behind:
-    """Return it with the keys of the records that a log has there."""
+    """Return it with the keys of a log's records there."""
     keys, offset = dict[str, None](), behind.first
     while len(keys) < _MOST_KEYS:
         records = [

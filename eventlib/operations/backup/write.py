@@ -1,4 +1,4 @@
-"""Makes a backup of a log in a file while services write to it."""
+"""Backs up a log to a file while services write to it."""
 
 import sqlite3
 from collections.abc import Callable
@@ -19,15 +19,15 @@ _UNFINISHED = ".unfinished"
 _PAGES_AT_ONCE = 2_000
 
 Progress = Callable[[int, int], None]
-"""ExternalStates how many pages are copied, and how many there are."""
+"""Called with how many pages are copied, and how many there are."""
 
 
 def back_up(log: Path, url: str, to: Path, *, full: bool, progress: Progress) -> Backup:
-    """Make a backup of a log as of one moment: in a file, or in a directory the next of its backups.
+    """Back up a log as of one point in time: to a file, or to a directory as the next of its backups.
 
-    A directory's next one is an increment where that is smaller: what has come and gone since the one before.
-    Guarantee: what is there under its name is whole, verified and on the disk; writers are not held up, and nothing of
-    the log is changed. Raises: LogCorrupt, LogFull, LogUnavailable, LogReadOnly, WiringError.
+    The next one in a directory is an increment where that is smaller: the changes since the one before.
+    Guarantee: a file under its final name is complete, verified and on disk; writers are not blocked, and the log is not
+    changed. Raises: LogCorrupt, LogFull, LogUnavailable, LogReadOnly, WiringError.
     """
     if not log.is_file():
         raise WiringError(f"there is no log at {log}: name another with --log")
@@ -38,7 +38,7 @@ def back_up(log: Path, url: str, to: Path, *, full: bool, progress: Progress) ->
                 return _next(log, url, to, full=full, progress=progress)
         to.parent.mkdir(parents=True, exist_ok=True)
         if to.exists() or manifest_of(to).exists():
-            raise WiringError(f"there is something at {to}: give this backup another name, or a directory")
+            raise WiringError(f"{to} exists already: give this backup another name, or a directory")
         with alone(to.parent, "makes backups in"):
             return _write(log, url, manifest_of(to), to.name, None, progress)
     except sqlite3.Error as error:
@@ -98,17 +98,15 @@ def _manifest(content: Content, before: Backup | None, url: str, name: str, made
 
 
 def _copy(log: Path, to: Path, progress: Progress) -> None:
-    """Copy a log's pages as of one moment.
+    """Copy a log's pages as of one point in time.
 
-    The moment is that of a read transaction, beside which others go on writing: without it, SQLite begins the copy anew
-    after each write of another process.
+    A read transaction fixes that point, while others continue to write: without it, SQLite restarts the copy after each
+    write of another process.
     """
     with closing(connect(log)) as source, closing(sqlite3.connect(to, isolation_level=None)) as target:
         check_version(source, log)
         target.execute("PRAGMA journal_mode=OFF")
-        target.execute(
-            "PRAGMA synchronous=OFF"
-        )  # what is not finished counts for nothing, and the end waits for the disk
+        target.execute("PRAGMA synchronous=OFF")  # an unfinished copy is not valid, and the end waits for the disk
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM meta").fetchone()
         source.backup(target, pages=_PAGES_AT_ONCE, progress=lambda _, left, total: progress(total - left, total))

@@ -1,4 +1,4 @@
-"""Examines a log's content: topics against declarations, clocks of producers, hot keys."""
+"""Examines a log's content: topics against declarations, producers' clocks, hot keys."""
 
 import asyncio
 from collections import Counter
@@ -14,13 +14,13 @@ from eventlib.operations.doctor.finding import Diagnosis, error, fine, some, war
 from eventlib.values import from_ms, now_ms
 
 APART_MS = 2_000
-"""How far clocks are apart at most that count as the same."""
+"""How far apart two clocks may be to count as equal."""
 
-SYNCHRONISE = "synchronise the clocks (chrony, systemd-timesyncd): deadlines and retention go by them"
+SYNCHRONISE = "synchronise the clocks (chrony, systemd-timesyncd): deadlines and retention depend on them"
 
 
 async def examine_times(log: Log, topics: Iterable[Topic]) -> Diagnosis:
-    """Look for events from the future: a writer's clock is ahead, and all that follows from them has their time."""
+    """Find events from the future: a writer's clock is ahead, and later events inherit their time."""
     places = [(topic.name, partition) for topic in topics for partition in range(topic.partitions)]
     now = now_ms()
     newest = await asyncio.gather(*(_from_the_future(log, *place, now + APART_MS) for place in places))
@@ -38,24 +38,24 @@ async def examine_times(log: Log, topics: Iterable[Topic]) -> Diagnosis:
 
 
 async def _from_the_future(log: Log, topic: str, partition: int, after_ms: int) -> int | None:
-    """Return the time of the last record of a partition when there is one after a time."""
+    """Return the time of a partition's last record if any record is later than a time."""
     offset = await log.offset_at(topic, partition, after_ms)
     found = await log.read(topic, partition, offset, 1)
     return max((record.timestamp_ms for record in found), default=None)
 
 
 _NEWEST = 500
-"""How many of each partition's newest records are looked at."""
+"""How many of each partition's newest records are read."""
 
 _FEWEST = 1_000
-"""Below so many records on a topic, a key says nothing about load."""
+"""With fewer records on a topic, a key's share says nothing about load."""
 
 _FAIR_SHARES = 2
 _MOST = 0.5
 
 
 class _Hot(NamedTuple):
-    """A key, and about which part of its topic's events it has."""
+    """A key, and its approximate share of its topic's events."""
 
     topic: Topic
     partition: int
@@ -64,7 +64,7 @@ class _Hot(NamedTuple):
 
 
 async def examine_keys(log: Log, topics: Iterable[Topic]) -> list[Diagnosis]:
-    """Look for a key that has more of a topic's newest events than two whole partitions should have."""
+    """Find a key with more of a topic's newest events than two whole partitions should have."""
     found = await asyncio.gather(*(_hottest(log, topic) for topic in topics if topic.partitions > 1))
     hot = [each for each in found if each is not None]
     return [_reported(each) for each in hot] or [fine("keys", "no key has far more events than others")]
@@ -93,7 +93,7 @@ def _reported(hot: _Hot) -> Diagnosis:
         "keys",
         f"topic {hot.topic.name!r}: key {hot.key!r} has about {hot.share:.0%} of the events, in partition "
         f"{hot.partition} of {hot.topic.partitions}: they are handled one after the other, however many workers there are",
-        "give the events a finer key (a part of what the key names now), or say fewer of them: several in one event",
+        "give the events a finer key (a part of what the key names now), or emit fewer of them: several in one event",
     )
 
 
@@ -101,7 +101,7 @@ _FIXED = {"name", "partitions", "partitioner"}
 
 
 def examine_topics(there: Mapping[str, Topic], declared: Sequence[Topic]) -> list[Diagnosis]:
-    """Compare what is on a log with what a choreography declares."""
+    """Compare the topics on a log with the choreography's declarations."""
     found = list[Diagnosis]()
     for topic in declared:
         if topic.name in there:
@@ -133,6 +133,6 @@ def _compare(there: Topic, declared: Topic) -> list[Diagnosis]:
         warning(
             "topics",
             f"topic {declared.name!r}: {'; '.join(differ)}",
-            "the services set it as it is declared, at their next start; change the declaration to keep it",
+            "the services apply the declaration at their next start; change it to keep the topic as it is",
         )
     ]

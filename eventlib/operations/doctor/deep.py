@@ -1,4 +1,4 @@
-"""The examination of all that a log holds: every record, and what services have noted of it."""
+"""Verifies all that a log holds: every record, and the services' positions on it."""
 
 import asyncio
 import sqlite3
@@ -22,17 +22,17 @@ from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.queries.task_metadata import TaskNotes
 
 Progress = Callable[[int, int | None], None]
-"""ExternalStates how many more records were verified, and how many there are (None: as before)."""
+"""Called with how many more records were verified, and how many there are (None: unchanged)."""
 
-_REPAIR = "`eventlib repair` puts it right"
-_COPY = "`eventlib repair` tries what can be proved; else restore it from a backup, or go on: its inputs are parked"
-_ANOTHER_COPY = "bring it back from a copy of the archive, or archive the log anew to another directory"
+_REPAIR = "`eventlib repair` fixes it"
+_COPY = "`eventlib repair` tries what can be proved; else restore it from a backup, or continue: its inputs are parked"
+_ANOTHER_COPY = "restore it from a copy of the archive, or archive the log again to another directory"
 _CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Finding(Diagnosis):
-    """A diagnosis of something on the log: where it stands, and what it is about, as far as that can be read."""
+    """A diagnosis of something on the log: its location and subject, as far as they can be read."""
 
     topic: str | None = None
     partition: int | None = None
@@ -43,10 +43,10 @@ class Finding(Diagnosis):
 
 
 async def examine_deep(url: str, choreography: Choreography, progress: Progress) -> list[Diagnosis]:
-    """Verify every record of a log, and what its services' positions say of its ends. Nothing is changed.
+    """Verify every record of a log, and its services' positions against its ends. Nothing is changed.
 
-    On SQLite each record's checksum, each gap, each partition's digest and all tables; elsewhere all that a reader
-    verifies (Kafka's CRCs, an archive's files), and gaps are compaction's. Raises: WiringError for what is no log's URL.
+    On SQLite: each record's checksum, each gap, each partition's digest and all tables; elsewhere: all that a reader
+    verifies (Kafka's CRCs, an archive's files), and gaps come from compaction. Raises: WiringError for an invalid URL.
     """
     found = list[Diagnosis]()
     try:
@@ -56,19 +56,19 @@ async def examine_deep(url: str, choreography: Choreography, progress: Progress)
                 found += await asyncio.to_thread(changed_archive, url)
             if not found:
                 found += await _read_all(url, progress)
-        elif await asyncio.to_thread(file.exists):  # else that is said already
+        elif await asyncio.to_thread(file.exists):  # else this is reported already
             proof = await asyncio.to_thread(prove_file, file, progress)
             found += [*map(finding, proof.damages), _summary(proof)]
         else:
             return []
         found += await _examine_positions(url, choreography)
     except EventlibError as trouble:
-        found.append(Diagnosis("log", "error", str(trouble), "mend what is said above, and look again"))
+        found.append(Diagnosis("log", "error", str(trouble), "fix the errors above, and run this again"))
     return found
 
 
 def changed_archive(url: str) -> list[Diagnosis]:
-    """Return which files of an archive are not what was archived. Raises: LogUnavailable, LogCorrupt."""
+    """Return the files of an archive that have changed since. Raises: LogUnavailable, LogCorrupt."""
     from eventlib.log.archive.files import changed_files, directory_of, read_manifest  # it needs an extra
 
     place = directory_of(url)
@@ -91,7 +91,7 @@ def prove_file(path: Path, progress: Progress = lambda *_: None) -> Proof:
 
 
 def finding(each: Damage) -> Finding:
-    """Return a damage as what a person reads of it."""
+    """Return a damage as a finding."""
     what = each.what + (f"; likely: {each.likely}" if each.likely else "")
     if each.topic and each.offset is not None and each.resume_at is not None:
         many = f"-{each.resume_at - 1}" if each.resume_at > each.offset + 1 else ""
@@ -107,7 +107,9 @@ def _summary(proof: Proof) -> Diagnosis:
     what = f"{proof.records:,} verified"
     if proof.unsealed:
         what += f"; {proof.unsealed:,} have no checksum, since an older release wrote them"
-        return Diagnosis("records", "warning", what, "`eventlib repair --seal` holds them to what they say now")
+        return Diagnosis(
+            "records", "warning", what, "`eventlib repair --seal` adds checksums of their content as it is now"
+        )
     return Diagnosis("records", "ok", what)
 
 
@@ -119,7 +121,7 @@ async def _read_all(url: str, progress: Progress) -> list[Diagnosis]:
             for partition in range(topic.partitions):
                 damaged, count = await _read_partition(log, topic.name, partition, progress)
                 records, found = records + count, found + damaged
-        return [*found, Diagnosis("records", "ok", f"{records:,} read, with all that the log verifies of them")]
+        return [*found, Diagnosis("records", "ok", f"{records:,} read, and verified as far as the log can")]
     finally:
         await log.close()
 
@@ -152,7 +154,7 @@ def _of_error(error: DamagedRecord) -> Finding:
 
 
 async def _examine_positions(url: str, choreography: Choreography) -> list[Diagnosis]:
-    """Compare where tasks have been with where their inputs end: a position after the end is of a tail that was lost."""
+    """Compare the tasks' positions with the ends of their inputs: a position after the end shows that a tail is lost."""
     port = await open_port(url)
     try:
         there = await port.topics()
@@ -165,7 +167,7 @@ async def _examine_positions(url: str, choreography: Choreography) -> list[Diagn
                 end = await port.end(topic, partition) if topic in there else 0
                 if offset > end:
                     found.append(_lost(service.name, topic, partition, end, offset))
-        return found or [Diagnosis("tail", "ok", "no task has been past the end of its inputs")]
+        return found or [Diagnosis("tail", "ok", "no task's position is past the end of its inputs")]
     finally:
         await port.close()
 
@@ -173,6 +175,6 @@ async def _examine_positions(url: str, choreography: Choreography) -> list[Diagn
 def _lost(service: str, topic: str, partition: int, end: int, offset: int) -> Finding:
     what = f"{topic}/{partition} ends at {end}, and {service} has handled it up to {offset}: its tail is lost"
     remedy = (
-        "restore it from a backup or an archive; until then let nothing write to it, since offsets would be given twice"
+        "restore it from a backup or an archive; until then let nothing write to it: offsets would be assigned twice"
     )
     return Finding("tail", "error", what, remedy, topic, partition, end, offset)

@@ -1,4 +1,4 @@
-"""Local disks: room, and whether this user may write."""
+"""Local disks: free space, and whether this user may write."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 def examine_stores(state_dir: str) -> Diagnosis:
-    """Look at where local stores are kept: caches, which are made anew from the changelog when they are lost."""
+    """Check the directory of local stores: caches, which are rebuilt from the changelog when they are lost."""
     place = Path(state_dir).absolute()
     there = _nearest(place)
     if not os.access(there, os.W_OK | os.X_OK):
@@ -26,17 +26,17 @@ def examine_stores(state_dir: str) -> Diagnosis:
 
 
 def examine_room(check: str, place: Path) -> Diagnosis | None:
-    """Return what is wrong with the room on a disk, None when there is enough."""
+    """Return a finding when a disk has little free space, None when it has enough."""
     free = shutil.disk_usage(place).free
     if free >= _TIGHT_BYTES:
         return None
     what = f"the disk of {place} has {free / 1e6:,.0f} MB left"
-    remedy = "make room: when there is none, appends fail until there is; nothing is half-written"
+    remedy = "free some space: without any, appends fail until there is some; nothing is half-written"
     return error(check, what, remedy) if free < _FULL_BYTES else warning(check, what, remedy)
 
 
 def network_file_system(place: Path) -> str | None:
-    """Return the kind of a file system that other machines share, None for one of this machine's own."""
+    """Return the kind of a network file system, None for a local one."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8").splitlines()]
     except OSError:

@@ -20,9 +20,9 @@ from eventlib.registry.records import SCHEMAS
 async def examine(
     url: str, choreography: Choreography, state_dir: str, views: Sequence[Viewing] = ()
 ) -> list[Diagnosis]:
-    """Look at all that a choreography's services and their live views need, in the order in which they would miss it.
+    """Examine all that a choreography's services and their live views need, in the order in which they would fail.
 
-    Guarantee: nothing is changed, also where it could be repaired. Raises: WiringError for what is no URL of a log.
+    Guarantee: nothing is changed, not even what could be repaired. Raises: WiringError for an invalid URL.
     """
     topics = [*choreography.topics, SCHEMAS]
     match url.partition("://"):
@@ -39,14 +39,14 @@ async def examine(
         case _ if url.startswith("archive:"):
             found = []  # it has no process and no settings: its content is examined below
         case _:
-            raise WiringError(f"the log {url!r} is in no place that could be looked at: name one with --log")
+            raise WiringError(f"the log {url!r} cannot be examined from outside its process: name one with --log")
     if not any(_keeps_from_reading(each) for each in found):
         found += await _examine_content(url, choreography, topics)
     return found
 
 
 def _keeps_from_reading(each: Diagnosis) -> bool:
-    if each.check == "file":  # not there yet, or not to be opened
+    if each.check == "file":  # not created yet, or cannot be opened
         return each.verdict == "error" or "yet" in each.what
     return each.verdict == "error" and each.check not in {"topics", "clock", "lock", "local stores"}
 
@@ -63,4 +63,4 @@ async def _examine_content(url: str, choreography: Choreography, topics: Sequenc
         finally:
             await log.close()
     except EventlibError as trouble:
-        return [error("log", str(trouble), "mend what is said above, and look again")]
+        return [error("log", str(trouble), "fix the errors above, and run this again")]

@@ -1,4 +1,4 @@
-"""What an examination has found."""
+"""The findings of an examination."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,9 +6,9 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One finding: which check has made it, how bad it is, what is so, and what to do about it.
+    """One finding: the check that made it, its severity, what was found, and the remedy.
 
-    An error keeps services from running, or loses what they write; a warning does so when something else happens.
+    An error keeps services from running, or loses what they write; a warning does so only when another fault occurs.
     """
 
     check: str
@@ -18,12 +18,12 @@ class Diagnosis:
 
 
 def fine(check: str, what: str) -> Diagnosis:
-    """Return that a check has found nothing wrong."""
+    """Return a finding without a fault."""
     return Diagnosis(check, "ok", what)
 
 
 def warning(check: str, what: str, remedy: str) -> Diagnosis:
-    """Return what may become a fault."""
+    """Return a possible fault."""
     return Diagnosis(check, "warning", what, remedy)
 
 
@@ -33,5 +33,5 @@ def error(check: str, what: str, remedy: str) -> Diagnosis:
 
 
 def some(names: list[str], most: int = 4) -> str:
-    """Return names as a part of a sentence."""
+    """Return names as part of a sentence."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

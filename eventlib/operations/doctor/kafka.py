@@ -1,4 +1,4 @@
-"""Examines a log on Kafka: the way to its brokers, their versions and clocks, and the topics' settings."""
+"""Examines a log on Kafka: its brokers' addresses, versions and clocks, and the topics' settings."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _ENOUGH_BROKERS = 3
 
 
 async def examine_kafka_topics(cluster: Cluster, topics: Sequence[Topic]) -> list[Diagnosis]:
-    """Look at where the topics' replicas are, and at how many an append waits for."""
+    """Check where the topics' replicas are, and how many of them an append waits for."""
     states, _ = await topic_states(cluster, [topic.name for topic in topics])
     there = {name: state for name, state in states.items() if not state.code}
     settings = await topic_settings(cluster, there)
@@ -38,9 +38,7 @@ async def examine_kafka_topics(cluster: Cluster, topics: Sequence[Topic]) -> lis
 def _setting_faults(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:
     found = []
     if settings.get(TIMESTAMP_TYPE) == "LogAppendTime":
-        what = (
-            f"{TIMESTAMP_TYPE}=LogAppendTime, so the brokers change the times of events, and a replay decides otherwise"
-        )
+        what = f"{TIMESTAMP_TYPE}=LogAppendTime, so the brokers change the times of events, and a replay decides differently"
         found.append(("error", what, f"kafka-configs.sh --alter --add-config {TIMESTAMP_TYPE}=CreateTime"))
     if settings.get("unclean.leader.election.enable") == "true":
         what = "unclean.leader.election.enable=true, so a replica that has missed events may lead, and they are lost"
@@ -57,17 +55,17 @@ def _replica_faults(state: TopicState, settings: Mapping[str, str], brokers: int
         found.append(("error", "a partition has no leader", "start the brokers that hold its replicas"))
     elif in_sync < min(needed, copies):
         what = f"{in_sync} of {copies} replicas are in sync, and an append needs {needed}"
-        found.append(("error", what, "start the brokers that are away; until then nothing can be written"))
+        found.append(("error", what, "start the brokers that are down; until then nothing can be written"))
     elif in_sync < copies:
         found.append(
-            ("warning", f"{in_sync} of {copies} replicas are in sync", "look at the brokers that lag or are away")
+            ("warning", f"{in_sync} of {copies} replicas are in sync", "check the brokers that lag or are down")
         )
     return found + _durability_faults(copies, needed, brokers)
 
 
 def _durability_faults(copies: int, needed: int, brokers: int) -> list[tuple[str, str, str]]:
     if copies == 1 and brokers >= _ENOUGH_BROKERS:
-        what = f"one replica, on a cluster of {brokers} brokers: with its disk the events are lost"
+        what = f"one replica, on a cluster of {brokers} brokers: if its disk fails, the events are lost"
         return [
             ("warning", what, "kafka-reassign-partitions.sh to three; EVENTLIB_KAFKA_REPLICATION_FACTOR for new ones")
         ]
@@ -75,7 +73,7 @@ def _durability_faults(copies: int, needed: int, brokers: int) -> list[tuple[str
         what = f"min.insync.replicas={needed}, and there are {copies} replicas: nothing can be written"
         return [("error", what, f"kafka-configs.sh --alter --add-config min.insync.replicas={copies - 1}")]
     if copies > 1 and needed == copies:
-        what = f"min.insync.replicas={needed} with as many replicas: when one broker is away, nothing can be written"
+        what = f"min.insync.replicas={needed} with as many replicas: when one broker is down, nothing can be written"
         return [("warning", what, f"kafka-configs.sh --alter --add-config min.insync.replicas={copies - 1}")]
     if copies > 2 and needed == 1:  # noqa: PLR2004  with two, one has to do
         what = f"min.insync.replicas=1 with {copies} replicas: what was acknowledged may be on one disk only"
@@ -89,7 +87,7 @@ _FAR_APART_MS = 60_000
 async def examine_kafka(
     url: str, choreography: Choreography, topics: Sequence[Topic], views: Sequence[Viewing]
 ) -> list[Diagnosis]:
-    """Go to a cluster as the services would, and look. Raises: WiringError for what is no URL of a log."""
+    """Connect to a cluster as the services would, and examine it. Raises: WiringError for an invalid URL."""
     hosts, options = parse_url(url)
     found = await _examine_way(hosts, options)
     if all(each.verdict == "error" for each in found):
@@ -109,33 +107,33 @@ async def examine_kafka(
             found += await examine_view_rights(cluster, viewing)
         found += await examine_kafka_topics(cluster, topics)
     except EventlibError as trouble:
-        found.append(error("brokers", str(trouble), "mend what is said above, and look again"))
+        found.append(error("brokers", str(trouble), "fix the errors above, and run this again"))
     finally:
         await cluster.close()
     return found
 
 
 async def _examine_way(hosts: list[str], options: KafkaOptions) -> list[Diagnosis]:
-    """Try each address that the URL names."""
+    """Try each address in the URL."""
     troubles = await _probe_all(hosts, options)
     if not any(troubles):
         return [fine("brokers", f"{', '.join(hosts)} answer{'s' if len(hosts) == 1 else ''}{_as_whom(options)}")]
-    severe = error if all(troubles) else warning  # one address is enough to begin with
+    severe = error if all(troubles) else warning  # one address is enough to connect
     return [severe("brokers", trouble.what, trouble.remedy) for trouble in troubles if trouble]
 
 
 async def _examine_listeners(cluster: Cluster) -> list[Diagnosis]:
-    """Try each address that brokers give for themselves: clients go there, whatever the URL names."""
+    """Try each address that brokers advertise: clients connect there, whatever the URL names."""
     nodes = sorted(cluster.brokers)
     addresses = [f"{cluster.brokers[node].host}:{cluster.brokers[node].port}" for node in nodes]
     troubles = await _probe_all(addresses, cluster.options)
     if not any(troubles):
-        return [fine("listeners", f"all brokers can be reached where they say they are: {', '.join(addresses)}")]
+        return [fine("listeners", f"all brokers can be reached at their advertised addresses: {', '.join(addresses)}")]
     return [
         error(
             "listeners",
-            f"broker {node} says that it is at {address}: {trouble.what}",
-            "give the broker advertised.listeners that can be reached from here; the URL only says where to ask",
+            f"broker {node} advertises {address}: {trouble.what}",
+            "give the broker advertised.listeners that can be reached from here; the URL is only the bootstrap address",
         )
         for node, address, trouble in zip(nodes, addresses, troubles, strict=True)
         if trouble
@@ -152,19 +150,19 @@ def _examine_version(cluster: Cluster) -> Diagnosis:
     if not cluster.implicit_transactions:
         return warning(
             "version",
-            f"the cluster has transactions of the first version ({found or 'it names no features'}): each costs a request "
-            "more, and a write that comes late can keep one open",
+            f"the cluster has transactions of the first version ({found or 'it names no features'}): each costs one more "
+            "request, and a late write can keep one open",
             "upgrade to Kafka 4, or finish an upgrade with kafka-features.sh (transaction.version=2)",
         )
     return fine("version", f"cluster {cluster.id}, brokers {len(cluster.brokers)}; {found}")
 
 
 def _examine_clock(clock: Clock | None) -> Diagnosis:
-    """Compare this machine's clock with the cluster's; the answer's way through the network is allowed for."""
+    """Compare this machine's clock with the cluster's, allowing for the round trip of the answer."""
     if clock is None:
         return warning(
             "clock",
-            "the cluster's time is not told to this user",
+            "this user may not read the cluster's time",
             "let it describe the cluster (Describe on Cluster), or compare the clocks by hand",
         )
     if clock.asked_ms <= clock.there_ms <= clock.answered_ms:

@@ -1,4 +1,4 @@
-"""What this user may do on a cluster, against what the services need."""
+"""Checks this user's rights on a cluster against the services' needs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -23,18 +23,18 @@ _NEEDED = (Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
 
 
 async def examine_rights(cluster: Cluster, choreography: Choreography, topics: Sequence[Topic]) -> list[Diagnosis]:
-    """Ask for each right that running the services takes, without making use of it."""
+    """Check each right that the services need, without using it."""
     states, _ = await topic_states(cluster, [topic.name for topic in topics])
     found = [
         *_examine_topics(cluster, states, dict.fromkeys(_NEEDED, states)),
         *await _examine_creation(cluster, [topic for topic in topics if states[topic.name].code == _MISSING]),
         *await _examine_services(cluster, choreography),
     ]
-    return found or [fine("rights", f"{_user(cluster)} may do all that the services do")]
+    return found or [fine("rights", f"{_user(cluster)} may do all that the services need")]
 
 
 async def examine_view_rights(cluster: Cluster, viewing: Viewing) -> list[Diagnosis]:
-    """Ask for each right that running a service's live views takes; whoever runs the services can do without."""
+    """Check each right that a service's live views need; the services themselves do not need them."""
     states, _ = await topic_states(cluster, [topic.name for topic in viewing.topics])
     needs = {
         Operation.READ: _names(*viewing.inputs, *viewing.own_topics),
@@ -45,7 +45,7 @@ async def examine_view_rights(cluster: Cluster, viewing: Viewing) -> list[Diagno
     found = [
         *_examine_topics(cluster, states, needs),
         *await _examine_creation(cluster, [topic for topic in viewing.topics if states[topic.name].code == _MISSING]),
-        *([] if await may_read_group(cluster, group) else [_lacking(cluster, "be in", [group], "group", "Read")]),
+        *([] if await may_read_group(cluster, group) else [_lacking(cluster, "join", [group], "group", "Read")]),
     ]
     what = f"live views of {viewing.service} would not run:"
     return [replace(each, verdict="warning", what=f"{what} {each.what}") for each in found]
@@ -63,13 +63,13 @@ def _examine_topics(
     for operation, names in needs.items():
         denied = [name for name in names if not states[name].code and not operation.among(states[name].operations)]
         if denied:
-            what = operation.name.lower().replace("describe_configs", "look at the settings of")
+            what = operation.name.lower().replace("describe_configs", "read the settings of")
             found.append(_lacking(cluster, what, sorted(denied), "topic", _title(operation)))
     return found
 
 
 async def _examine_creation(cluster: Cluster, missing: Sequence[Topic]) -> list[Diagnosis]:
-    """Let the cluster say whether it would create what is missing."""
+    """Ask the cluster to validate the creation of missing topics."""
     if not missing:
         return []
     replicas = cluster.options.replication_factor or min(MOST_REPLICAS, len(cluster.brokers))
@@ -90,10 +90,10 @@ async def _examine_services(cluster: Cluster, choreography: Choreography) -> lis
     ids = [*(f"{options.locks(name)}0" for name in names), options.writers]
     no_groups = [group for group in groups if not await may_read_group(cluster, group)]
     no_ids = [each for each in ids if not await may_write_transactions(cluster, each)]
-    found = [_lacking(cluster, "be in", no_groups, "group", "Read")] if no_groups else []
+    found = [_lacking(cluster, "join", no_groups, "group", "Read")] if no_groups else []
     if no_ids:
         prefix = f"{options.prefix}{options.application}"
-        found.append(_lacking(cluster, "have transactions under", [f"{prefix}…"], "transactional-id", "Write", prefix))
+        found.append(_lacking(cluster, "run transactions under", [f"{prefix}…"], "transactional-id", "Write", prefix))
     return found
 
 

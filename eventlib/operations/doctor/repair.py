@@ -1,4 +1,4 @@
-"""What can be proved of a damaged SQLite log is written back: nothing is guessed, and what is overwritten is kept."""
+"""Restores what can be proved of a damaged SQLite log: nothing is guessed, and overwritten data is kept."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from eventlib.log.sqlite.schema import FORMAT_VERSION, check_version, connect, v
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.log.sqlite.upgrade import seal_records, upgrade
 
-_AGAIN = 3  # what was put right may show what stood behind it: a row of partitions, for one
+_AGAIN = 3  # a repair may uncover more damage: a row of partitions, for one
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair did: what it put right, what is left, how many records it sealed, and the copy of the file before."""
+    """A repair: what it repaired, what is left, how many records it sealed, and the copy of the file before."""
 
     done: Sequence[Damage]
     left: Sequence[Damage]
@@ -33,10 +33,10 @@ class Repaired:
 
 
 def repair_file(path: Path, *, dry_run: bool, seals: bool, progress: Progress = lambda _: None) -> Repaired:
-    """Write back what checksums prove: flipped bits, positions, partitions' rows; with `seals` also old records' checksums.
+    """Restore what checksums prove: flipped bits, offsets, partitions' rows; with `seals` also old records' checksums.
 
-    Guarantee: the file as it was is beside it before anything is written, and what is proved together is
-    one transaction. Raises: WiringError while services run on it; LogCorrupt, LogUnavailable.
+    Guarantee: the original file is copied beside it before anything is written, and all that is proved is written in one
+    transaction. Raises: WiringError while services run on it; LogCorrupt, LogUnavailable.
     """
     try:
         before = _proved(path, progress)
@@ -68,7 +68,7 @@ def _proved(path: Path, progress: Progress) -> Proof:
 
 
 def _refuse_running(path: Path) -> None:
-    """Refuse a log whose services run, here or elsewhere: an owner without a heartbeat for a lease runs no more."""
+    """Refuse a log with running services, here or elsewhere: an owner whose heartbeat is older than a lease is dead."""
     with closing(connect(path)) as connection:
         before = _heartbeats(connection)
         living = {service: described(owner) for service, owner, _ in before if is_here(owner)}
@@ -77,17 +77,17 @@ def _refuse_running(path: Path) -> None:
             living = {service: described(owner) for service, owner, _ in _heartbeats(connection) - before}
     if living:
         who = ", ".join(f"{service} ({owner})" for service, owner in sorted(living.items()))
-        raise WiringError(f"services run on the log {path}: {who}; stop them, and repair then (--dry-run only reads)")
+        raise WiringError(f"services run on the log {path}: {who}; stop them first, then repair (--dry-run only reads)")
 
 
 def _heartbeats(connection: sqlite3.Connection) -> set[tuple[str, str, int]]:
-    """Return who is not dead for certain, and when it was seen last."""
+    """Return the owners that may be alive, and their last heartbeats."""
     rows = connection.execute("SELECT service, owner, seen_at FROM owners WHERE owner != ''")
     return {(service, owner, seen_at) for service, owner, seen_at in rows if not is_dead(owner)}
 
 
 def _kept(path: Path) -> Path:
-    """Return a copy of the file as it is, made beside it with all that its write-ahead log has."""
+    """Copy the file, with its write-ahead log, beside it, and return the copy."""
     copy = path.with_name(f"{path.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}Z")
     with closing(connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)

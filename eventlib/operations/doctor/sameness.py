@@ -1,4 +1,4 @@
-"""Whether two logs say the same: an archive, a backup or a copy, and the log that it is of."""
+"""Compares two logs: an archive, a backup or a copy with the log that it was made from."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from eventlib.operations.doctor.finding import Diagnosis
 
 _CHUNK = 2_000
 _REMEDY = (
-    "one of them is not what was written: `eventlib doctor --deep` on each tells more; keep both until that is known"
+    "one of them is not what was written: `eventlib doctor --deep` on each shows more; keep both until that is known"
 )
 
 
 async def compare(url: str, other_url: str, progress: Progress = lambda *_: None) -> list[Diagnosis]:
     """Compare two logs record by record, where both have offsets; nothing is changed.
 
-    Guarantee: a record that was changed, taken away or added on one of them is found, and each partition's first difference
-    named. Compacted topics are left out: each log compacts in its own time, and what they keep follows from the others.
-    Raises: LogUnavailable, LogCorrupt, LogDenied, WiringError for what cannot be opened or read at all.
+    Guarantee: a record that was changed, removed or added on one of them is found, and each partition's first difference
+    named. Compacted topics are left out: each log compacts at its own time, and their content follows from the others.
+    Raises: LogUnavailable, LogCorrupt, LogDenied, WiringError for a log that cannot be opened or read at all.
     """
     log, other = await open_port(url), await open_port(other_url)
     try:
@@ -58,16 +58,16 @@ class _Comparison:
     def _summary(self, compacted: int) -> Diagnosis:
         what = f"{self.records:,} records are the same on {self.other.url}"
         if self.beyond:
-            what += f"; {self.beyond:,} offsets are on one of them alone: before its start, or behind its end, there"
+            what += f"; {self.beyond:,} offsets are on one of them only: before the other's start, or after its end"
         return Diagnosis("same", "ok", f"{what}; {compacted} compacted topics were left out")
 
     async def _alone(self, topic: Topic, log: Log) -> list[Diagnosis]:
-        """Name a topic that only one of them has, if it has anything."""
+        """Report a topic that only one of them has, if it has any records."""
         ends = [await log.end(topic.name, partition) for partition in range(topic.partitions)]
         if topic.compacted or not any(ends):
             return []
         missing = self.other.url if log is self.log else self.log.url
-        return [Finding("same", "error", f"{topic.name} is on {log.url}, and not on {missing}", _REMEDY, topic.name)]
+        return [Finding("same", "error", f"{topic.name} is on {log.url}, but not on {missing}", _REMEDY, topic.name)]
 
     async def _partition(self, place: TopicPartition) -> Finding | None:
         """Return the first difference of a partition, if there is one."""
@@ -88,9 +88,9 @@ class _Comparison:
 
     def _difference(self, place: TopicPartition, mine: Record | None, theirs: Record | None) -> Finding:
         if mine is None or (theirs is not None and theirs.offset < mine.offset):
-            record, what = theirs, f"is on {self.other.url}, and not on {self.log.url}"
+            record, what = theirs, f"is on {self.other.url}, but not on {self.log.url}"
         elif theirs is None or mine.offset < theirs.offset:
-            record, what = mine, f"is on {self.log.url}, and not on {self.other.url}"
+            record, what = mine, f"is on {self.log.url}, but not on {self.other.url}"
         else:
             fields = [name for name, a, b in zip(Record._fields, mine, theirs, strict=True) if a != b]
             record, what = mine, f"has another {', '.join(fields)} on {self.other.url}"
@@ -101,7 +101,7 @@ class _Comparison:
 
 
 async def _records(log: Log, place: TopicPartition, first: int, end: int) -> AsyncIterator[Record]:
-    """Yield a partition's records from an offset to before another; one that is damaged is left out, so that it differs."""
+    """Yield a partition's records in a range of offsets; a damaged one is left out, so that it differs."""
     if first >= end:
         return
     async for records in chunks(SkippingReader(log), place, first):

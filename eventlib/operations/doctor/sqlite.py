@@ -1,4 +1,4 @@
-"""A log in an SQLite file: whether the file is whole, can be written, and is left alone by others."""
+"""Examines a log in an SQLite file: whether it is intact and writable, and other processes keep no lock on it."""
 
 import os
 import sqlite3
@@ -26,7 +26,7 @@ _WRITE_LOCK_BYTE = "120"  # https://sqlite.org/walformat.html, "WAL Locks"
 
 
 def examine_file(path: Path) -> list[Diagnosis]:
-    """Look at a log's file. What can be repaired, or is damaged, stays as it is."""
+    """Examine a log's file. Nothing is changed, not even what could be repaired."""
     path = path.absolute()
     if not path.exists():
         return [_examine_place(path)]
@@ -90,19 +90,19 @@ def _examine_retirement(connection: sqlite3.Connection, path: Path) -> Diagnosis
     if reason is None:
         return None
     undo = "DROP TRIGGER retired; DELETE FROM meta WHERE name = 'retired'"
-    remedy = f'use that one; if nothing has run on it, sqlite3 {path} "{undo}" takes the move back'
-    return error("file", f"it takes nothing more: {reason}", remedy)
+    remedy = f'use that one; if nothing has run on it, sqlite3 {path} "{undo}" undoes the move'
+    return error("file", f"it is closed to writes: {reason}", remedy)
 
 
 def _examine_journal(connection: sqlite3.Connection, path: Path) -> Diagnosis:
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     if mode != "wal":
-        what = f"its journal mode is {mode}: readers and writers hold each other up"
+        what = f"its journal mode is {mode}: readers and writers block each other"
         return error("journal", what, f"stop the services; sqlite3 {path} 'PRAGMA journal_mode=WAL'")
     journal = path.with_name(f"{path.name}-wal")
     size = journal.stat().st_size if journal.exists() else 0
     if size > _LARGE_JOURNAL_BYTES:
-        what = f"its write-ahead log has grown to {size / 1e6:,.0f} MB: some process reads without an end"
+        what = f"its write-ahead log has grown to {size / 1e6:,.0f} MB: some process has a read transaction that does not end"
         return warning("journal", what, f"`fuser {path}` shows who has it open; it shrinks when that one ends")
     return fine("journal", f"write-ahead log, {size / 1e6:,.1f} MB")
 
@@ -124,17 +124,19 @@ def _examine_pages(connection: sqlite3.Connection, path: Path) -> Diagnosis:
         what = f"the file is damaged: {'; '.join(faults)}"
         remedy = f"keep a copy, restore it from a backup; sqlite3 {path.name} '.recover' saves what is readable"
         return error("pages", what, remedy)
-    return fine("pages", f"{size}, all in order")
+    return fine("pages", f"{size}, intact")
 
 
 def _examine_tail(connection: sqlite3.Connection, path: Path) -> Diagnosis | None:
     missing = missing_in(path, connection)
     if missing:
         what = (
-            f"{missing:,} records that were acknowledged are gone from its end: its write-ahead log was lost or damaged, or "
-            "an older copy was put in its place; it refuses to be written"
+            f"{missing:,} records that were acknowledged are missing from its end: its write-ahead log was lost or damaged, or "
+            "an older copy was put in its place; it refuses writes"
         )
-        remedy = "`eventlib restore` puts a newer copy in its place; `eventlib repair --accept-loss --reason WHY` goes on without"
+        remedy = (
+            "`eventlib restore` restores a newer copy; `eventlib repair --accept-loss --reason WHY` continues without"
+        )
         return error("tail", what, remedy)
     accepted = losses(connection)
     if accepted:
@@ -142,12 +144,16 @@ def _examine_tail(connection: sqlite3.Connection, path: Path) -> Diagnosis | Non
             f"{from_ms(each.at_ms):%Y-%m-%d %H:%M}: {each.records:,} records ({each.reason})" for each in accepted
         )
         return warning(
-            "tail", f"a loss was accepted, {told}", "what the outside world knows of these stands nowhere here"
+            "tail",
+            f"a loss was accepted, {told}",
+            "external systems may have acted on these records; this log does not show it",
         )
     why = why_no_mark(path)
     if why:
-        what = f"nothing can be kept beside it that tells when records are lost from its end ({why})"
-        return warning("tail", what, "use a disk of this machine, if this one cannot map files into memory")
+        what = (
+            f"no watermark can be kept beside it, so that a loss of records from its end would not be noticed ({why})"
+        )
+        return warning("tail", what, "use a local disk, if this one cannot map files into memory")
     return None
 
 
@@ -161,9 +167,9 @@ def _examine_lock(connection: sqlite3.Connection, path: Path) -> Diagnosis:
             if not is_busy(trouble):
                 raise
             if time.monotonic() > deadline:
-                what = f"another process has held the right to write for {_LOCK_PATIENCE_S:g} s: {_writer(path)}"
+                what = f"another process has held the write lock for {_LOCK_PATIENCE_S:g} s: {_writer(path)}"
                 return error(
-                    "lock", what, "let it end its transaction, or end it: nothing else can be written meanwhile"
+                    "lock", what, "let it end its transaction, or end it: until then nothing else can be written"
                 )
             time.sleep(0.001)
         else:
@@ -172,7 +178,7 @@ def _examine_lock(connection: sqlite3.Connection, path: Path) -> Diagnosis:
 
 
 def _writer(path: Path) -> str:
-    """Return which process has the lock, as the system's table of locks says; for a person."""
+    """Return which process has the lock, from the system's table of locks."""
     try:
         shared = path.with_name(f"{path.name}-shm").stat().st_ino
         locks = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]

@@ -206,7 +206,7 @@ class Follower:
             await self._commit(Inputs(self.task.positions.at_ms), always=True)
 
     def close(self) -> None:
-        """Give the local store back."""
+        """Close the local store."""
         with suppress(OwnershipLost):
             self.task.state.close()
 

@@ -13,15 +13,15 @@ from eventlib.runtime.emit import Emission
 
 _What = tuple[str, bytes | None, bytes | None]
 _Cause = tuple[str, str, str]
-"""A source, its subject, and what caused it to speak."""
+"""A source, its subject, and the id of the cause."""
 
 _NOTHING: Sequence[Record] = ()
 
 
 class Naming:
-    """Names what one task of a rerun says, in one transaction after the other.
+    """Assigns ids to the outputs of one task of a rerun, transaction by transaction.
 
-    `later` is what the service has said when it took over an earlier rerun, long after the causes.
+    `later` are the service's outputs when it took over an earlier rerun, long after their causes.
     """
 
     def __init__(self, codec: Codec, later: Sequence[Record]) -> None:
@@ -35,21 +35,21 @@ class Naming:
         self._instead: dict[str, list[Record]] = {}
 
     def begin(self, then: ReplayingDecider) -> None:
-        """Begin a transaction in whose place the service said this."""
+        """Begin a transaction for which the service had these outputs."""
         self._then = then
         self._turn = None
         self._instead = {}
 
     def instead_of(self, event_id: str) -> Record | None:
-        """Take the event of the service's in whose stead an event was said; None when there is none."""
+        """Remove and return the service's event that an emitted event replaces; None if there is none."""
         found = self._instead.get(event_id)
         return found.pop(0) if found else None
 
     def __call__(self, turn: Emission, said: Sequence[Event]) -> list[str]:
-        """Return the ids of what is said in a turn.
+        """Return the ids of the events of one emission.
 
-        First those events get each other's ids that are alike, best in the same place; then those of one type and key.
-        What is left gets ids that the service has not used, though it stands in the place of what else is left.
+        First, equal events get the recorded ids, preferably at the same position; then events of equal type and key. The rest
+        get ids that the service has not used, but replace the recorded events that are left.
         """
         then = self._recorded(turn)
         later = self._later.get((turn.speaker.source, turn.key, turn.cause.caused_by), _NOTHING)
@@ -83,7 +83,7 @@ class Naming:
 
 
 def _of_turn(turn: Emission, then: ReplayingDecider) -> list[Record]:
-    """Take what the service said in a turn: its ids derive from the turn as well."""
+    """Take the service's outputs of one emission: their ids derive from it, too."""
     found = list[Record]()
     while (record := then.take(turn.derived_id(len(found)))) is not None:
         found.append(record)
@@ -93,7 +93,7 @@ def _of_turn(turn: Emission, then: ReplayingDecider) -> list[Record]:
 def _matched(
     whole: Sequence[_What], ids: Sequence[str | None], left: dict[int, Record]
 ) -> Iterator[tuple[int, Record]]:
-    """Yield which of the events that have no ids yet are which of those recorded, and take these out of `left`."""
+    """Yield matches of events without ids with recorded ones, and remove these from `left`."""
     open_ones = [ordinal for ordinal, event_id in enumerate(ids) if event_id is None]
     for is_same in (_in_place, _alike, _one_fact):
         for ordinal in [*open_ones]:
@@ -104,7 +104,7 @@ def _matched(
 
 
 def _unused(turn: Emission, ordinal: int, what: _What, used: Collection[str]) -> str:
-    """Return an id that the service has not used: the one that derives from the place, or one from what is said."""
+    """Return an id that the service has not used: derived from the position, or else from the content."""
     event_id = turn.derived_id(ordinal)
     place = f"{event_id}\x1f{what[0]}\x1f{what[1]!r}"
     while event_id in used:
@@ -129,11 +129,11 @@ def _one_fact(_ordinal: int, what: _What, _at: int, recorded: Record) -> bool:
 
 
 class Outline(NamedTuple):
-    """A task's journal, seen from afar.
+    """A summary of a task's journal.
 
-    `entries` counts its transactions, `done` those before the offset that was asked for; in the millisecond of the last
-    of these, `done_ms`, `done_said` events were said. `begun` are the topics that the task has read. `taken_over` tells
-    when the task took over earlier reruns (ms), and how many events it then said.
+    `entries` counts its transactions, `done` those before the given offset; in the millisecond of the last of these,
+    `done_ms`, `done_said` events were emitted. `begun` are the topics that the task has consumed. `taken_over` has when
+    the task took over earlier reruns (ms), and how many events it then emitted.
     """
 
     entries: int
@@ -146,7 +146,7 @@ class Outline(NamedTuple):
 
 
 async def outline(journal: TaskJournal, done_to: int) -> Outline:
-    """Read a journal through. Raises: ContractError when its beginning is missing."""
+    """Read a whole journal. Raises: ContractError when its beginning is missing."""
     entries = done = done_ms = done_said = first_ms = 0
     begun = set[str]()
     taken_over = list[tuple[int, int]]()

@@ -1,7 +1,6 @@
-"""The reruns on a log: what each is of, who began it and why, how far it is, and what became of it.
+"""The reruns on a log: the service of each, who began it and why, its progress, and its outcome.
 
-A rerun describes itself in its own control topic, so that a log can be asked for its reruns, and nothing else has to
-know of them.
+A rerun describes itself in its own control topic, so that reruns can be listed from the log alone.
 """
 
 from collections.abc import Iterable
@@ -27,10 +26,10 @@ _CHUNK = 100
 
 @dataclass(frozen=True, slots=True)
 class RerunSpec:
-    """What somebody wants of a rerun, and why.
+    """The options of a rerun, and its reason.
 
-    Up to `since_ms` in the service's past it decides what was decided, and from then on by today's code; at `until_ms`
-    it ends (0: at the service's end). With `follow` it goes on, for ever, with what the service does meanwhile.
+    Up to `since_ms` in the service's history it repeats the recorded decisions, and from then on the current code decides;
+    at `until_ms` it ends (0: at the service's end). With `follow` it continues with the service's new inputs.
     """
 
     why: str
@@ -73,8 +72,8 @@ N = TypeVar("N", RerunMetadata, CutoverMetadata)
 class KnownRerun:
     """A rerun on the log.
 
-    `handled` counts how many of the service's transactions it has followed, of `of` that there are; `switched` counts
-    the tasks that have taken over its states, of `tasks` that there are.
+    `handled` counts the service's transactions that it has followed, out of `of`; `switched` counts the tasks that have
+    taken over its states, out of `tasks`.
     """
 
     name: str
@@ -86,9 +85,9 @@ class KnownRerun:
 
 
 class RerunStores(Stores):
-    """Local stores of a rerun, and of what it sees of its service: never those that the service itself uses.
+    """Local stores of a rerun, and of its copies of the service's state: never those that the service itself uses.
 
-    Those of an earlier rerun under the same name are another's.
+    An earlier rerun under the same name had its own.
     """
 
     def __init__(self, stores: Stores, name: str, token: str) -> None:
@@ -113,14 +112,14 @@ def topics_of(run: Service) -> list[Topic]:
 
 
 async def note_of(log: EventLog, name: str) -> RerunMetadata | None:
-    """Return what a rerun says of itself; None when there is none under this name."""
+    """Return a rerun's metadata; None when there is none under this name."""
     control = f"{name}.control"
     record = await _newest(log, control, 0, RerunMetadata) if control in await log.port.topics() else None
     return None if record is None else await _decoded(log, record, RerunMetadata)
 
 
 async def described(log: EventLog, service: Service, name: str) -> RerunMetadata:
-    """Return what a rerun of a service says of itself. Raises: ContractError when it has none of that name."""
+    """Return the metadata of a service's rerun. Raises: ContractError when it has none of that name."""
     note = await note_of(log, name)
     if note is None or note.service != service.name:
         of_this = [each.name for each in await reruns(log, service)]
@@ -130,7 +129,7 @@ async def described(log: EventLog, service: Service, name: str) -> RerunMetadata
 
 
 async def noted(log: EventLog, service: Service, name: str, wanted: RerunSpec) -> RerunMetadata:
-    """Return what a rerun says of itself, after beginning it if it is new.
+    """Return a rerun's metadata, after beginning the rerun if it is new.
 
     Raises: WiringError for a name that is taken; ContractError when it was begun by other code, or up to another time.
     """
@@ -144,8 +143,8 @@ async def noted(log: EventLog, service: Service, name: str, wanted: RerunSpec) -
     version = code_version(log.choreography)
     if found.code_version != version:
         raise ContractError(
-            f"{name} was begun by code {found.code_version}, and this is {version}: a rerun is one code's work. Throw it "
-            f"away with `eventlib rerun {service.name} --drop {name}`, or give the new one another name"
+            f"{name} was begun by code {found.code_version}, and this is {version}: a rerun is one code's work. Delete it "
+            f"with `eventlib rerun {service.name} --drop {name}`, or give the new one another name"
         )
     if (found.since_ms, found.until_ms) != (wanted.since_ms, wanted.until_ms):
         raise ContractError(f"{name} was begun with another --since or --until: leave them so, or give another name")
@@ -154,7 +153,7 @@ async def noted(log: EventLog, service: Service, name: str, wanted: RerunSpec) -
 
 
 async def prepare(log: EventLog, run: Service) -> None:
-    """Create what a rerun writes to, and register what it writes, where that is not there yet."""
+    """Create the topics and register the schemas of a rerun's outputs, where missing."""
     await log.prepare()
     await log.port.create_topics(topics_of(run))
     await prepare_own(log, [run])
@@ -162,7 +161,7 @@ async def prepare(log: EventLog, run: Service) -> None:
 
 
 async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRerun]:
-    """Return the reruns on a log, or those of a service, the oldest first."""
+    """Return the reruns on a log, or those of a service, oldest first."""
     found = list[KnownRerun]()
     for name in _candidates(log, await log.port.topics()):
         note = await note_of(log, name)
@@ -172,7 +171,7 @@ async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRer
 
 
 async def name_of_reset(log: EventLog, service: Service, since_ms: int) -> str:
-    """Return the name under which a service does again what it did since a time: of a reset that was begun, or new."""
+    """Return the rerun name for a service's reset to a time: that of an unfinished reset, or a new one."""
     prefix, there = f"{service.name}-reset-", await reruns(log, service)
     version = code_version(log.choreography)
     for each in there:
@@ -184,18 +183,18 @@ async def name_of_reset(log: EventLog, service: Service, since_ms: int) -> str:
 
 
 async def drop(log: EventLog, service: Service, name: str) -> None:
-    """Throw a rerun away, with all that it has said. Raises: ContractError when it is in use, or was."""
+    """Delete a rerun, with all its outputs. Raises: ContractError when it is in use, or was."""
     await described(log, service, name)
     run = service.under(name)
     switched = await switched_tasks(log, run)
     if switched:
         raise ContractError(
-            f"{service.name} has taken over the states of {name} ({len(switched)} of {run.partitions} tasks): what "
-            "happened can only be told with it, so it stays"
+            f"{service.name} has taken over the states of {name} ({len(switched)} of {run.partitions} tasks): the history "
+            "needs it, so it stays"
         )
     for partition in range(run.partitions):
-        await log.port.seize(name, partition)  # whoever still runs it stops
-    # The note goes last: what an interruption leaves can be dropped again.
+        await log.port.seize(name, partition)  # stops a process that still runs it
+    # The metadata goes last: what an interruption leaves can be dropped again.
     there = [each for each in await log.port.topics() if each.startswith(f"{name}.")]
     await log.port.delete_topics(each for each in there if each != run.control.name)
     await log.port.delete_topics([run.control.name])
@@ -212,7 +211,7 @@ async def switched_tasks(log: EventLog, run: Service) -> dict[int, CutoverMetada
 
 
 async def _refuse_taken(log: EventLog, run: Service) -> None:
-    # An empty control topic may be what was left when somebody was interrupted who began it.
+    # An empty control topic may be left over from an interrupted begin.
     there = (each for each in await log.port.topics() if each != run.control.name)
     taken = sorted(each for each in there if each.startswith(f"{run.name}."))
     if taken or any(run.name == each.name for each in log.choreography.services):
@@ -227,7 +226,7 @@ async def _begun(log: EventLog, service: Service, run: Service, wanted: RerunSpe
     note = RerunMetadata(service.name, token_hex(8), version, *times, wanted.why)
     claim = await log.port.seize(run.name, 0)
     if (others := await note_of(log, run.name)) is not None:
-        return others  # somebody else was quicker
+        return others  # another process was quicker
     await log.port.append([note_record(log, run, 0, note, note.begun_ms)], claim)
     return note
 
@@ -235,7 +234,7 @@ async def _begun(log: EventLog, service: Service, run: Service, wanted: RerunSpe
 def note_record(
     log: EventLog, run: Service, partition: int, note: RerunMetadata | CutoverMetadata, at_ms: int
 ) -> Record:
-    """Return a note as it is written."""
+    """Return metadata as a record."""
     return Record(run.control.name, partition, -1, at_ms, None, log.codec.encode(note), type=wire_name_of(type(note)))
 
 
@@ -259,7 +258,7 @@ async def _known(log: EventLog, name: str, note: RerunMetadata) -> KnownRerun:
             (await positions_of(log, run, partition)).next.get(journal, 0),
             await log.port.end(journal, partition),
         )
-        # Kafka counts in its ends what nobody reads.
+        # Kafka counts control records in its ends.
         handled += done if await log.port.read(journal, partition, done, 1) else end
         of += end
     return KnownRerun(name, note, handled, of, len(await switched_tasks(log, run)), run.partitions)

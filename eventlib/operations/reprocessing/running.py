@@ -76,11 +76,11 @@ class Rerun:
             done_to = task.positions.next.get(self.service.journal.name, 0)
             seen = await outline(TaskJournal(log, self.service, partition), done_to)
             if not seen.entries:
-                raise ContractError(f"{self.service.name} has never run on this log: there is nothing to run again")
+                raise ContractError(f"{self.service.name} has never run on this log: there is nothing to reprocess")
             if seen.taken_over and seen.taken_over[0][0] <= self.since_ms:
                 raise ContractError(
-                    f"{self.service.name} took over an earlier rerun before that time, and what it decided then is not "
-                    "all that it knew: run all of its past again"
+                    f"{self.service.name} took over an earlier rerun before that time, so that its own history does not hold "
+                    "all of its states: reprocess all of it"
                 )
             self.followers[partition] = Follower(rails, task, claim, seen, recollection)
             self.entries += seen.entries
@@ -138,7 +138,7 @@ class Rerun:
         self.followers.pop(partition).close()
 
     def close(self) -> None:
-        """Give the local stores back."""
+        """Close the local stores."""
         for follower in self.followers.values():
             follower.close()
 

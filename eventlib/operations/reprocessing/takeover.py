@@ -139,7 +139,7 @@ class Takeover:
             request = None if after is None else self._plan.named(after)
             is_other = request is not None and after is not None and request.id != after.id
             if before is not None and (request is None or is_other):
-                self.asked += 1  # the request went out, and its answer must be consumed
+                self.asked += 1  # the request was emitted, and its answer must be consumed
             if request is not None and (before is None or is_other):
                 if not request.headers:
                     self.requested += 1
