@@ -14,7 +14,7 @@ from eventlib.errors import OwnershipLost
 from eventlib.log.base import Claim, Record, TopicPartition
 from eventlib.model.identity import derived_id
 from eventlib.operations.reprocessing.id_matching import Naming, Outline
-from eventlib.operations.reprocessing.original_outputs import Recollection, ReplayingDecider
+from eventlib.operations.reprocessing.original_outputs import OutputsAt, RecordedDecisions
 from eventlib.operations.reprocessing.pending_inputs import PendingInput, marked
 from eventlib.operations.reprocessing.plan import Planner, Rails
 from eventlib.replay.journal import TaskJournal
@@ -34,7 +34,9 @@ _MOST_UNCOMMITTED = 1_000
 class Follower:
     """Follows one task of a service."""
 
-    def __init__(self, rails: Rails, task: Task, claim: Claim, outline: Outline, recollection: Recollection) -> None:
+    def __init__(
+        self, rails: Rails, task: Task, claim: Claim, outline: Outline, recorded_decisions: RecordedDecisions
+    ) -> None:
         self.task = task
         self.partition = task.partition
         self.entries = outline.done
@@ -47,7 +49,7 @@ class Follower:
         self._ahead = deque[Done]()
         self._said_then, self._then_ms = outline.done_said, outline.done_ms
         self._naming = Naming(rails.log.codec, ())
-        self._recollection = recollection
+        self._recorded_decisions = recorded_decisions
         self._uncommitted = 0
         run = task.service
         self._home = {run.said_on(topic).name: topic.name for topic in run.outputs}
@@ -186,13 +188,13 @@ class Follower:
         inputs = await self._planner.plan(done, await self._due_in(done))
         then = await self._rails.recorded.said(self.partition, done.at_ms, count if done.said else 0)
         if done.at_ms <= self._rails.since_ms:
-            await self._recollection.recall(done, then)
+            await self._recorded_decisions.recall(done, then)
         else:
-            self._recollection.forget()
+            self._recorded_decisions.forget()
         self._naming.begin(then)
         for each in inputs:
             await self._commit(each)
-        self._naming.begin(ReplayingDecider())
+        self._naming.begin(OutputsAt())
         self.entries += 1
         self._said_then, self._then_ms = before + done.said, done.at_ms
         self._ahead.popleft()

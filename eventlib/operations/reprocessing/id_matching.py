@@ -7,7 +7,7 @@ from eventlib.codec.base import Codec
 from eventlib.log.base import Record
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.identity import derived_id
-from eventlib.operations.reprocessing.original_outputs import ReplayingDecider
+from eventlib.operations.reprocessing.original_outputs import OutputsAt
 from eventlib.replay.journal import TaskJournal
 from eventlib.runtime.emit import Emission
 
@@ -30,11 +30,11 @@ class Naming:
         for record in later:
             cause = record.source or "", record.subject or "", record.causation_id or ""
             self._later.setdefault(cause, []).append(record)
-        self._then = ReplayingDecider()
+        self._then = OutputsAt()
         self._turn: tuple[Emission, list[Record]] | None = None
         self._instead: dict[str, list[Record]] = {}
 
-    def begin(self, then: ReplayingDecider) -> None:
+    def begin(self, then: OutputsAt) -> None:
         """Begin a transaction for which the service had these outputs."""
         self._then = then
         self._turn = None
@@ -82,7 +82,7 @@ class Naming:
         return event_id
 
 
-def _of_turn(turn: Emission, then: ReplayingDecider) -> list[Record]:
+def _of_turn(turn: Emission, then: OutputsAt) -> list[Record]:
     """Take the service's outputs of one emission: their ids derive from it, too."""
     found = list[Record]()
     while (record := then.take(turn.derived_id(len(found)))) is not None:

@@ -20,7 +20,7 @@ Moment = tuple[int, int]
 """A task, and the time of one of its transactions (ms)."""
 
 
-class ReplayingDecider:
+class OutputsAt:
     """A service's outputs at one time. An id occurs twice if its cause did."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class OriginalOutputs:
         self._service = service
         self._next: dict[TopicPartition, int] = {}
         self._newest_ms: dict[TopicPartition, int] = {}
-        self._found: dict[Moment, ReplayingDecider] = {}
+        self._found: dict[Moment, OutputsAt] = {}
 
     def again(self) -> "OriginalOutputs":
         """Return another instance, to read from an earlier time on."""
@@ -85,7 +85,7 @@ class OriginalOutputs:
                 self._next[place] = await self._log.port.offset_at(*place, since_ms)
                 self._newest_ms[place] = since_ms
 
-    async def said(self, task: int, at_ms: int, count: int) -> "ReplayingDecider":
+    async def said(self, task: int, at_ms: int, count: int) -> "OutputsAt":
         """Return a task's outputs at a time: at least `count` events, if the log has so many."""
         while (found := self._at(task, at_ms)).count < count and await self._read_on():
             pass
@@ -103,8 +103,8 @@ class OriginalOutputs:
         if len(self._found) > _WORTH_TIDYING:
             self._found = {key: found for key, found in self._found.items() if key[1] >= at_ms - _KEPT_MS}
 
-    def _at(self, task: int, at_ms: int) -> "ReplayingDecider":
-        return self._found.get((task, at_ms)) or ReplayingDecider()
+    def _at(self, task: int, at_ms: int) -> "OutputsAt":
+        return self._found.get((task, at_ms)) or OutputsAt()
 
     async def _read_on(self) -> bool:
         """Read the partition that is farthest behind; False when nothing is left in any."""
@@ -116,7 +116,7 @@ class OriginalOutputs:
                 for record in filter(self.is_own, records):
                     task = self.task_of(record)
                     for each in range(self._service.partitions) if task is None else [task]:
-                        self._found.setdefault((each, record.timestamp_ms), ReplayingDecider()).add(record)
+                        self._found.setdefault((each, record.timestamp_ms), OutputsAt()).add(record)
                 return True
             self._newest_ms[place] = max(self._newest_ms.values())  # no new records there: try the others first
         return False
@@ -125,7 +125,7 @@ class OriginalOutputs:
 _WORTH_TIDYING = 50_000
 
 
-class Recollection:
+class RecordedDecisions:
     """The recorded outputs and failures of one task's transaction; empty while the current code decides."""
 
     def __init__(self, log: EventLog) -> None:
@@ -133,7 +133,7 @@ class Recollection:
         self._said: Mapping[str, Event] | None = None
         self._refused: Mapping[tuple[str, str], str] = {}
 
-    async def recall(self, done: Done, then: ReplayingDecider) -> None:
+    async def recall(self, done: Done, then: OutputsAt) -> None:
         """Repeat the service's decisions in a transaction; `then` are its outputs at that time.
 
         Events that the current code cannot read are left out.
@@ -177,23 +177,23 @@ class Recollection:
         return f"{meta.topic}/{meta.partition}/{meta.offset}" if is_foreign else meta.id
 
 
-def remembering(run: Service, recollection: Recollection) -> Service:
-    """Return a service whose deciders repeat the recorded outputs while `recollection` has any."""
+def replaying(run: Service, recorded_decisions: RecordedDecisions) -> Service:
+    """Return a service whose deciders repeat the recorded outputs while `recorded_decisions` has any."""
     other = copy(run)
-    other.deciders = tuple(Remembering(decider, recollection) for decider in run.deciders)
+    other.deciders = tuple(ReplayingDecider(decider, recorded_decisions) for decider in run.deciders)
     return other
 
 
-class Remembering(Decider[Any]):
+class ReplayingDecider(Decider[Any]):
     """A decider that repeats recorded outputs while there are any; then it decides."""
 
-    def __init__(self, decider: Decider[Any], recollection: Recollection) -> None:
+    def __init__(self, decider: Decider[Any], recorded_decisions: RecordedDecisions) -> None:
         self.__dict__.update(decider.__dict__)
-        self._recollection = recollection
+        self._recorded_decisions = recorded_decisions
 
     def answer(self, state: Any, event: Event, meta: Meta) -> list[Event]:
         """Return the outputs for an event."""
-        past = self._recollection
+        past = self._recorded_decisions
         if not past.decides:
             return super().answer(state, event, meta)
         past.refuse(meta.id, self.name)
@@ -201,7 +201,7 @@ class Remembering(Decider[Any]):
 
     def answer_deadline(self, name: str, state: Any, meta: Meta) -> list[Event]:
         """Return the outputs for a deadline that has passed."""
-        past = self._recollection
+        past = self._recorded_decisions
         if not past.decides:
             return super().answer_deadline(name, state, meta)
         return past.said(meta.id, self.name, meta.subject)

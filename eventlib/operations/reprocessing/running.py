@@ -11,7 +11,7 @@ from eventlib.model.service import Service
 from eventlib.operations.reprocessing.follower import Follower, answer_id
 from eventlib.operations.reprocessing.id_matching import outline
 from eventlib.operations.reprocessing.metadata import RerunSpec, RerunStores, noted, switched_tasks
-from eventlib.operations.reprocessing.original_outputs import OriginalOutputs, Recollection, remembering
+from eventlib.operations.reprocessing.original_outputs import OriginalOutputs, RecordedDecisions, replaying
 from eventlib.operations.reprocessing.output_diff import OutputDiff
 from eventlib.operations.reprocessing.pending_inputs import PendingInputs
 from eventlib.operations.reprocessing.plan import Rails
@@ -71,8 +71,8 @@ class Rerun:
         rails = Rails(log, self.service, self.recorded, self.pending, self._consumed_to, self.since_ms)
         for partition in (each for each in range(run.partitions) if each not in self._switched):
             claim = await log.port.seize(run.name, partition)
-            recollection = Recollection(log)
-            task = await restored(remembering(run, recollection), claim, self.host)
+            recorded_decisions = RecordedDecisions(log)
+            task = await restored(replaying(run, recorded_decisions), claim, self.host)
             done_to = task.positions.next.get(self.service.journal.name, 0)
             seen = await outline(TaskJournal(log, self.service, partition), done_to)
             if not seen.entries:
@@ -82,7 +82,7 @@ class Rerun:
                     f"{self.service.name} took over an earlier rerun before that time, so that its own history does not hold "
                     "all of its states: reprocess all of it"
                 )
-            self.followers[partition] = Follower(rails, task, claim, seen, recollection)
+            self.followers[partition] = Follower(rails, task, claim, seen, recorded_decisions)
             self.entries += seen.entries
         for follower in self.followers.values():
             await follower.begin()
