@@ -310,7 +310,7 @@ async def test_a_restore_of_all_that_was_acknowledged_keeps_the_id_so_that_store
     await log.close()
     backup = made(place, tmp_path / "backup.db")
     place.write_bytes(place.read_bytes()[:4096])  # the disk has lost most of it
-    with pytest.raises(WiringError, match="cannot be told"):
+    with pytest.raises(WiringError, match="cannot determine whether"):
         await restore(backup.file, place, None, None)
     done = await restore(backup.file, place, None, "ada: it is damaged")
     assert not done.is_another

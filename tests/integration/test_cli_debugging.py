@@ -93,7 +93,7 @@ def test_it_stops_in_each_handler_until_the_person_leaves(replayed: Replayed, id
 def test_what_is_no_call_of_a_handler_is_explained(shown: Print, ids: dict[str, str]) -> None:
     at = ("--break-at", ids["OrderSubmitted"])
     sentences = {
-        ("--key", "declined", *at): "pdb asks a person, and stdin is no terminal: give --stdin",
+        ("--key", "declined", *at): "pdb needs a terminal, and stdin is none: give --stdin",
         ("--key", "nope", *at, "--stdin"): "no decider knows key 'nope'",
         ("--key", "declined", *at, "--stdin", "--decider", "nobody"): "there is no decider 'nobody'",
         (

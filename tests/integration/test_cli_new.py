@@ -128,7 +128,7 @@ def test_the_commands_that_it_prints_work_in_order(tmp_path: Path) -> None:
 def test_it_overwrites_nothing(tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "loyalty").mkdir()
     (tmp_path / "loyalty" / "mine.py").write_text("x = 1\n")
-    assert "loyalty is there already, and nothing is overwritten" in refused(tmp_path, "loyalty")
+    assert "loyalty exists already, and nothing is overwritten" in refused(tmp_path, "loyalty")
     assert [path.name for path in tmp_path.rglob("*")] == ["loyalty", "mine.py"]
 
 
@@ -142,9 +142,9 @@ def test_a_project_without_an_application_keeps_its_settings(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("Loyalty", "'Loyalty' is no service's name: small letters, digits and '-'"),
-        ("../up", "is no service's name"),
-        ("a-", "is no service's name"),
+        ("Loyalty", "'Loyalty' is not a valid service name: lower-case letters, digits and '-'"),
+        ("../up", "is not a valid service name"),
+        ("a-", "is not a valid service name"),
         ("json", "a package named 'json' would hide Python's"),
         ("class", "a package named 'class' would hide Python's"),
         ("eventlib", "a package named 'eventlib' would hide"),

@@ -205,7 +205,7 @@ def test_following_a_saga_that_has_ended_shows_it_and_ends(shown: Print, objects
     printed = shown("saga", "declined", "--follow")
     assert [line.count("LineReserved") for line in printed.splitlines()].count(1) == 1
     assert "declined  ended with OrderCancelled after" in printed.splitlines()[-1]
-    assert "neither with --at nor with --tree" in shown("saga", "declined", "--follow", "--tree", code=2)
+    assert "excludes --at and --tree" in shown("saga", "declined", "--follow", "--tree", code=2)
 
 
 def test_the_state_of_a_key(objects: Objects, shown: Print) -> None:
@@ -277,7 +277,7 @@ def test_a_mended_effect_is_retried_and_the_order_ends(
     monkeypatch.setenv("EVENTLIB_LOG", url)
     asyncio.run(fill(url))
     assert run(["parked", "retry", "payment", "broken"]) == 0
-    assert "payment, ChargeRequested broken: asked for. The services do it when they run." in capsys.readouterr().out
+    assert "payment, ChargeRequested broken: requested. The services handle it when they run." in capsys.readouterr().out
 
     async def again() -> None:
         async with open_log(url, shop) as log:
@@ -396,7 +396,7 @@ def test_run_serves_until_it_is_told_to_stop(
             assert time.monotonic() < deadline
             assert run(["tail", "orders"]) == 0
         process.send_signal(number)
-        assert process.stderr.read() == "Stopping: finishing what is at hand.\nStopped.\n"
+        assert process.stderr.read() == "Stopping: finishing the inputs in progress.\nStopped.\n"
     assert process.returncode == 0
 
 

@@ -68,17 +68,17 @@ def test_a_rerun_from_the_difference_to_the_switch(typed: Typed, url: str) -> No
     assert "Make it the service's: eventlib rerun store --switch again --reason TEXT" in printed
     (listed,) = json.loads(f"[{typed('rerun', '--list', '--json')}]")
     assert (listed["name"], listed["status"], listed["switched"]) == ("again", "beside its service", 0)
-    assert "nobody is there to agree to this" in typed(
+    assert "there is no terminal to confirm this on" in typed(
         "rerun", "store", "--switch", "again", "--reason", "forgotten", code=1
     )
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0}), "nothing was done without a yes"
     printed = typed("rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes")
     assert "What only again says, store says then." in printed
-    assert "12 events said now, 0 events could not be unsaid." in printed
+    assert "12 events emitted now, 0 events could not be taken back." in printed
     assert asyncio.run(shelves(url)) == (12, {"A": 9, "B": 9, "C": 0})
     assert "a rerun was taken over" in typed("history", "basket", "s1")
     assert "its service's states" in typed("rerun", "--list")
-    assert "store has taken over what again knows" in typed("rerun", "store", "--into", "again")
+    assert "store has taken over the states of again" in typed("rerun", "store", "--into", "again")
     assert "so it stays" in typed("rerun", "store", "--drop", "again", code=1)
 
 

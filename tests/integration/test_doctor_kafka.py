@@ -94,7 +94,7 @@ def test_an_advertised_address_that_leads_nowhere(examine: Examine, tmp_path: Pa
     finally:
         cluster.destroy()
     assert (found["check"], found["verdict"]) == ("listeners", "error")
-    assert found["what"].startswith("broker 1 says that it is at 127.0.0.1:1: nothing listens")
+    assert found["what"].startswith("broker 1 advertises 127.0.0.1:1: nothing listens")
     assert "advertised.listeners" in found["remedy"]
 
 
@@ -133,7 +133,7 @@ def test_rights_that_are_missing(secured: Cluster, examine: Examine, monkeypatch
     said = [each["what"] for each in found if each["check"] == "rights"]
     assert any("user clerk may not see" in each for each in said)
     assert any("user clerk may not be in eventlib.order" in each for each in said)
-    assert any("user clerk may not have transactions under eventlib…" in each for each in said)
+    assert any("user clerk may not run transactions under eventlib…" in each for each in said)
     of_views = [each for each in found if each["what"].startswith("live views of payment would not run:")]
     assert {each["verdict"] for each in of_views} == {"warning"}, "whoever runs services can do without"
     assert any("user clerk may not be in eventlib.payment.live" in each["what"] for each in of_views)

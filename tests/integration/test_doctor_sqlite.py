@@ -176,7 +176,7 @@ def test_what_a_person_sees(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert run(["doctor", "--log", f"sqlite:///{tmp_path}/shop.db"]) == 0
     assert "→ `eventlib run` makes one" in capsys.readouterr().out
     assert run(["doctor", "--log", "memory://"]) == 1
-    assert "no place that could be looked at" in capsys.readouterr().err
+    assert "cannot be examined from outside its process" in capsys.readouterr().err
 
 
 def faults(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -170,7 +170,7 @@ async def test_an_edit_that_does_not_fit_is_refused_before_anything_is_written(o
         ]:
             with pytest.raises(ContractError, match=sentence):
                 await event_with(log, parking, data, changes)
-        with pytest.raises(ContractError, match="an input stays with its key"):
+        with pytest.raises(ContractError, match="an input keeps its key"):
             await request_edit(log, parking, await event_with(log, parking, None, {"order_id": "other"}), "ada")
         with pytest.raises(ContractError, match="order handles no Noted from"):
             await request_edit(log, parking, Noted(order_id="bad", count=1), "ada")

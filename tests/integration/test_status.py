@@ -111,7 +111,7 @@ async def test_a_second_look_reads_only_what_is_new(tmp_path: Path) -> None:
 def test_the_screen_the_exit_code_and_json(shown: Print, filled: str) -> None:
     printed = shown("status", "--sagas", code=1)
     assert "not healthy" in printed
-    assert "payment: nobody runs 8 of 8 tasks" in printed
+    assert "payment: 8 of 8 tasks have no owner" in printed
     assert "in flight" in printed
     assert "TerminalError: the gateway does not know us" in " ".join(printed.split())
     assert "  healthy" in shown("status", "--allow-stopped", "--max-parked", "9", "--max-behind", "1e9")
@@ -140,4 +140,4 @@ async def test_on_kafka(tmp_path: Path, broker: Cluster) -> None:
             assert None not in {task.owner for task in status.tasks}
             assert [parking.key for parking in status.parked] == ["bad"]
             assert [(each.state, each.count) for each in status.sagas or ()] == [("charged", 1)]
-        assert complaints(await reader.look(), Limits(parked=1)) == ["orders: nobody runs 8 of 8 tasks"]
+        assert complaints(await reader.look(), Limits(parked=1)) == ["orders: 8 of 8 tasks have no owner"]

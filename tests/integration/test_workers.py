@@ -66,7 +66,7 @@ def test_two_processes_for_each_service_and_one_of_each_dies(tmp_path: Path, bro
         endings.wait(len(wanted.orders), len(wanted.skus), longest_s=120)
         fleet.result("placing")
         for name in names:
-            assert "was ended by SIGKILL; it starts again in 0.5 s" in fleet.diary(name)
+            assert "was ended by SIGKILL; it restarts in 0.5 s" in fleet.diary(name)
         fleet.stop(*names, "simulators")
         assert all(fleet.diary(name).endswith("Stopped.\n") for name in names)
         assert none_of(pid for name in names for pid in pids(fleet.diary(name)))
@@ -95,7 +95,7 @@ def test_on_one_file_a_worker_takes_over_from_one_that_dies_and_none_outlives_th
 
 def test_who_cannot_run_at_all_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, why in {
-        ("--log", "memory://"): "memory:// lives in one process",
+        ("--log", "memory://"): "memory:// exists in one process only",
         ("--no-services", "--http", "0"): "--workers run services",
         ("--log", "kafka://no such host/"): "there can be no such host or port",
         ("--log", "sqlite:////proc/no/shop.db"): "/proc/no",

@@ -136,8 +136,8 @@ def test_wrong_usage_ends_with_2_and_points_to_help(refused: Refused, arguments:
 @pytest.mark.parametrize(
     ("app", "sentence"),
     [
-        ("faulty", "'faulty' does not say where the choreography is"),
-        ("faulty:", "'faulty:' does not say where the choreography is"),
+        ("faulty", "'faulty' does not name its choreography"),
+        ("faulty:", "'faulty:' does not name its choreography"),
         ("faulty:nobody", "module faulty has no 'nobody'"),
         ("faulty:other", "is a int, not a Choreography"),
         ("absent:app", "there is no module 'absent' here"),
@@ -153,7 +153,7 @@ def test_an_application_that_is_not_there(refused: Refused, app: str, sentence: 
     ("source", "sentence"),
     [
         ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'; is it installed?"),
-        ("1 / 0", "broken.py:1): ZeroDivisionError: division by zero; mend it there"),
+        ("1 / 0", "broken.py:1): ZeroDivisionError: division by zero; fix it there"),
         ("def (", "broken.py:1): SyntaxError"),
         ("from eventlib import Event\nclass A(Event): ...", "is wired wrongly"),
     ],
@@ -324,7 +324,7 @@ def test_running_a_service_that_is_not_there(refused: Refused) -> None:
 def test_running_effects_that_nobody_gives_a_port(project: Path, refused: Refused) -> None:
     effect = '@talker.effect(Said)\nasync def ask(said: Said, phone: object) -> Heard:\n    return Heard(k="1")\n'
     (project / "calling.py").write_text(APP.replace("app =", effect + "app ="))
-    assert "effects speak to phone, and nobody opens that" in refused("run", "--app", "calling:app")
+    assert "no `ports=` factory provides phone" in refused("run", "--app", "calling:app")
 
 
 def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
@@ -332,7 +332,7 @@ def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, 
         raise RuntimeError("out of luck")
 
     monkeypatch.setattr("eventlib.cli.check.load_choreography", fall_over)
-    assert refused("check").startswith("something unforeseen: RuntimeError: out of luck (EVENTLIB_TRACEBACK=1")
+    assert refused("check").startswith("unexpected error: RuntimeError: out of luck (EVENTLIB_TRACEBACK=1")
 
 
 def test_ctrl_c_ends_quietly_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
