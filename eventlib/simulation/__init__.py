@@ -1,4 +1,4 @@
-"""What a scenario for `eventlib simulate` is written with."""
+"""The public names for scenarios of `eventlib simulate`."""
 
 from eventlib.simulation.scenario import Choices, Scenario, SmallCase
 

@@ -1,4 +1,4 @@
-"""Faulty disks: what a disk may return instead of what was written, and what a log must do about it."""
+"""Faulty disks: what a disk may return instead of what was written, and how a log must react."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -18,7 +18,7 @@ _VALUE = 2  # among a record's columns
 
 
 class Lie(Enum):
-    """How a record's bytes are not what was written."""
+    """How a record's bytes differ from what was written."""
 
     FLIP = "one bit of it flips"
     TORN = "the second half of its page was never written"
@@ -27,9 +27,9 @@ class Lie(Enum):
 
 
 def checked(written: Record, lie: Lie, other: Record, bit: int) -> Record:
-    """Return what a log makes of a record about which a disk lies; `other` is what stands elsewhere.
+    """Return what a log returns for a damaged record; `other` is the record elsewhere.
 
-    Raises: DamagedRecord where the checksum does not prove what was written.
+    Raises: DamagedRecord where the checksum cannot restore it.
     """
     place = written[:3]
     resume_at = written.offset + 1
@@ -70,7 +70,7 @@ _NEWEST = 6
 
 
 class DiskFaults:
-    """Lets disks lie as a plan says, and be repaired; `tell` puts into the story what happened, and to whom."""
+    """Damages disks as a plan says, and repairs them; `tell` adds a line to the story: what happened, and to whom."""
 
     def __init__(self, world: World, tell: Callable[[str, Owner], None]) -> None:
         self._world = world
@@ -78,7 +78,7 @@ class DiskFaults:
         world.doers |= {"repair": self._repair, "see all": self._see_all}
 
     def lie(self, owner: Owner, departure: Departure) -> bool:
-        """Let a disk lie to an owner, if it can just now; tell whether the owner has to start again to be lied to."""
+        """Damage a disk, if that is possible now; return whether the owner has to restart to notice it."""
         lies = tuple(Lie)
         how = departure.how % (len(lies) + 2)
         behind = [place for place in owner.places if owner.reader.is_behind(place)]
@@ -87,13 +87,13 @@ class DiskFaults:
         elif how == len(lies) and behind:
             self._hide_newest(owner, behind[departure.long % len(behind)], departure)
         elif how > len(lies) and self._world.disks.lose_newest(owner.task):
-            self._tell("its disk loses what its store had written last", owner)
+            self._tell("its disk loses the last write of its store", owner)
         else:
             return self._lie_about_state(owner, lies[how % len(lies)], departure)
         return False
 
     def stop(self) -> None:
-        """Repair everything, and show all there is."""
+        """Repair everything, and make all records visible."""
         self._world.port.lies.clear()
         self._world.port.stale.clear()
 
@@ -104,7 +104,7 @@ class DiskFaults:
             self._world.add(ScheduledMove("repair", None, stays), after=1 + departure.long)
 
     def _lie_about_state(self, owner: Owner, lie: Lie, departure: Departure) -> bool:
-        """Let one of the newest records of its changelog be read wrong, while nothing else is: that is what proves it."""
+        """Damage one of the newest records of its changelog, and nothing else: that is what lets the task restore it."""
         place = owner.service.changelog.name, owner.task[1]
         end = self._world.port.known_end(place)
         return (
@@ -124,7 +124,7 @@ class DiskFaults:
         return True
 
     def _repair(self, move: ScheduledMove) -> None:
-        """Let a record be as it was written again, as after a repair; what was parked of it is tried again."""
+        """Repair a record, and retry what was parked because of it."""
         if self._world.port.lies.pop(move.what, None) is not None:
             self._world.story.note("{}/{}/{} is repaired".format(*move.what))
             self._world.look_all()

@@ -28,12 +28,12 @@ class Call(NamedTuple):
     named: dict[str, Any]
 
     def act(self) -> object:
-        """Let it take place, and return its answer. Raises: what the port raises."""
+        """Execute it, and return its answer. Raises: what the port raises."""
         return driven(getattr(self.on, self.method)(*self.arguments, **self.named))
 
 
 class Port:
-    """Stands for one of a scenario's ports: its async methods become calls that the schedule decides about."""
+    """A proxy for one of a scenario's ports: its async methods become calls whose outcome the schedule decides."""
 
     def __init__(self, name: str, on: object) -> None:
         self._name = name
@@ -56,7 +56,7 @@ def _asked(call: Call) -> Generator[Call, Any, Any]:
 
 
 class CallOutcome(Enum):
-    """How a call goes; ANSWERS is the harmless one."""
+    """The outcome of a call; ANSWERS is the harmless one."""
 
     ANSWERS = "answers"
     TAKES_LONG = "takes its time to answer"
@@ -70,21 +70,21 @@ class CallOutcome(Enum):
 
 _SILENT = (CallOutcome.NEVER_ARRIVES, CallOutcome.ANSWER_LOST, CallOutcome.TIMES_OUT, CallOutcome.ARRIVES_LATE)
 _GOINGS = (*[CallOutcome.ANSWERS] * 7, *tuple(CallOutcome)[1:])
-"""Of two calls, one goes well."""
+"""Half of the calls succeed."""
 
 
 def how_it_goes(choose: Choices, call: str) -> CallOutcome:
-    """Choose what becomes of a call."""
+    """Choose a call's outcome."""
     return choose.one_of(f"what becomes of {call}", _GOINGS)
 
 
 def how_it_is_silent(choose: Choices, call: str) -> CallOutcome:
-    """Choose what becomes of a call that is not answered."""
+    """Choose the outcome of a call that gets no answer."""
     return choose.one_of(f"how {call} is not answered", _SILENT)
 
 
 class SimulatedEffects:
-    """Runs what a world's owners have pending; without `faults` every call is answered at once."""
+    """Runs the pending effects of a world's owners; without `faults` every call is answered at once."""
 
     def __init__(self, world: World) -> None:
         self.faults = world.plan.outside
@@ -96,7 +96,7 @@ class SimulatedEffects:
         world.doers |= {"attempt": self._attempt, "land": self._land}
 
     def _start(self, owner: Owner, request: Record, event: Event | None) -> None:
-        """Begin an effect, as the effect runner does: one that runs already is left alone."""
+        """Begin an effect, as the effect runner does: one that already runs is not started again."""
         if request.event_id in owner.errands:
             return
         effect = owner.effects[request.type or ""]
@@ -107,13 +107,13 @@ class SimulatedEffects:
         self._world.add(ScheduledMove("attempt", owner, request.event_id))
 
     def _silence(self, request: Record, attempts: int | None) -> int:
-        """Return how many of an effect's calls are not answered."""
+        """Return how many of an effect's calls get no answer."""
         if not (self.faults and self._world.plan.silence):
             return 0
         return (attempts or _LONG_SILENCE) if self._world.choose.whether(f"nobody answers {request.type}", 40) else 0
 
     def _attempt(self, move: ScheduledMove) -> None:
-        """Begin an attempt, or go on with one whose call took long."""
+        """Begin an attempt, or continue one after its slow call."""
         owner: Owner = move.whom
         errand = owner.errands.get(move.what)
         if errand is None:
@@ -133,7 +133,7 @@ class SimulatedEffects:
             self._world.look(owner)
 
     def _answer(self, owner: Owner, request_id: str, errand: Errand) -> Answer | None:
-        """Return an attempt's answer; None when it stands still in a call. Raises: what the attempt raises."""
+        """Return an attempt's answer; None while it waits for a call. Raises: what the attempt raises."""
         course = errand.course
         reply, errand.reply = errand.reply or Reply(), None
         if errand.under_way is None:
@@ -153,7 +153,7 @@ class SimulatedEffects:
             return course.answered(end.value)
 
     def _go(self, owner: Owner, errand: Errand, call: Call) -> tuple[Reply, int]:
-        """Let a call go as it goes; return what it comes back with, and after how many steps."""
+        """Choose a call's outcome; return its result, and after how many steps."""
         world = self._world
         going = self._going(errand, call)
         harmless = going is CallOutcome.ANSWERS
@@ -186,7 +186,7 @@ class SimulatedEffects:
         self._world.add(ScheduledMove("land", None, self._calls), after=after)
 
     def _land(self, move: ScheduledMove) -> None:
-        """Let a call take place whose answer nobody waits for."""
+        """Execute a call whose answer was given up."""
         call = self._on_their_way.pop(move.what)
         self._world.story.note(f"{call.method} arrives late", call.port)
         _acted(call)
@@ -201,6 +201,6 @@ def _acted(call: Call) -> Reply:
 
 _UNKNOWN = Reply(error=OutcomeUnknown("simulated: no answer"))
 _LOST = {CallOutcome.ANSWER_LOST: _UNKNOWN, CallOutcome.TIMES_OUT: Reply(error=TimeoutError("simulated"))}
-"""What comes back of a call that has acted."""
+"""The result of a call that was executed, but whose answer is lost."""
 _LONG_SILENCE = 3
 _LONG = 60

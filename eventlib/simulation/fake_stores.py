@@ -1,4 +1,4 @@
-"""The disks of simulated processes: what a restart finds of a task's local store is the schedule's choice."""
+"""The disks of simulated processes: the schedule chooses what a restart finds in a task's local store."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from eventlib.state.memory import MemoryStores
 
 
 class Snapshot(NamedTuple):
-    """What a local store held at some time (ms), complete up to an offset of its changelog."""
+    """A local store's content at a time (ms), complete up to an offset of its changelog."""
 
     values: Mapping[str, bytes]
     checkpoint: int
@@ -21,18 +21,18 @@ _TOMBSTONES_KEPT_MS = TOMBSTONES_KEPT.total_seconds() * 1000
 
 
 class FakeStores(Stores):
-    """Keeps what local stores held from time to time; `insert` says what the next `open` of a task finds."""
+    """Keeps snapshots of local stores; `insert` sets what the next `open` of a task finds."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], list[Snapshot]] = {}
         self._inserted: dict[tuple[str, int], Snapshot] = {}
 
     def keep(self, task: tuple[str, int], store: Store, at_ms: int) -> None:
-        """Keep what a task's store holds now, as its disk does."""
+        """Keep a snapshot of a task's store."""
         self._kept.setdefault(task, []).append(Snapshot(dict(store.scan("")), store.checkpoint, at_ms))
 
     def lose_newest(self, task: tuple[str, int]) -> bool:
-        """Let a disk have lost what was written to it last, which it had never synced; False when there is nothing."""
+        """Lose the last unsynced write of a disk; False when there is none."""
         kept = self._kept.get(task)
         if not kept:
             return False
@@ -40,9 +40,9 @@ class FakeStores(Stores):
         return True
 
     def snapshots(self, task: tuple[str, int], now_ms: int) -> list[Snapshot]:
-        """Return what a restart may find: the newest first, and nothing at all last.
+        """Return what a restart may find: newest first, and last, nothing.
 
-        One that is too old comes back empty, as `Stores.open` promises.
+        One that is too old comes back empty, as `Stores.open` guarantees.
         """
         kept = [each for each in self._kept.get(task, []) if now_ms - each.at_ms < _TOMBSTONES_KEPT_MS]
         return [*reversed(kept), NOTHING]

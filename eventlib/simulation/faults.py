@@ -1,4 +1,4 @@
-"""The faults of a simulated world: what a plan's departures do to it."""
+"""The faults of a simulated world: executes a plan's departures."""
 
 from functools import partial
 
@@ -15,12 +15,12 @@ _HOUR_MS = 3_600_000
 _DAYS_MS = (25 * _HOUR_MS, 49 * _HOUR_MS)
 _JUMPS_MS = (60_000, _HOUR_MS, *_DAYS_MS)
 _AT_REST = 500_000
-"""After so many steps: when nothing else is left, and before what is asked only then."""
+"""The step at which faults that wait for rest occur: when nothing else is left, and before requests that wait for rest."""
 _SKEWS_MS = (_HOUR_MS, -_HOUR_MS, 25 * _HOUR_MS, -25 * _HOUR_MS, 1_000, 0)
 
 
 class Faults:
-    """Does to a world what a plan says; `stop` mends what can be mended."""
+    """Executes a plan's departures; `stop` repairs what can be repaired."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -47,13 +47,13 @@ class Faults:
         }
 
     def happen(self, departure: Departure) -> None:
-        """Let a departure happen, if it can just now."""
+        """Execute a departure, if it is possible now."""
         does = self._does.get(departure.fault)
         if does is not None:
             does(departure)
 
     def stop(self) -> None:
-        """Mend everything that would go on going wrong."""
+        """End all lasting faults."""
         world = self._world
         world.stage.broken.clear()
         world.port.refuses = False
@@ -83,13 +83,13 @@ class Faults:
         self._world.look_all()
 
     def _halt(self, departure: Departure) -> None:
-        """Let a service do nothing until all others have come to rest, and again after days have passed for them."""
+        """Pause a service until all others are at rest, and again after days have passed for them."""
         owner = self._owner(departure)
         if owner is None or owner.service.name in self._world.halted:
             return
         name = owner.service.name
         self._world.halted[name] = []
-        self._tell(Fault.HALT, f"all of {name} stands still, for days")
+        self._tell(Fault.HALT, f"all of {name} is paused, for days")
         self._world.add(ScheduledMove("days pass", name, _DAYS_MS[departure.how % len(_DAYS_MS)]), after=_AT_REST)
 
     def _pass_days(self, move: ScheduledMove) -> None:
@@ -97,7 +97,7 @@ class Faults:
         self._world.add(ScheduledMove("go on", move.whom), after=_AT_REST)
 
     def _let_go_on(self, move: ScheduledMove) -> None:
-        self._world.story.note(f"{move.whom} goes on")
+        self._world.story.note(f"{move.whom} continues")
         for put_off in self._world.halted.pop(move.whom):
             self._world.add(put_off)
 
@@ -148,16 +148,16 @@ class Faults:
         snapshots = world.disks.snapshots(owner.task, world.now_ms)
         found = snapshots[departure.long % len(snapshots)]
         began = world.start(owner.service, owner.claim.partition, found)
-        world.story.note(f"starts anew, {_described(found.checkpoint)}", str(began))
+        world.story.note(f"restarts, {_described(found.checkpoint)}", str(began))
 
     def _stall(self, departure: Departure) -> None:
-        """Hold an owner up before its next append; it may be given up for dead meanwhile."""
+        """Pause an owner before its next append; it may be presumed dead meanwhile."""
         owner = self._owner(departure)
         if owner is None:
             return
 
         def stand_still() -> None:
-            self._tell(Fault.STALL, "stands still before its append", owner)
+            self._tell(Fault.STALL, "pauses before its append", owner)
             self._world.add(ScheduledMove("resume", owner), after=1 + departure.long)
             if departure.how % 2:
                 self._take_over(owner, departure)
@@ -170,9 +170,9 @@ class Faults:
             self._take_over(owner, departure)
 
     def _take_over(self, owner: Owner, departure: Departure) -> None:
-        """Let another process take a task over whose owner still lives."""
+        """Let another process take over a task whose owner is still alive."""
         if self._world.owners.get(owner.task) is owner and owner.alive:
-            self._tell(Fault.ZOMBIE, "is given up for dead, but lives", owner)
+            self._tell(Fault.ZOMBIE, "is presumed dead, but alive", owner)
             owner.is_given_up = True
             self._replace(owner, departure)
 

@@ -33,14 +33,16 @@ def _invariant(name: str, sentence: str) -> Invariant:
     return Invariant(name, sentence, (_THE_LOG,), False, lambda noted: not noted.what)
 
 
-IDS = _invariant("ids_are_unique", "Each fact has an id of its own: nothing is said twice.")
-CAUSES = _invariant("causes_come_first", "What causes an event is on the log before it, and is no younger.")
+IDS = _invariant("ids_are_unique", "Each fact has its own id: nothing is emitted twice.")
+CAUSES = _invariant("causes_come_first", "The cause of an event is on the log before it, and is no younger.")
 NUMBERS = _invariant(
-    "facts_are_numbered", "A decider numbers what it says under a key: from 1, no gap and nothing twice."
+    "facts_are_numbered", "A decider numbers its events under a key: from 1, without gaps or duplicates."
 )
-BARRIER = _invariant("deadlines_wait", "A deadline passes only after all that was there when it fell due was handled.")
-REST = _invariant("all_comes_to_rest", "When faults stop, everything comes to rest: nothing goes on for ever.")
-PARKED = _invariant("nothing_stays_parked", "When faults stop, what was parked goes on after a retry.")
+BARRIER = _invariant(
+    "deadlines_wait", "A deadline passes only after all inputs that existed when it fell due were handled."
+)
+REST = _invariant("all_comes_to_rest", "When faults stop, everything comes to rest: nothing runs endlessly.")
+PARKED = _invariant("nothing_stays_parked", "When faults stop, what was parked continues after a retry.")
 FAILURES = _invariant("no_task_fails", "A task stops only with its process, or when another one has taken over.")
 
 
@@ -50,9 +52,9 @@ def broken(invariant: Invariant, key: str, what: str) -> Violation:
 
 
 class LogInvariants:
-    """Checks facts and journals as they are appended. `clocks_are_right` as long as nobody's clock was set wrong.
+    """Checks facts and journals as they are appended. `clocks_are_right` while no clock was set wrong.
 
-    `given_up` are the ids of the inputs that somebody has discarded, as journals say.
+    `given_up` are the ids of the inputs that an operator has discarded, according to journals.
     """
 
     def __init__(self, choreography: Choreography, codec: Codec, clock: Callable[[], int]) -> None:
@@ -66,7 +68,7 @@ class LogInvariants:
         self._came: dict[TopicPartition, tuple[list[int], list[int]]] = {}
 
     def event(self, record: Record) -> Iterator[Violation]:
-        """Take an event in, and return what it breaks."""
+        """Check an event, and return the violations."""
         times, offsets = self._came.setdefault(record[:2], ([], []))
         times.append(self._clock())
         offsets.append(record.offset)
@@ -87,7 +89,7 @@ class LogInvariants:
             yield broken(NUMBERS, record.event_id, f"{what} has number {record.sequence}, not {self._numbers[speaker]}")
 
     def journal(self, record: Record, appended: Sequence[Record]) -> Iterator[Violation]:
-        """Take a transaction's journal record in, with all of the transaction, and return what it breaks."""
+        """Check a transaction's journal record with all records of the transaction, and return the violations."""
         if b"discard" in (record.value or b""):
             steps = self._codec.decode(JournalEntry, record.value or b"").steps
             self.given_up |= {step.request for step in steps if step.kind == "discard"}
@@ -103,7 +105,7 @@ class LogInvariants:
                 times, offsets = self._came.get((topic, record.partition), ([], []))
                 there = bisect_left(times, step.first)
                 if there and reached[topic] <= offsets[there - 1]:
-                    what = f"{step.detail} passed for {step.decider} {step.key}, and {topic} was not read up to then"
+                    what = f"{step.detail} passed for {step.decider} {step.key}, but {topic} was not read up to then"
                     yield broken(BARRIER, step.key, what)
 
 
@@ -112,7 +114,7 @@ _POSITION = POSITION_KEY.encode()
 
 
 class InvariantMonitor:
-    """Checks invariants as records are appended; `violations` are what it found."""
+    """Checks invariants as records are appended; `violations` are the violations found."""
 
     def __init__(self, stage: Stage, log: EventLog, clock: Callable[[], int]) -> None:
         self.violations = list[Violation]()
@@ -125,7 +127,7 @@ class InvariantMonitor:
         }
 
     def hear(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
-        """Take an append in."""
+        """Check an append."""
         for record, offset in zip(records, offsets, strict=True):
             match self._hears.get(record.topic):
                 case "event":
@@ -136,7 +138,7 @@ class InvariantMonitor:
                     self.violations += self.log_laws.journal(record, records)
 
     def rest(self, told: ExternalStates) -> None:
-        """Check what must hold now that nothing is in flight."""
+        """Check what must hold when nothing is in flight."""
         self.violations += self._watch.rest(told)
 
     def _hear_event(self, record: Record) -> None:

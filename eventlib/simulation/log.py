@@ -1,4 +1,4 @@
-"""The log of a simulation: a log in memory whose appends can be held up, refused and cut off, and which can be forked."""
+"""The simulated log: a log in memory whose appends can be delayed, refused and interrupted, and which can be forked."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Point(Enum):
-    """Where a task stands still for a moment, so that anything may happen before it goes on."""
+    """Where a task pauses, so that anything may happen before it continues."""
 
     BEFORE_APPEND = "before its append"
     AFTER_APPEND = "after its append"
@@ -22,15 +22,15 @@ class Point(Enum):
 
 @coroutine
 def reached(point: Point) -> Generator[Point, None, None]:
-    """Stand still at a point until whoever drives this goes on."""
+    """Pause at a point until the caller continues."""
     yield point
 
 
 class SimulatedLog(MemoryLog):
-    """A log in memory; `appended` hears of every append.
+    """A log in memory; `appended` is called with every append.
 
-    `lies` says of which records the disk says something else than was written, and how. What a partition is `stale` by,
-    its readers do not see yet: reads of it miss the newest records.
+    `lies` has the records that a faulty disk returns differently, and how. Readers do not see the newest records of a
+    `stale` partition yet.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
@@ -41,7 +41,7 @@ class SimulatedLog(MemoryLog):
         self.refuses = False
 
     def forked(self, clock: Callable[[], int]) -> "SimulatedLog":
-        """Return a log of its own with the same records."""
+        """Return an independent log with the same records."""
         made = SimulatedLog(clock)
         made._topics = self._topics
         made._partitions = _Forked(self._partitions)
@@ -49,19 +49,19 @@ class SimulatedLog(MemoryLog):
         return made
 
     def take_over(self, service: str, partition: int) -> Claim:
-        """Give a task to a new owner, as when the old one was not heard of for too long."""
+        """Give a task to a new owner, as when the old one sent no heartbeat for too long."""
         return self._owners.claim(service, partition)
 
     async def seize(self, service: str, partition: int) -> Claim:
-        """See `Log.seize`; nobody is a member here, so nobody takes it back."""
+        """See `Log.seize`; without group members, no process takes it back."""
         return self.take_over(service, partition)
 
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
-        """See `Log.append`; a task stands still before and after it."""
+        """See `Log.append`; a task pauses before and after it."""
         if claim is not None:
             await reached(Point.BEFORE_APPEND)
             if self.refuses:
-                raise LogUnavailable("the log is away")
+                raise LogUnavailable("the log is down")
         offsets = await super().append(records, claim)
         self.appended(records, offsets)
         if claim is not None:
@@ -69,7 +69,7 @@ class SimulatedLog(MemoryLog):
         return offsets
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> "SimulatedReader":
-        """See `Log.reader`; this one reads what the schedule wants read."""
+        """See `Log.reader`; the schedule decides what this one reads."""
         return SimulatedReader(self, positions)
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
@@ -77,18 +77,18 @@ class SimulatedLog(MemoryLog):
         return self.records((topic, partition), offset, limit)
 
     def records(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
-        """Return what `read` does, to those who do not wait. Raises: DamagedRecord."""
+        """Return what `read` does, without waiting. Raises: DamagedRecord."""
         written = self.written(place, offset, limit)
         return self._as_the_disk_says(written) if self.lies else written
 
     def written(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
-        """Return records as they were written, whatever the disk says."""
+        """Return records as they were written, whatever the disk returns."""
         partition = self._partitions[place]
         first = partition.index(offset)
         return partition.records[first : first + limit]
 
     def visible_end(self, place: TopicPartition) -> int:
-        """Return up to where readers see a partition just now."""
+        """Return the end of a partition that readers can see."""
         return self.known_end(place) - self.stale[place]
 
     def _as_the_disk_says(self, written: Sequence[Record]) -> list[Record]:
@@ -105,7 +105,7 @@ class SimulatedLog(MemoryLog):
 
 
 class _Forked(dict[TopicPartition, Partition]):
-    """Partitions that are copied when somebody looks at them: a schedule is short, and touches few."""
+    """Partitions that are copied on first use: a schedule is short, and touches few."""
 
     def __init__(self, others: Mapping[TopicPartition, Partition]) -> None:
         super().__init__()
@@ -117,14 +117,14 @@ class _Forked(dict[TopicPartition, Partition]):
 
 
 class SimulatedReader(Reader):
-    """A reader that takes from the partition that it is told to."""
+    """A reader whose next partition is chosen by the caller."""
 
     def __init__(self, log: SimulatedLog, positions: Mapping[TopicPartition, int]) -> None:
         self._log = log
         self._positions = dict(positions)
 
     def take(self, place: TopicPartition, limit: int) -> list[Record]:
-        """Return the next records of one partition, and go past them. Raises: DamagedRecord, and stays before it."""
+        """Return the next records of one partition, and move past them. Raises: DamagedRecord, without moving."""
         end = self._log.visible_end(place)
         records = [each for each in self._log.records(place, self._positions[place], limit) if each.offset < end]
         is_whole = len(records) < limit and not any(key[:2] == place for key in self._log.lies)
@@ -132,19 +132,19 @@ class SimulatedReader(Reader):
         return records
 
     def next_of(self, place: TopicPartition) -> Record:
-        """Return the next record of a partition that has one, as it was written, and stay before it."""
+        """Return the next record of a partition that has one, as it was written, without moving."""
         return self._log.written(place, self._positions[place], 1)[0]
 
     def is_behind(self, place: TopicPartition) -> bool:
-        """Tell whether there is anything to take from a partition."""
+        """Return whether a partition has records left to read."""
         return self._positions[place] < self._log.visible_end(place)
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
-        """See `Reader.poll`: the schedule takes, and nobody waits."""
+        """See `Reader.poll`: the schedule takes records, so this is not called."""
         raise NotImplementedError
 
     def wake(self) -> None:
-        """See `Reader.wake`: nobody waits."""
+        """See `Reader.wake`: no caller waits."""
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See `Reader.seek`."""
@@ -167,7 +167,7 @@ def _nobody(_records: Sequence[Record], _offsets: Sequence[int]) -> None:
 
 
 def driven(work: Awaitable[T]) -> T:
-    """Run a coroutine that waits for nothing to its end, and return what it returns."""
+    """Run a coroutine that never waits to its end, and return its result."""
     steps = work.__await__()
     while True:
         try:

@@ -1,7 +1,7 @@
-"""The person who looks after what is parked: sees it on the changelogs, and does something about it after a while.
+"""The simulated operator: sees what is parked on the changelogs, and acts on it after a while.
 
-The first time it is an input's edit that changes nothing. What is still broken then by a bug is given up, and all else
-is tried again.
+The first request is an edit that changes nothing. Then, inputs that a bug still breaks are discarded, and all else is
+retried.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from eventlib.runtime.records import EFFECT, PARKED, ParkedKey
 
 
 class Parked(NamedTuple):
-    """A decider's key, or an effect (`decider` is empty then, `key` its request's id), that waits for a person."""
+    """A decider's parked key, or a parked effect (`decider` is empty then, `key` its request's id)."""
 
     service: str
     partition: int
@@ -27,7 +27,7 @@ class Parked(NamedTuple):
 
 
 class Desk:
-    """Knows what is parked just now, and how often somebody asked for a retry of what ever was."""
+    """Tracks what is parked, and how often a retry was requested for each."""
 
     def __init__(self) -> None:
         self.parked: dict[Parked, None] = {}
@@ -35,7 +35,7 @@ class Desk:
         self._notes: dict[Parked, bytes] = {}
 
     def hear(self, service: str, record: Record) -> Parked | None:
-        """Take a changelog record in; return what it parks, when that was not parked before."""
+        """Apply a changelog record; return what it parks, if that was not parked before."""
         key = (record.key or b"").decode()
         if key.startswith(PARKED):
             decider, of = key.removeprefix(PARKED).split("/", 1)
@@ -55,11 +55,11 @@ class Desk:
         return parked
 
     def note(self, parked: Parked, codec: Codec) -> ParkedKey:
-        """Return what a task has noted about a parked key, last."""
+        """Return a task's last record of a parked key."""
         return codec.decode(ParkedKey, self._notes[parked])
 
     def wish(self, parked: Parked, first: Record | None, *, is_broken: bool) -> Request:
-        """Return what the person wants done; `first` is the input that the key's others wait behind, if it is one."""
+        """Return the operator's request; `first` is the input that the key's others wait behind, if it is one."""
         name = parked.decider, parked.key
         if first is None or first.value is None or self.asked[parked] > _GIVES_UP_AFTER:
             return ParkedRetryRequested(*name, _WHO)
@@ -70,7 +70,7 @@ class Desk:
         return ParkedRetryRequested(*name, _WHO)
 
     def request(self, parked: Parked, service: Service, value: bytes, kind: str, at_ms: int) -> Record:
-        """Return the record of what the person wants done; each is a new one."""
+        """Return the record of the operator's request; each is a new one."""
         self.asked[parked] += 1
         event_id = f"request {self.asked[parked]} about {parked}"
         return Record(

@@ -13,23 +13,23 @@ from eventlib.simulation.log import Point, SimulatedReader
 
 
 class Interruption(NamedTuple):
-    """Where an owner's next turn is cut off or held up, and what happens then."""
+    """Where an owner's next turn is interrupted, and what happens then."""
 
     at: Point
     happen: Callable[[], None]
 
 
 class Reply(NamedTuple):
-    """What a call of the outside world comes back with."""
+    """The result of a call to an external system."""
 
     value: object = None
     error: Exception | None = None
 
 
 class Errand:
-    """An effect that an owner runs: its course, and the attempt that is under way.
+    """An effect that an owner runs: its retries, and the current attempt.
 
-    `silent` is how many of its calls are not answered, `reply` what a call that takes long has come back with.
+    `silent` is how many of its calls get no answer, `reply` the result of a slow call.
     """
 
     def __init__(self, course: EffectAttempts, silent: int) -> None:
@@ -40,9 +40,9 @@ class Errand:
 
 
 class Owner:
-    """One process's hold on one task, from its start to its death or to its losing the claim.
+    """One process's ownership of one task, from its start to its death or the loss of its claim.
 
-    `interrupted` says what becomes of its next turn, `turn` is the one that is held up.
+    `interrupted` is what happens to its next turn, `turn` the one that is paused.
     """
 
     def __init__(self, service: Service, claim: Claim, number: int) -> None:
@@ -72,7 +72,7 @@ class Owner:
         return f"{name} (the old owner)" if self.is_given_up else name
 
     def end(self) -> None:
-        """Let it die where it stands."""
+        """Kill it."""
         self.alive = False
         for errand in self.errands.values():
             if errand.under_way is not None:

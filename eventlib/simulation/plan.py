@@ -1,7 +1,7 @@
 """The plan of a schedule: where it departs from the harmless one, drawn before it begins.
 
-Every departure stands at a place of its own (a step, or the n-th thing that becomes possible), so that dropping one
-leaves the others where they are: that is what makes a failure shrink to a short story.
+Every departure has its own position (a step, or the n-th move that becomes possible), so that removing one does not move
+the others: this lets a failure shrink to a short story.
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from eventlib.simulation.scenario import Choices
 
 
 class Fault(Enum):
-    """What can go wrong beside the outside world; NOTHING is the harmless one."""
+    """The faults other than those of external systems; NOTHING is the harmless one."""
 
     NOTHING = "nothing"
     TIME = "time passes"
@@ -28,12 +28,12 @@ class Fault(Enum):
     BYTES = "a disk lies"
 
 
-# What is drawn twice as often stands where it always has, so that older choices pick what they did.
+# What is drawn twice as often keeps its position, so that older choices still mean the same.
 FAULTS = (*(fault for fault in Fault if fault is not Fault.BYTES), Fault.BUG, Fault.CRASH, Fault.BYTES, Fault.BYTES)
 
 
 class Departure(NamedTuple):
-    """A fault at a step; the three numbers say to whom, how and for how long, each in its own way."""
+    """A fault at a step; the three numbers choose its target, kind and duration, as the fault defines them."""
 
     step: int
     fault: Fault
@@ -43,10 +43,10 @@ class Departure(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One schedule's departures: who is taken out of turn at which step, what is put off by how many steps, faults.
+    """One schedule's departures: moves taken out of turn, moves that are delayed, and faults.
 
-    `asked` are the steps at which requests come that do not wait until all is at rest.
-    `batches` lets tasks take several inputs at once; `outside` lets the outside world fail, `silence` for good.
+    `asked` are the steps at which requests come that do not wait for rest.
+    `batches` lets tasks take several inputs at once; `outside` lets external systems fail, `silence` permanently.
     """
 
     asked: dict[int, int]

@@ -1,4 +1,4 @@
-"""What a scenario is written with: what customers request, the external world, and the choices of a schedule."""
+"""The interface of a scenario: customers' requests, external systems, and the choices of a schedule."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Choice(NamedTuple):
-    """One choice that was made: what it was about, how many options there were, and which was picked, from 0."""
+    """A choice that was made: its subject, how many options there were, and which was picked, from 0."""
 
     what: str
     options: int
@@ -20,14 +20,14 @@ class Choice(NamedTuple):
 
 
 class Choices:
-    """Makes a schedule's choices with a function that picks, and remembers them."""
+    """Makes a schedule's choices with a function that picks, and records them."""
 
     def __init__(self, pick: Callable[[str, int], int]) -> None:
         self.made: list[Choice] = []
         self._pick = pick
 
     def number_of(self, what: str, options: int) -> int:
-        """Pick one of so many options, and return its number from 0; with one option there is nothing to choose."""
+        """Pick one of so many options, and return its number from 0; a single option is not recorded."""
         if options <= 1:
             return 0
         picked = self._pick(what, options)
@@ -43,12 +43,12 @@ class Choices:
         return least + self.number_of(what, most - least + 1)
 
     def whether(self, what: str, percent: int = 50) -> bool:
-        """Pick whether something happens that happens in so many cases of a hundred; that it does not is harmless."""
+        """Pick whether something happens that happens in so many cases of a hundred; False is the harmless one."""
         return percent > 0 and self.number_of(what, 100) >= 100 - percent
 
 
 def drawn_from(random: Random) -> Choices:
-    """Return choices that a source of randomness makes, evenly."""
+    """Return choices made uniformly by a source of randomness."""
     return Choices(lambda _what, options: random.randrange(options))
 
 
@@ -58,9 +58,9 @@ def harmless() -> Choices:
 
 
 class Recorded(Choices):
-    """Choices that are made as before, as far as there are the same ones to make; from there on the harmless ones.
+    """Choices repeated from a recording, as long as they match; after that, the harmless ones.
 
-    `differs` says where that was, and how.
+    `differs` describes the first mismatch.
     """
 
     def __init__(self, recorded: Sequence[Choice]) -> None:
@@ -76,46 +76,46 @@ class Recorded(Choices):
         if choice[:2] == (what, options):
             return choice.picked
         self.differs = (
-            f"choice {number + 1} of {len(self._recorded)} was about {choice.what!r} with {choice.options} options, and "
-            f"now {what!r} with {options} has to be chosen there"
+            f"choice {number + 1} of {len(self._recorded)} was about {choice.what!r} with {choice.options} options, but "
+            f"now it is {what!r} with {options}"
         )
         return 0
 
 
 class SmallCase(NamedTuple):
-    """A few requests, asked in any order, after those of `before` have been dealt with."""
+    """A few requests, made in any order, after the events of `before` have been handled."""
 
     before: Sequence[Event] = ()
     requests: Sequence[Event] = ()
 
 
 class Scenario(ABC):
-    """An application's surroundings, made anew for each schedule; pyproject.toml names the class.
+    """An application's requests and external systems, created for each schedule; pyproject.toml names the class.
 
     `[tool.eventlib] simulation = "services.simulation:ShopScenario"`
 
-    Faults are the simulator's part, and none of yours: it decides when a request comes and whether it comes twice, and
-    for each call of a port whether it arrives, how late, how often, and whether its answer comes back. Your ports do
-    what they are asked, as the real ones would under the same idempotency key. Whatever may come out one way or the
-    other (a card is declined) is a choice: `choose.whether("the card is declined", percent=10)`.
+    Faults are not part of it: the simulator decides when a request comes and whether it comes twice, and for each call of
+    a port whether it arrives, how late, how often, and whether its answer comes back. Your ports do what they are asked,
+    as the real ones would under the same idempotency key. An outcome that may vary (a card is declined) is a choice:
+    `choose.whether("the card is declined", percent=10)`.
     """
 
     def beginning(self, orders: int, choose: Choices) -> Sequence[Event]:  # noqa: ARG002  not every application has one
-        """Return what stands on the log before anything else: a catalogue, a first delivery."""
+        """Return the first events on the log: a catalogue, a first delivery."""
         return ()
 
     @abstractmethod
     def requests(self, orders: int, choose: Choices) -> Sequence[Event]:
-        """Return what is asked from outside, for so many orders; it may come at any time and in any order."""
+        """Return the external requests for so many orders; each may come at any time and in any order."""
 
     @abstractmethod
     def ports(self, choose: Choices) -> Mapping[str, object]:
-        """Return the outside world by parameter name; each port an object whose async methods never wait."""
+        """Return the external systems by parameter name: objects whose async methods never wait."""
 
     def small_case(self) -> "SmallCase":
-        """Return what is explored exhaustively; without requests there is nothing to explore."""
+        """Return the case that is explored exhaustively; without requests there is nothing to explore."""
         return SmallCase()
 
     def facts(self, ports: Mapping[str, object]) -> ExternalStates:  # noqa: ARG002  not every world can be asked
-        """Return what the outside world says of each key, for the invariants that are about it."""
+        """Return the external systems' data on each key, for the invariants that need it."""
         return {}

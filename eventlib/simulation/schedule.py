@@ -1,4 +1,4 @@
-"""One schedule, from its first request to its rest: faults come and stop, and every invariant holds all the way."""
+"""One schedule, from its first request to rest: faults begin and end, and every invariant is checked at each step."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ class InvariantViolated(Exception):
 
 
 class Schedule:
-    """Plays one schedule of an application; every choice in it is made by `choose`."""
+    """Runs one schedule of an application; every choice in it is made by `choose`."""
 
     def __init__(self, stage: Stage, scenario: Scenario, orders: int, choose: Choices, *, keep_story: bool) -> None:
         self._beginning = [*scenario.beginning(orders, choose)]
@@ -49,7 +49,7 @@ class Schedule:
         self._most_steps = _MOST_STEPS + _MOST_STEPS_A_REQUEST * len(requests)
 
     def play(self) -> None:
-        """Play it to its end. Raises: InvariantViolated."""
+        """Run it to its end. Raises: InvariantViolated."""
         for number, event in enumerate(self._beginning):
             self.world.publish(event, f"beginning {number}")
         for number in range(len(self.world.requests)):
@@ -65,7 +65,7 @@ class Schedule:
         self._judge_rest()
 
     def _go_on(self) -> None:
-        """Do what there is to do until nothing is left."""
+        """Do moves until none is left."""
         world = self.world
         while ready := world.agenda.ready():
             for departure in self.plan.faults.pop(world.agenda.step, ()):
@@ -86,14 +86,14 @@ class Schedule:
             service, codec = world.stage.played.service(move.what.service), world.log.codec
             first, is_broken = self._first(move.what, service) if move.what.decider else (None, False)
             wish = world.desk.wish(move.what, first, is_broken=is_broken)
-            world.story.note(f"somebody {_DOES[type(wish)]} {move.what}")
+            world.story.note(f"an operator {_DOES[type(wish)]} {move.what}")
             if first is not None and isinstance(wish, ParkedInputDiscarded):
                 self._given_up[first.event_id] = world.log.decode(first)
             value, kind = codec.encode(wish), wire_name_of(type(wish))
             world.ask_about(world.desk.request(move.what, service, value, kind, world.now_ms))
 
     def _first(self, parked: Parked, service: Service) -> tuple[Record | None, bool]:
-        """Return the input that a parked key's others wait behind, if it is one, and whether a bug has broken it."""
+        """Return the input that a parked key's others wait behind, if it is one, and whether a bug has parked it."""
         note = self.world.desk.note(parked, self.world.log.codec)
         place = service.parked.name, parked.partition
         facts, record = original_of(driven(waiting_behind(note, place, self.world.port))[0])
@@ -102,7 +102,7 @@ class Schedule:
         return record if record.topic else None, note.reason.startswith(BrokenHandler.__name__)
 
     def _retry_parked(self) -> bool:
-        """Retry what is still parked, some times at most."""
+        """Retry what is still parked, a limited number of times."""
         desk = self.world.desk
         parked = [each for each in desk.parked if desk.asked[each] < _RETRIES]
         for each in parked:
@@ -110,7 +110,7 @@ class Schedule:
         return bool(parked)
 
     def _let_time_pass(self) -> bool:
-        """Go to the next deadline, if there is one."""
+        """Advance to the next deadline, if there is one."""
         due = self.world.next_due_ms()
         if due is None:
             return False
@@ -128,9 +128,9 @@ class Schedule:
             raise InvariantViolated(violations[0], self.story.told())
 
     def _is_excused(self, violation: Violation) -> bool:
-        """Tell whether somebody has given up what would have led to what an invariant wants, and the journal says so.
+        """Return whether the journal shows that an operator has discarded an input that the invariant depends on.
 
-        An invariant about other things than the input names, such as an order's products, is excused as well.
+        An invariant about other things that the input names, such as an order's products, is excused as well.
         """
         given_up = [self._given_up.get(each) for each in self.world.judge.log_laws.given_up]
         about = [dict(event) for event in given_up if event is not None]
@@ -143,7 +143,7 @@ class Schedule:
 _DOES = {
     ParkedRetryRequested: "retries",
     ParkedInputEdited: "edits, without a change,",
-    ParkedInputDiscarded: "gives up the first input of",
+    ParkedInputDiscarded: "discards the first input of",
 }
 _WHEN_IDLE = 1_000_000
 _ROUNDS = 1_000

@@ -1,4 +1,4 @@
-"""Schedules in files: the choices of one that broke an invariant, to be played again."""
+"""Saved schedules: the choices of one that broke an invariant, to run it again."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ VERSION = 1
 
 
 class Saved(BaseModel):
-    """A schedule as it is saved: of which application, as of which code, with how many orders, and its choices."""
+    """A saved schedule: its application, code version and number of orders, and its choices."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -22,7 +22,7 @@ class Saved(BaseModel):
     application: str
     code: str
     orders: int
-    law: str  # the invariant's name: files of earlier releases have it so
+    law: str  # the invariant's name, under its key in files of earlier releases
     broken: str
     choices: tuple[Choice, ...]
 
@@ -44,7 +44,7 @@ def save_failure(path: Path, application: str, code: str, failure: Failure) -> N
 
 
 def load(path: Path) -> Saved:
-    """Read a saved schedule. Raises: ContractError for a file that is none."""
+    """Read a saved schedule. Raises: ContractError for any other file."""
     try:
         saved = Saved.model_validate_json(path.read_bytes())
     except ValidationError as error:

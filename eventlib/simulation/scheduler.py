@@ -1,4 +1,4 @@
-"""The agenda: what can happen next, the oldest first, and what comes later."""
+"""The scheduler: possible next moves, oldest first, and delayed ones."""
 
 from collections import deque
 from heapq import heappop, heappush
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class ScheduledMove(NamedTuple):
-    """Something that can happen next: `kind` says what, to `whom`, about `what`."""
+    """A possible next move: its `kind`, for `whom`, about `what`."""
 
     kind: str
     whom: Any = None
@@ -14,9 +14,9 @@ class ScheduledMove(NamedTuple):
 
 
 class Scheduler:
-    """Holds each move once; what is ready goes first come, first served.
+    """Holds each move once, first in, first out.
 
-    Time is counted in steps. What is put off comes when its step has come, or earlier when nothing else is left.
+    Time is counted in steps. A delayed move becomes ready at its step, or earlier when nothing else is left.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Scheduler:
         return len(self._held)
 
     def add(self, move: ScheduledMove, after: int = 0) -> bool:
-        """Take a move in, ready after so many steps; False when it is there already."""
+        """Add a move that is ready after so many steps; False when it is there already."""
         if move in self._held:
             return False
         self._held.add(move)
@@ -49,18 +49,18 @@ class Scheduler:
         return len(self._ready)
 
     def take(self, which: int = 0) -> ScheduledMove:
-        """Take a ready move off, by its place in the row."""
+        """Remove and return a ready move, by its position in the queue."""
         move = self._ready[which]
         del self._ready[which]
         self._held.remove(move)
         return move
 
     def waiting(self, kind: str) -> list[ScheduledMove]:
-        """Return the moves of a kind in the order in which they would come."""
+        """Return the moves of a kind in their order."""
         later = [move for _, _, move in sorted(self._later)]
         return [move for move in (*self._ready, *later) if move.kind == kind]
 
     def hurry(self) -> None:
-        """Make everything ready that was put off."""
+        """Make all delayed moves ready."""
         while self._later:
             self._ready.append(heappop(self._later)[2])

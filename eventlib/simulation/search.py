@@ -1,4 +1,4 @@
-"""The search for a schedule that breaks an invariant. Hypothesis draws the schedules, and shrinks one that does.
+"""The search for a schedule that breaks an invariant. Hypothesis draws the schedules, and shrinks a failing one.
 
 Only this module imports Hypothesis.
 """
@@ -33,19 +33,19 @@ except ImportError as error:
 
 @dataclass(frozen=True)
 class Case:
-    """What is simulated: an application on its stage, and its surroundings."""
+    """What is simulated: an application on its stage, and its scenario."""
 
     stage: Stage
     scenario: Callable[[], Scenario]
 
     def schedule(self, orders: int, choose: Choices, *, keep_story: bool = False) -> Schedule:
-        """Return a schedule of so many orders, whose choices are made by `choose`."""
+        """Return a schedule of so many orders, with choices by `choose`."""
         return Schedule(self.stage, self.scenario(), orders, choose, keep_story=keep_story)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A schedule that breaks an invariant, as short as it could be made."""
+    """The shortest schedule found that breaks an invariant."""
 
     violation: Violation
     orders: int
@@ -56,7 +56,7 @@ class Failure:
 class Extent(NamedTuple):
     """How much is searched: so many schedules, each of up to so many orders; the same seed gives the same ones.
 
-    `workers` processes share them; however many those are, the same is found.
+    `workers` processes share them; their number does not change the result.
     """
 
     schedules: int
@@ -67,7 +67,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search came to: what was played up to the first failure, in which time, and that failure."""
+    """The result of a search: what ran up to the first failure, in what time, and that failure."""
 
     played: Played
     seconds: float
@@ -75,11 +75,11 @@ class Searched:
 
 
 def search(case: Case, extent: Extent, progress: Progress) -> Searched:
-    """Play schedules until an invariant breaks, or all of them were played.
+    """Run schedules until an invariant breaks, or all have run.
 
-    They have from one to so many orders by turns: what one order can break is found, and told, with one. Of several
+    Their orders grow from one to the maximum: what one order can break is found, and shown, with one. Of several
     failures the first by number counts, whichever was found first. Call it while this process has no other thread.
-    Raises: TerminalError when a failure does not come again, or a process has died.
+    Raises: TerminalError when a failure cannot be reproduced, or a process has died.
     """
     began = perf_counter()
     runs = _runs(extent)
@@ -99,7 +99,7 @@ def search(case: Case, extent: Extent, progress: Progress) -> Searched:
 
 
 def play_again(case: Case, orders: int, choices: Recorded) -> Failure | None:
-    """Play a schedule whose choices were recorded; None when no invariant breaks."""
+    """Run a schedule with recorded choices; None when no invariant breaks."""
     schedule = case.schedule(orders, choices, keep_story=True)
     try:
         schedule.play()
@@ -109,7 +109,7 @@ def play_again(case: Case, orders: int, choices: Recorded) -> Failure | None:
 
 
 class _Run(NamedTuple):
-    """Schedules that one run of Hypothesis draws."""
+    """The schedules of one Hypothesis run."""
 
     schedules: int
     orders: int
@@ -125,7 +125,7 @@ def _runs(extent: Extent) -> list[_Run]:
 
 
 def _play_shared(case: Case, runs: Sequence[_Run], shared: Shared, index: int) -> list[tuple[int, Played]]:
-    """Play those of the runs that fall to one process, and return by number what each came to."""
+    """Execute one process's share of the runs, and return their results by number."""
     found = list[tuple[int, Played]]()
     while (number := shared.take()) is not None:
         played = _play(case, runs[number], partial(shared.tell, index))
@@ -136,7 +136,7 @@ def _play_shared(case: Case, runs: Sequence[_Run], shared: Shared, index: int) -
 
 
 def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
-    """Play a run up to its first failure."""
+    """Execute a run up to its first failure."""
     played = Played()
 
     def each(random: Random) -> None:
@@ -154,7 +154,7 @@ def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
 
 
 def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ...]:
-    """Play a run again, shrink its first failure, and return the choices of the shortest schedule that breaks the invariant."""
+    """Repeat a run, shrink its first failure, and return the choices of the shortest schedule that breaks the invariant."""
     choices: tuple[Choice, ...] | None = None
 
     def each(random: Random) -> None:
@@ -169,7 +169,7 @@ def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ..
     _draw(run, each, Phase.generate, Phase.shrink)
     if choices is None:
         raise TerminalError(
-            "a schedule broke an invariant, and not when it was played again: what the services do depends on chance"
+            "a schedule broke an invariant, but not when it ran again: what the services do depends on chance"
         )
     return choices
 
@@ -203,7 +203,7 @@ def _draw(run: _Run, play: Callable[[Random], None], *phases: Phase) -> None:
 
 
 class _InvariantIsViolated(Exception):
-    """Some invariant is broken; each invariant has a class of its own, so that a failure keeps its invariant while it shrinks."""
+    """An invariant is broken; each invariant has its own class, so that shrinking keeps to one invariant."""
 
 
 def _as_its_invariant(broken: InvariantViolated) -> _InvariantIsViolated:
@@ -213,5 +213,5 @@ def _as_its_invariant(broken: InvariantViolated) -> _InvariantIsViolated:
 
 _LAWS: dict[str, type[_InvariantIsViolated]] = {}
 _AT_ONCE = 250
-"""How many schedules one run of Hypothesis draws: what it remembers of them is bounded by that."""
+"""How many schedules one run of Hypothesis draws, which bounds its memory."""
 _FAR_APART = 1_000_003

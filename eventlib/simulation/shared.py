@@ -1,4 +1,4 @@
-"""A search that processes share: what is left to play, and what was played."""
+"""The shared state of processes that search together: runs left, and runs done."""
 
 import multiprocessing
 from collections import Counter
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from eventlib.simulation.schedule import Schedule
 
 Progress = Callable[[int, bool], None]
-"""ExternalStates now and then how many schedules were played, and whether a failure is being shrunk by now."""
+"""Called now and then with how many schedules ran, and whether a failure is being shrunk."""
 
 
 @dataclass
 class Played:
-    """How much was played, and how often what went wrong by the way; `is_broken` when the last schedule broke an invariant."""
+    """How many schedules ran, and how often each fault occurred; `is_broken` when the last schedule broke an invariant."""
 
     schedules: int = 0
     orders: int = 0
@@ -22,14 +22,14 @@ class Played:
     is_broken: bool = False
 
     def count(self, schedule: Schedule, orders: int) -> None:
-        """Count a schedule of so many orders that has been played."""
+        """Count a schedule of so many orders that has run."""
         self.schedules += 1
         self.orders += orders
         self.steps += schedule.world.agenda.step
         self.faults += schedule.world.faults
 
     def add(self, other: "Played") -> None:
-        """Count what was played elsewhere, too."""
+        """Add the counts of another process."""
         self.schedules += other.schedules
         self.orders += other.orders
         self.steps += other.steps
@@ -38,9 +38,9 @@ class Played:
 
 
 class Shared:
-    """What forked processes know together: which run is the next, after which there is no need for another, progress.
+    """The memory that forked processes share: the next run, the last run that is needed, progress.
 
-    Progress is told in the process that has index 0.
+    Progress is reported in the process with index 0.
     """
 
     def __init__(self, runs: int, progress: Progress) -> None:
@@ -57,12 +57,12 @@ class Shared:
         return number if number < self._end.value else None
 
     def end(self, number: int) -> None:
-        """Let no run be taken after this one: it breaks an invariant."""
+        """Let no run after this one start: it breaks an invariant."""
         with self._end.get_lock():
             self._end.value = min(self._end.value, number)
 
     def tell(self, index: int) -> None:
-        """Tell that the process with this index has played another schedule."""
+        """Report that the process with this index has run another schedule."""
         with self._played.get_lock():
             self._played.value += 1
         if index == 0:

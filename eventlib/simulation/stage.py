@@ -1,4 +1,4 @@
-"""The stage: an application prepared once, with all its tasks started, and set anew for each schedule."""
+"""The stage: an application prepared once, with all its tasks started, and reset for each schedule."""
 
 from collections.abc import Callable
 from copy import copy
@@ -32,13 +32,13 @@ CONFIG = RuntimeConfig(skipped_inputs=3, restore_chunk=7)
 
 
 class BrokenHandler(Exception):
-    """A handler raises, as one with a bug would, or on a machine without memory."""
+    """Raised by a handler with a bug, or on a machine without memory."""
 
 
 class Stage:
-    """An application whose tasks have all begun, on a log that holds nothing else yet.
+    """An application whose tasks have all started, on a log that is otherwise empty.
 
-    `broken` are the keys of deciders whose handlers raise just now.
+    `broken` are the deciders' keys whose handlers raise at the moment.
     """
 
     def __init__(self, choreography: Choreography) -> None:
@@ -56,14 +56,14 @@ class Stage:
         driven(self._prepare())
 
     def set(self, clock: Callable[[], int]) -> EventLog:
-        """Return the application on a log of its own."""
+        """Return the application on a fresh log."""
         self.broken.clear()
         log = EventLog(self._log.forked(clock), self._codec, self.played)
         log.rebuild = rebuilt
         return log
 
     def host(self, log: EventLog, stores: Stores, tell: Callable[[str], object]) -> RuntimeContext:
-        """Return what the tasks on a log are given; `tell` is told of damage."""
+        """Return the runtime context of a log's tasks; `tell` is called with damage."""
         return RuntimeContext(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(tell))
 
     async def _prepare(self) -> None:
@@ -81,7 +81,7 @@ class Stage:
 
 
 class _FallibleDecider(Decider[S]):
-    """A decider whose handlers raise for the keys that are broken just now."""
+    """A decider whose handlers raise for the keys that are currently broken."""
 
     broken: set[tuple[str, str]]
 
@@ -110,7 +110,7 @@ def _fallible(choreography: Choreography, broken: set[tuple[str, str]]) -> Chore
 
 
 def _hears(choreography: Choreography) -> dict[str, str]:
-    """Return what stands on which topic, for the judge: events, states, or what tasks did."""
+    """Return the content of each topic, for the invariant monitor: events, states, or journals."""
     found = {contract_of(event).topic.name: "event" for event in choreography.events}
     for service in choreography.services:
         found |= {service.changelog.name: "changelog", service.journal.name: "journal"}
@@ -118,7 +118,7 @@ def _hears(choreography: Choreography) -> dict[str, str]:
 
 
 def _readers(choreography: Choreography) -> dict[str, list[Service]]:
-    """Return who reads each topic."""
+    """Return the consumers of each topic."""
     found: dict[str, list[Service]] = {}
     for service in choreography.services:
         for topic in (*service.inputs, service.control):
@@ -138,6 +138,6 @@ def _handles(choreography: Choreography) -> dict[tuple[str, str], list[str]]:
 
 def _fallible_decider(decider: Decider[Any], broken: set[tuple[str, str]]) -> Decider[Any]:
     made = object.__new__(_FallibleDecider)
-    made.__dict__.update(vars(decider))  # its handlers, effects and deadlines: the very same
+    made.__dict__.update(vars(decider))  # its handlers, effects and deadlines: the same objects
     made.broken = broken
     return made

@@ -1,4 +1,4 @@
-"""What happened in a schedule: line by line, and as a sequence diagram."""
+"""The story of a schedule: line by line, and as a sequence diagram."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ OUTSIDE = "outside"
 
 
 class Named(NamedTuple):
-    """An event as a story names it: its type, what it is about, and which service said it."""
+    """An event in a story: its type, its key, and the service that emitted it."""
 
     type: str
     about: str
@@ -26,9 +26,8 @@ class Named(NamedTuple):
 class Line:
     """One line of a story; `who` is a service, or the outside.
 
-    `asked`: `said` was put on the log from outside. `turn`: `who` handled `inputs`, or `what`, and put `said` on the
-    log. `call`: `who` called `whom`, and `what` became of it; `harmless` when it went well. `fault` and `note`: `what`
-    happened to `who`.
+    `asked`: `said` was published from outside. `turn`: `who` handled `inputs`, or `what`, and emitted `said`. `call`: `who`
+    called `whom`, with the outcome `what`; `harmless` when it succeeded. `fault` and `note`: `what` happened to `who`.
     """
 
     kind: Literal["asked", "turn", "call", "fault", "note"]
@@ -43,7 +42,7 @@ class Line:
 
 
 class Story:
-    """Collects what happens at `now` (the step, and the time in ms); one that is not kept costs next to nothing.
+    """Collects what happens at `now` (the step, and the time in ms); without recording it costs almost nothing.
 
     `events` are the topics with events on them, `handled` the types that a service has a handler for.
     """
@@ -56,12 +55,12 @@ class Story:
         self._handled = handled
 
     def asked(self, record: Record) -> None:
-        """Tell that somebody outside puts an event on the log."""
+        """Record an external event."""
         if self.kept:
             self.lines.append(Line("asked", *self.now, said=(_named(record),)))
 
     def turn(self, who: str, worker: TaskCommitter, what: str = "") -> None:
-        """Tell that a task begins a turn, or goes on with one."""
+        """Record that a task begins or continues a turn."""
         if self.kept:
             service = worker.task.service.name
             inputs = tuple(_named(record) for record in worker.inbox if (service, record.type) in self._handled)
@@ -69,23 +68,23 @@ class Story:
             self.lines.append(Line("turn", *self.now, who, what=what or answers, inputs=inputs))
 
     def said(self, records: Sequence[Record]) -> None:
-        """Tell that what the turn at hand says is on the log."""
+        """Record that the current turn's events are on the log."""
         if self.kept and self.lines and self.lines[-1].kind == "turn":
             said = tuple(_named(record) for record in records if record.topic in self._events)
             self.lines[-1] = replace(self.lines[-1], said=self.lines[-1].said + said)
 
     def call(self, who: str, whom: str, what: str, *, harmless: bool) -> None:
-        """Tell that an effect calls the outside world."""
+        """Record that an effect calls an external system."""
         if self.kept:
             self.lines.append(Line("call", *self.now, who, whom, what, harmless=harmless))
 
     def fault(self, what: str, who: str = OUTSIDE) -> None:
-        """Tell that something goes wrong."""
+        """Record a fault."""
         if self.kept:
             self.lines.append(Line("fault", *self.now, who, what=what, harmless=False))
 
     def note(self, what: str, who: str = OUTSIDE) -> None:
-        """Tell what follows from something that went wrong."""
+        """Record a consequence of a fault."""
         if self.kept:
             self.lines.append(Line("note", *self.now, who, what=what))
 
@@ -100,7 +99,7 @@ def _named(record: Record) -> Named:
 
 @dataclass(frozen=True)
 class Arrow:
-    """One line of a diagram: from `source` to `target`, which may be the same; `aside` is what follows from it."""
+    """One line of a diagram: from `source` to `target`, which may be the same; `aside` is its consequence."""
 
     source: str
     target: str
@@ -111,9 +110,9 @@ class Arrow:
 
 
 def arrows(story: Iterable[Line]) -> list[Arrow]:
-    """Return a story as arrows between who takes part.
+    """Return a story as arrows between participants.
 
-    What somebody asked is an arrow when it is handled; where that is not at once, a line of its own as well.
+    An external event is an arrow when it is handled; if that is later, it has a line of its own as well.
     """
     lines = [*story]
     shown = [line for line, following in zip_longest(lines, lines[1:]) if not _is_handled_next(line, following)]
@@ -121,7 +120,7 @@ def arrows(story: Iterable[Line]) -> list[Arrow]:
 
 
 def participants(drawn: Sequence[Arrow]) -> list[str]:
-    """Return who takes part, in the order in which they come in."""
+    """Return the participants, in order of appearance."""
     return list(dict.fromkeys([OUTSIDE, *(name for arrow in drawn for name in (arrow.source, arrow.target))]))
 
 

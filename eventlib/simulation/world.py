@@ -1,8 +1,8 @@
-"""The world of one schedule: processes that own tasks, a log between them, an outside, and a clock.
+"""The world of one schedule: processes that own tasks, a log between them, external systems, and a clock.
 
-Every piece of the application and of the runtime in it is the real one: deciders, tasks, workers, effects and their
-courses, changelogs and restoring. What is simulated is what surrounds them: who does the next step, what arrives when,
-what the outside answers, which process dies where.
+The application and the runtime in it are the real ones: deciders, tasks, workers, effects with their retries,
+changelogs and restores. Their environment is simulated: which step is next, what arrives when, what the external systems
+answer, which process dies where.
 """
 
 from collections import Counter
@@ -33,10 +33,10 @@ StartEffect = Callable[[Owner, Record, Event | None], None]
 
 
 class World:
-    """One schedule's world; moves on its agenda are done by whoever registers for their kind in `doers`.
+    """One schedule's world; `doers` has the handler for each kind of scheduled move.
 
-    `halted` are the services that stand still just now, each with the moves that wait until it goes on; `faults` counts
-    what went wrong.
+    `halted` are the services that are paused, each with the moves that wait until it continues; `faults` counts the
+    faults.
     """
 
     def __init__(self, stage: Stage, scenario: Scenario, choose: Choices, plan: Plan, story: Story) -> None:
@@ -72,12 +72,12 @@ class World:
     # --- moves
 
     def add(self, move: ScheduledMove, after: int = 0) -> None:
-        """Let something be done next, or after so many steps; the plan may put it off."""
+        """Schedule a move next, or after a number of steps; the plan may delay it."""
         if self.agenda.add(move, after + self.plan.delays.get(self._added, 0)):
             self._added += 1
 
     def do(self, move: ScheduledMove) -> None:
-        """Do a move; one of an owner that is gone comes to nothing."""
+        """Do a move; one of an owner that is gone has no effect."""
         self.now_ms += 1
         self.story.now = (self.agenda.step, self.now_ms)
         if isinstance(move.whom, Owner):
@@ -90,19 +90,19 @@ class World:
         self.doers[move.kind](move)
 
     def publish(self, event: Event, idempotency_key: str) -> None:
-        """Put an event on the log from outside."""
+        """Publish an external event."""
         records = self.log.records_of(Publication(event, idempotency_key), self.now_ms)
         self.story.asked(records[0])
         driven(self.port.append(records))
 
     def ask_about(self, request: Record) -> None:
-        """Put on a service's control topic what a person wants done about what is parked."""
+        """Publish an operator's request to a service's control topic."""
         driven(self.port.append([request]))
 
     # --- owners
 
     def start(self, service: Service, partition: int, finds: Snapshot = NOTHING, claim: Claim | None = None) -> Owner:
-        """Let a new process own a task: it restores what the changelog has, and goes on."""
+        """Start a new process that owns a task: it restores the state from the changelog, and continues."""
         claim = claim or self.port.take_over(service.name, partition)
         self._started += 1
         owner = Owner(service, claim, self._started)
@@ -122,7 +122,7 @@ class World:
         return owner
 
     def _restored(self, owner: Owner, finds: Snapshot) -> Task:
-        """Restore a task; who has to write damaged states anew waits for the log, and who cannot, for a repair."""
+        """Restore a task; to rewrite damaged states it waits for the log, and if it cannot, for a repair."""
         refuses, self.port.refuses = self.port.refuses, False
         host = self.stage.host(self.log, self.disks, self.story.note)
         self.disks.insert(owner.task, finds)
@@ -137,7 +137,7 @@ class World:
             self.port.refuses = refuses
 
     def end(self, owner: Owner) -> None:
-        """Let an owner's process die where it stands; its disk keeps what was written to it."""
+        """Kill an owner's process; what was written to its disk stays."""
         if owner.alive:
             self.disks.keep(owner.task, owner.worker.task.state.store, self.now_ms)
             owner.end()
@@ -145,7 +145,7 @@ class World:
                 self._listening[place].remove(owner)
 
     def look(self, owner: Owner) -> None:
-        """Add what an owner can do next."""
+        """Schedule what an owner can do next."""
         if not owner.alive or owner.turn is not None:
             return
         behind = [place for place in owner.places if owner.reader.is_behind(place)]
@@ -156,7 +156,7 @@ class World:
             self.add(ScheduledMove("turn", owner))
 
     def look_all(self) -> None:
-        """Add what every owner can do next, as after some time."""
+        """Schedule what every owner can do next."""
         for owner in [*self.owners.values()]:
             self.look(owner)
 
@@ -196,11 +196,11 @@ class World:
     def _resume(self, move: ScheduledMove) -> None:
         owner: Owner = move.whom
         if owner.turn is not None:
-            self.story.turn(str(owner), owner.worker, "goes on")
+            self.story.turn(str(owner), owner.worker, "continues")
             self._drive(owner, owner.turn)
 
     def _drive(self, owner: Owner, turn: Coroutine[Any, Any, None]) -> None:
-        """Go on with a turn until it is over, or interrupted."""
+        """Continue a turn until it ends, or is interrupted."""
         owner.turn = turn
         try:
             while True:
@@ -209,7 +209,7 @@ class World:
         except StopIteration:
             owner.turn = None
         except OwnershipLost:
-            self.story.note("learns that it is not the owner any more", str(owner))
+            self.story.note("learns that it is no longer the owner", str(owner))
             owner.turn = None
             self.end(owner)
         except RetryableError as error:

@@ -228,4 +228,6 @@ def test_what_is_about_the_shop_says_that_it_needs_its_code(installed: Installed
     ]
     for command, code, _, err in installed.commands(commands, str(tmp_path / SITE)):
         assert code == 1, command
-        assert err.startswith(f"{command[0]}: this command needs the shop, whose code (the package services) is not"), err
+        assert err.startswith(f"{command[0]}: this command needs the shop, whose code (the package services) is not"), (
+            err
+        )

@@ -1,4 +1,4 @@
-"""Every order of things in a small case: all interleavings of its tasks, and all that the outside may answer."""
+"""Exhaustive exploration of a small case: all interleavings of its tasks, and all answers of the external systems."""
 
 from eventlib.simulation.exhaustive.explore import Explored, explore
 

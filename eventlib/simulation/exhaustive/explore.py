@@ -1,13 +1,13 @@
-"""Explores every moment that a small case can come to, each one once.
+"""Explores every state that a small case can reach, each one once.
 
-A moment is what tasks know, what waits on their inputs, what the outside world knows, and what the invariants have seen. The
-tasks are real ones, and so are their transactions; a step begins with a task that was just restored from its changelog,
-so a crash before any input changes nothing that is not explored.
+A state (`Moment`) is the tasks' states, their waiting inputs, the external systems, and the invariants' folds. Tasks and
+their transactions are real; a step begins with a task that was just restored from its changelog, so that crashes before
+an input are covered.
 
-Left out, and why nothing is missed by that: records that nobody handles, as no step depends on them; several inputs in
-one transaction, as a task handles them one after the other; attempts that do not arrive, as they change nothing, and
-what follows from too many of them is explored; calls that arrive later than their answer was given up. Time stands
-still: deadlines, duplicates from outside, zombies and parked keys are for the schedules of the simulator.
+Left out, without missing a state: records that no decider handles, since no step depends on them; several inputs in
+one transaction, since a task handles them one after the other; attempts that do not arrive, since they change nothing,
+and giving up after too many of them is explored; calls that arrive later than their answer was given up. Time does not
+pass: deadlines, external duplicates, zombies and parked keys are covered by simulated schedules.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ Waiting = tuple[tuple[tuple[str, int, str], tuple[int, ...]], ...]
 class Moment(NamedTuple):
     """A state of the whole; equal moments have equal futures.
 
-    `knows` goes by task, `waiting` by (service, partition, topic); `asked` has a bit for each request that came,
+    `knows` is by task, `waiting` by (service, partition, topic); `asked` has a bit for each request that was made,
     `flying` are the calls that may still arrive.
     """
 
@@ -47,7 +47,7 @@ class Moment(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What leads to a moment, and the invariants that it breaks."""
+    """A step to a moment, and the invariants that it breaks."""
 
     what: str
     moment: Moment
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Explored:
-    """How many moments there are, how many steps lead to them, how many are ends; the first violation, and its story."""
+    """The number of moments, of steps to them, and of ends; the first violation, and its story."""
 
     moments: int
     steps: int
@@ -68,7 +68,7 @@ class Explored:
 def explore(stage: Stage, scenario: Scenario) -> Explored:
     """Visit every moment of a scenario's small case, depth first, until an invariant is broken.
 
-    Raises: WiringError for a scenario without a small case. Memory grows with the moments: some 1 KB for each.
+    Raises: WiringError for a scenario without a small case. Memory grows with the moments: about 1 KB for each.
     """
     return _Exploration(stage, scenario).run()
 
@@ -116,7 +116,7 @@ class _Exploration:
         return Explored(len(visited), steps, ends)
 
     def _settled(self, moment: Moment) -> Moment:
-        """Return the moment at which what comes before was dealt with, one step after the other."""
+        """Return the moment after the initial events are handled, one step after the other."""
         every_request = (1 << len(self._requests)) - 1
         for number in self._before:
             moment = self._said("", moment, (number,), ()).moment._replace(asked=every_request)
@@ -125,12 +125,12 @@ class _Exploration:
         return moment._replace(asked=0)
 
     def _at_rest(self, moment: Moment) -> Sequence[Violation] | None:
-        """Return the invariants that an end breaks; None for a moment that is no end."""
+        """Return the invariants that an end breaks; None if the moment is no end."""
         if next(self._after(moment), None) is not None:
             return None
         return self._verdicts.rest(moment.seen, self._scenario.facts(self._outside[moment.outside]))
 
-    # --- what can come next
+    # --- possible next steps
 
     def _after(self, moment: Moment) -> Iterator[Step]:
         for number, request in enumerate(self._requests):
@@ -181,7 +181,7 @@ class _Exploration:
         return self._said(what, knowing, made.said, made.states)
 
     def _said(self, what: str, moment: Moment, said: Iterable[int], states: Iterable[State]) -> Step:
-        """Return the step after which what was said waits where it is handled, and the invariants have seen it."""
+        """Return the step that adds emitted events to the inputs of their deciders and to the invariants."""
         waiting = moment.waiting
         for number in said:
             record = self._tasks.record(number)
@@ -194,7 +194,7 @@ class _Exploration:
 
 
 class _Verdicts:
-    """What the invariants have seen, by number."""
+    """The invariants' folds, by number."""
 
     def __init__(self, stage: Stage, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -206,7 +206,7 @@ class _Verdicts:
         self._after: dict[tuple[int, Hashable], tuple[int, Sequence[Violation]]] = {}
 
     def after(self, seen: int, said: Iterable[int], states: Iterable[State]) -> tuple[int, Sequence[Violation]]:
-        """Return what they have seen after a step, and the invariants that it breaks."""
+        """Return the folds after a step, and the invariants that it breaks."""
         found = list[Violation]()
         told: list[int | State] = [*said, *(state for state in states if state.decider in self._lawful)]
         for each in told:
@@ -218,7 +218,7 @@ class _Verdicts:
         return seen, found
 
     def rest(self, seen: int, told: Any) -> Sequence[Violation]:
-        """Return the invariants that do not hold now that all is at rest."""
+        """Return the invariants that do not hold at rest."""
         return self._watches[seen].rest(told)
 
     def _told(self, watch: InvariantChecker, what: int | State) -> tuple[int, Sequence[Violation]]:
@@ -242,6 +242,6 @@ def _given_up(course: EffectAttempts) -> Answer:
 
 
 def _with(pairs: tuple[Any, ...], name: object, value: object) -> tuple[Any, ...]:
-    """Return sorted pairs with one more or another value; an empty one is left out."""
+    """Return sorted pairs with a value added or replaced; an empty value removes the pair."""
     changed = {**dict(pairs), name: value}
     return tuple(sorted(pair for pair in changed.items() if pair[1] not in ((), 0)))

@@ -1,4 +1,4 @@
-"""The outside worlds of an exploration: each call is made in a copy, once for every way in which it may come out."""
+"""The external systems of an exploration: each call is made on a copy, once for every possible outcome."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -14,7 +14,7 @@ Ports = Mapping[str, object]
 
 
 class ExternalWorlds:
-    """Outside worlds by number; `first` is the one that a scenario begins with."""
+    """External systems by number; `first` is a scenario's initial one."""
 
     def __init__(self, ports: Callable[[Choices], Ports]) -> None:
         self._choose = _Enumerated()
@@ -32,7 +32,7 @@ class ExternalWorlds:
     def attempts(
         self, world: int, request: int, course: Callable[[], EffectAttempts]
     ) -> Sequence[tuple[int, Answer | None]]:
-        """Attempt an effect in each way; return the worlds after it, and the answers (None: it is tried again)."""
+        """Attempt an effect with each outcome; return the worlds after it, and the answers (None: it is retried)."""
         found = self._attempts.get((world, request))
         if found is None:
             found = self._attempts[world, request] = []
@@ -42,7 +42,7 @@ class ExternalWorlds:
         return found
 
     def call(self, world: int, request: int, course: Callable[[], EffectAttempts]) -> int:
-        """Return the number of what an effect asks, without asking it."""
+        """Return the number of an effect's call, without making it."""
         if request not in self._asked:
             self._asked[request] = self._call(world, course())
         return self._asked[request]
@@ -55,7 +55,7 @@ class ExternalWorlds:
         return self._calls.number(call, (call.port, call.method, repr(call.arguments), repr(call.named)))
 
     def land(self, world: int, number: int) -> Sequence[int]:
-        """Let a call arrive whose answer nobody waits for; return the worlds after it, for each way."""
+        """Let a call arrive whose answer was given up; return the worlds after it, for each outcome."""
         found = self._landed.get((world, number))
         if found is None:
             found = self._landed[world, number] = []
@@ -71,7 +71,7 @@ class ExternalWorlds:
         return f"{call.method} at {call.port}"
 
     def _copies(self, world: int) -> Iterator[dict[str, object]]:
-        """Yield a copy of a world for each way in which choices may be made in it."""
+        """Yield a copy of a world for each way in which choices can be made in it."""
         prefixes: list[list[int]] = [[]]
         while prefixes:
             prefix = prefixes.pop()
@@ -84,7 +84,7 @@ class ExternalWorlds:
 
 
 class _Enumerated(Choices):
-    """Choices made as a prefix says, and harmlessly after it."""
+    """Choices given by a prefix, and harmless ones after it."""
 
     def __init__(self) -> None:
         super().__init__(lambda _what, _options: 0)
@@ -93,11 +93,11 @@ class _Enumerated(Choices):
         self._picked: list[int] = []
 
     def begin(self, prefix: list[int]) -> None:
-        """Begin anew."""
+        """Restart with a prefix."""
         self._prefix, self._options, self._picked = prefix, [], []
 
     def others(self, since: int) -> list[list[int]]:
-        """Return the prefixes that would have chosen otherwise, at choices not fixed before."""
+        """Return the prefixes of the alternatives, at choices that were not fixed before."""
         places = range(since, len(self._picked))
         return [[*self._picked[:at], other] for at in places for other in range(1, self._options[at])]
 
@@ -112,7 +112,7 @@ class _Enumerated(Choices):
         return picked
 
     def whether(self, what: str, percent: int = 50) -> bool:
-        """See `Choices.whether`: what may happen is explored, however seldom it does."""
+        """See `Choices.whether`: every possible event is explored, however rare."""
         return percent > 0 and bool(self.number_of(what, 2))
 
 

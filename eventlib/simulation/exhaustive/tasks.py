@@ -1,4 +1,4 @@
-"""Steps of tasks as an exploration takes them, and numbers in the place of objects."""
+"""Steps of tasks in an exploration, with numbers for objects."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Numbered(Generic[T]):
-    """Gives equal things one number, and keeps the first of them."""
+    """Assigns one number to equal things, and keeps the first of them."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -41,7 +41,7 @@ class Numbered(Generic[T]):
 
 
 def canonical(thing: object) -> Hashable:
-    """Return what is equal for equal things: the `repr` of a set depends on the seed of hashes."""
+    """Return an equal value for equal things: the `repr` of a set depends on the hash seed."""
     if isinstance(thing, int | str):
         return thing
     if is_dataclass(thing):
@@ -63,7 +63,7 @@ TaskName = tuple[str, int]
 
 
 class State(NamedTuple):
-    """A decider's state of a key after a step; None is a forgotten one. Equal ones have an equal `same`."""
+    """A decider's state of a key after a step; None if it is forgotten. Equal ones have an equal `same`."""
 
     decider: str
     key: str
@@ -72,7 +72,7 @@ class State(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What a step makes: what the task knows then, what it said, states that changed, and which key it had to park."""
+    """The result of a step: the task's state, the emitted events, changed states, and the key that it parked."""
 
     knows: int
     said: tuple[int, ...]
@@ -81,7 +81,7 @@ class Made(NamedTuple):
 
 
 class Tasks:
-    """Works out each step once: a task is deterministic, so the same knowledge and input make the same.
+    """Computes each step once: a task is deterministic, so equal state and input give an equal result.
 
     Every step is made by a task that was just restored, as if its process had died before it.
     """
@@ -95,18 +95,18 @@ class Tasks:
         self._steps: dict[tuple[TaskName, int, Hashable], Made] = {}
 
     def number(self, record: Record) -> int:
-        """Return the number of what stands on the log; what differs in nothing but its id and causes is one thing."""
-        # What comes from outside has no number of its speaker's: its id, which its caller gave, tells it from others.
+        """Return the number of a record on the log; records that differ only in ids and causes are equal."""
+        # An external event has no sequence: its id, given by its publisher, distinguishes it.
         id_from_outside = record.id if record.sequence is None else None
         same = (record[:2], record.value, record[7:11], id_from_outside)
         return self._records.number(record._replace(offset=0), same)
 
     def record(self, number: int) -> Record:
-        """Return what stands on the log under a number."""
+        """Return the record on the log with a number."""
         return self._records[number]
 
     def takes(self, task: TaskName, knows: int, number: int) -> Made:
-        """Let a task take a record."""
+        """Let a task handle a record."""
         found = self._steps.get((task, knows, number))
         if found is None:
             inputs = Inputs(BEGIN_MS, [self._records[number]])
@@ -114,7 +114,7 @@ class Tasks:
         return found
 
     def hears(self, task: TaskName, knows: int, answer: Answer) -> Made:
-        """Let a task take an effect's answer."""
+        """Let a task handle an effect's answer."""
         same = (answer.request_id, canonical(answer.event), answer.reason)
         found = self._steps.get((task, knows, same))
         if found is None:
@@ -122,19 +122,19 @@ class Tasks:
         return found
 
     def pending(self, knows: int) -> Iterator[Record]:
-        """Yield the requests of the effects that a task has to run."""
+        """Yield the requests of a task's pending effects."""
         for key, record in self._known[knows].items():
             if key.startswith(EFFECT) and not record.headers:
                 yield record
 
     def event(self, record: Record) -> Event:
-        """Return the event in a record of the application's own."""
+        """Return the event in a record of the application."""
         event = self._log.decode(record)
         assert event is not None  # noqa: S101  its choreography has said it
         return event
 
     def __len__(self) -> int:
-        """Count the steps that were worked out."""
+        """Return how many steps were computed."""
         return len(self._steps)
 
     def _make(self, name: TaskName, knows: int, inputs: Inputs) -> Made:
@@ -151,9 +151,9 @@ class Tasks:
         return Made(self._known.number(after, same), tuple(said), tuple(states), parked)
 
     def _named_alike(self, events: list[Record]) -> tuple[list[int], dict[bytes, bytes]]:
-        """Return the numbers of what was said, and what its ids are to be replaced with.
+        """Return the numbers of emitted events, and the replacements of their ids.
 
-        An id tells which of several causes came last, and nothing depends on it but that it is one and the same.
+        An id shows which of several causes came last; nothing else depends on it.
         """
         said, renamed = list[int](), dict[bytes, bytes]()
         for event in events:
@@ -181,7 +181,7 @@ class Tasks:
 
 
 def _renamed(record: Record, names: Mapping[bytes, bytes]) -> Record:
-    """Return a record with ids replaced, wherever they stand in it; they have one length."""
+    """Return a record with ids replaced everywhere; all ids have one length."""
     for name, known in names.items():
         value = None if record.value is None else record.value.replace(name, known)
         key = None if record.key is None else record.key.replace(name, known)
