@@ -99,7 +99,7 @@ def _print_summary(console: Console, tried: Tried) -> None:
 
 
 _ONE = {
-    "asked": "requested. The services handle it when they run.",
+    "asked": "requested. The services do it when they run.",
     "handled": "done, and none of it is parked any more.",
     "parked again": "could not be handled, and is parked again.",
 }
@@ -108,5 +108,5 @@ _ONE = {
 _MANY: dict[Outcome, str] = {
     "handled": "handled",
     "parked again": "parked again",
-    "asked": "requested: the services handle them when they run",
+    "asked": "requested: the services do it when they run",
 }

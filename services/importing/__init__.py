@@ -1,1 +1,1 @@
-"""Importing orders from a file: what is read, what is refused and why, and how the rest becomes requests on the log."""
+"""Imports orders from a file: parses them, refuses invalid ones with a reason, and publishes the rest as requests."""

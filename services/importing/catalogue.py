@@ -1,4 +1,4 @@
-"""Before the first order: the file's products are listed, and their stock is delivered."""
+"""Before the first order: lists the file's products, and delivers their stock."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ STOCK_REQUESTS = "stock.requests"
 
 @dataclass(slots=True)
 class Catalogue:
-    """What was done for the file's products: how many were listed and delivered now.
+    """How many of the file's products were listed and delivered now.
 
-    `other_units` counts deliveries of this file that the log has with another number of units, which stays.
+    `other_units` counts deliveries of this file that the log has with another number of units; those stay.
     `awaited` holds the ids of the delivery requests, `since_ms` when the first of them was made.
     """
 
@@ -35,7 +35,7 @@ class Catalogue:
 async def prepare(log: EventLog, found: Survey, units: int) -> Catalogue:
     """List the products that are not for sale yet, and deliver `units` of each product, once for this file.
 
-    A product that is listed keeps its price: an import fills the catalogue and does not overrule it.
+    A listed product keeps its price: an import adds to the catalogue, and changes nothing in it.
     """
     done = Catalogue()
     listed = await find_products(log)
@@ -60,8 +60,8 @@ async def prepare(log: EventLog, found: Survey, units: int) -> Catalogue:
 async def arrival(log: EventLog, done: Catalogue, patience_s: float) -> bool:
     """Wait until every delivery is on its shelf; False when none has arrived for `patience_s` seconds.
 
-    Orders and deliveries come on different topics, between which no order is promised: an order that overtakes the
-    delivery of what it asks for would be refused.
+    Orders and deliveries are on different topics, without an order between them: an order that is handled before the
+    delivery of its products would be refused.
     """
     reader = log.port.reader(await positions(log, [STOCK_REQUESTS], done.since_ms))
     missing = set(done.awaited)

@@ -1,4 +1,4 @@
-"""Shows an import: a progress bar on a terminal, a plain line from time to time elsewhere; and the summary."""
+"""Shows an import: a progress bar on a terminal, plain lines elsewhere; and the summary."""
 
 import time
 from types import TracebackType
@@ -23,7 +23,7 @@ _SPEED_OVER_S = 10.0
 
 
 class TerminalProgress:
-    """A bar that fills as orders end; beside it, how many are placed, the rate and the time that is left."""
+    """A bar that fills as orders end, with how many are placed, the rate and the time that is left."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
@@ -49,7 +49,7 @@ class TerminalProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._bar.stop()
 
     def surveyed(self, read: int) -> None:
@@ -79,7 +79,7 @@ class PlainProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Nothing has to be taken away."""
+        """Do nothing."""
 
     def surveyed(self, read: int) -> None:
         """See `Progress.surveyed`."""
@@ -109,7 +109,7 @@ class PlainProgress:
 
 
 def progress_on(console: Console) -> TerminalProgress | PlainProgress:
-    """Return what shows progress best on a console."""
+    """Return the best progress display for a console."""
     return TerminalProgress(console) if console.is_terminal else PlainProgress(console)
 
 

@@ -1,4 +1,4 @@
-"""Places a file's orders on a log, and sees them through to their ends."""
+"""Places a file's orders on a log, and waits for their ends."""
 
 import asyncio
 import time
@@ -32,11 +32,11 @@ _SHOW_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class ImportConfig:
-    """What to do with a file.
+    """The options of an import.
 
     `open_orders` is how many orders may be placed and not ended before the import waits, `batch_orders` and
-    `batch_lines` how many go on the log together, `patience_s` how long it waits for the next delivery to arrive,
-    and `place_only_patience_s` when it is for others to run the services.
+    `batch_lines` how many are published together, `patience_s` how long it waits for the next delivery to arrive,
+    and `place_only_patience_s` the same when other processes run the services.
     """
 
     log_url: str
@@ -53,26 +53,26 @@ class ImportConfig:
 
 
 class Progress(Protocol):
-    """Somebody who is told how far an import has come."""
+    """Receives an import's progress."""
 
     def surveyed(self, read: int) -> None:
-        """So many orders were read in the first pass."""
+        """Report how many orders the first pass has read."""
 
     def doing(self, what: str) -> None:
-        """Something that has no count begins."""
+        """Report that a step without a count begins."""
 
     def counted(self, placed: int, ended: int, total: int) -> None:
-        """So many of the orders that can be placed are on the log, and so many have ended."""
+        """Report how many orders that can be placed are on the log, and how many have ended."""
 
 
 async def import_file(path: Path, config: ImportConfig, progress: Progress) -> Report:
     """Import a file's orders; see the module `services.importing`.
 
-    Guarantee: a second import of the same content adds nothing to the event topics; one that was interrupted goes on.
-    Raises: UnreadableFile before anything is placed; whatever stops the log or a service for good.
+    Guarantee: a second import of the same content adds nothing to the event topics; an interrupted one continues.
+    Raises: UnreadableFile before anything is placed; terminal errors of the log or a service.
     """
     if config.rejects is not None and config.rejects.exists() and config.rejects.samefile(path):
-        raise WiringError(f"--rejects {config.rejects} is the file that is imported: name another one")
+        raise WiringError(f"--rejects {config.rejects} is the imported file: name another one")
     if config.rejects is not None and not config.rejects.parent.is_dir():
         raise WiringError(f"--rejects {config.rejects}: there is no directory {config.rejects.parent}")
     source = Source(path)
@@ -89,7 +89,7 @@ async def import_file(path: Path, config: ImportConfig, progress: Progress) -> R
 
 
 class Import:
-    """One import under way."""
+    """A running import."""
 
     def __init__(
         self, log: EventLog, source: Source, found: Survey, rejects: Rejects, config: ImportConfig, progress: Progress
@@ -106,13 +106,13 @@ class Import:
         self._quiet_s = _QUIET_S
 
     async def place_only(self) -> Report:
-        """Put everything on the log, and leave the rest to services that run elsewhere."""
+        """Publish everything, and leave the rest to services that run elsewhere."""
         await self._begin()
         await self._place(follow=False)
         return self._report
 
     async def see_through(self, runtime: Runtime) -> Report:
-        """Put everything on the log, and wait until every order has ended or waits for something parked."""
+        """Publish everything, and wait until every order has ended or waits for something parked."""
         await self._first(self._placed_and_ended(runtime), runtime.failed())
         return self._report
 
@@ -121,7 +121,7 @@ class Import:
         await self._watch.start(first_ms)
         started, events = time.monotonic(), await self._events()
         await self._first(self._until_ended(), self._watch.run(), self._show())
-        with suppress(TimeoutError):  # another process may have tasks, and go on with them
+        with suppress(TimeoutError):  # another process may own tasks, and continue with them
             async with asyncio.timeout(_IDLE_S):
                 await runtime.idle()
         self._report.seconds = time.monotonic() - started
@@ -129,7 +129,7 @@ class Import:
 
     async def _begin(self) -> int | None:
         """List products, deliver stock; return when the first order of this file was placed (ms), if any was."""
-        self._progress.doing("looking at what the log has already")
+        self._progress.doing("reading what the log has already")
         count, first_ms = await find_orders(self._log, self._found.known)
         self._outcomes.placed = count
         self._progress.doing("listing products and delivering stock")
@@ -150,7 +150,7 @@ class Import:
         batch, lines = list[Publication](), 0
         placing = self._report.placing
         for order, request in to_place(self._source, self._found.known, self._log.codec, placing, self._rejects):
-            # Known before it is on the log, so that its end cannot be read by somebody who does not know it yet.
+            # Registered before it is on the log, so that its end is never read for an unknown order.
             self._found.known.learn(order.order_id, Known.PLACED)
             self._outcomes.placed += 1
             batch.append(request)
@@ -175,7 +175,7 @@ class Import:
             self._report.waiting = []
 
     async def _look(self) -> bool:
-        """Wait for an order to end; when none has for a while, see which ones wait for something parked."""
+        """Wait for an order to end; when none has for a while, find out which ones wait for something parked."""
         ended = self._outcomes.ended
         with suppress(TimeoutError):
             async with asyncio.timeout(self._quiet_s):
@@ -207,7 +207,7 @@ class Import:
         return sum(ends)
 
     async def _first(self, work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
-        """Run work beside what never ends, unless it fails: the first to be over decides."""
+        """Run work beside endless tasks; the first to end or fail decides."""
         tasks = [asyncio.ensure_future(each) for each in (work, *others)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What an import knows of each order of its file, in a few dozen bytes an order."""
+"""An import's knowledge of each order of its file, in a few dozen bytes per order."""
 
 from array import array
 from enum import IntFlag
@@ -14,7 +14,7 @@ class Known(IntFlag):
     """What is known of an order."""
 
     READ = 1
-    """The pass that places orders has come to it."""
+    """The second pass has read it."""
     PLACED = 2
     """The log has it, with this content."""
     CONFLICT = 4
@@ -24,10 +24,10 @@ class Known(IntFlag):
 
 
 class KnownOrders:
-    """A table from order id to a digest of the order's content, its units, and what is known of it.
+    """A table from order id to a digest of the order's content, its units, and its `Known` flags.
 
-    24 bytes a slot, at most 0.6 of the slots filled (40 to 80 bytes an order, whatever its size). Ids are told
-    apart by 64 bits of their hash: for ten million orders the odds that any two meet are 1 in 300,000.
+    24 bytes a slot, at most 0.6 of the slots filled (40 to 80 bytes per order, whatever its size). Ids are compared by 64
+    bits of their hash: for ten million orders the odds of a collision are 1 in 300,000.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class KnownOrders:
         return self._table.itemsize * len(self._table)
 
     def add(self, order_id: str, content: int, units: int) -> bool:
-        """Take an order in; False when there is one with its id already, which stays as it is."""
+        """Add an order; False when its id exists already, and then nothing is changed."""
         if self._count >= self._slots * _MOST_FILLED:
             self._grow()
         key = _key(order_id)
@@ -67,11 +67,11 @@ class KnownOrders:
         return self._table[self._find(_key(order_id)) + 2] >> _FLAG_BITS
 
     def known(self, order_id: str) -> Known:
-        """Return what is known of an order; nothing for one that is not in the file."""
+        """Return an order's flags; none for one that is not in the file."""
         return Known(self._table[self._find(_key(order_id)) + 2] & (1 << _FLAG_BITS) - 1)
 
     def learn(self, order_id: str, fact: Known) -> None:
-        """Know one thing more of an order of the file."""
+        """Set a flag of an order of the file."""
         self._table[self._find(_key(order_id)) + 2] |= fact
 
     def _find(self, key: int) -> int:

@@ -10,7 +10,7 @@ from services.importing.source import MAX_LINE_BYTES, FileLine, Source
 
 
 def read_ndjson(source: Source) -> Iterator[tuple[int, Order | Refusal]]:
-    """Yield each line's order, or why it is none, with the line's number; empty lines are passed over."""
+    """Yield each line's order, or its refusal, with the line's number; empty lines are skipped."""
     for line in source.lines():
         if line.text is None or line.text.strip():
             yield line.number, _read(line)

@@ -1,4 +1,4 @@
-"""What the log has of a file already."""
+"""Finds the records of a file that are on the log already."""
 
 from collections.abc import AsyncIterator, Iterable
 
@@ -13,7 +13,7 @@ _CHUNK = 1_000
 
 
 async def positions(log: EventLog, topics: Iterable[str], since_ms: int | None) -> dict[TopicPartition, int]:
-    """Return where to begin to read topics from a time on; their ends when there is no time."""
+    """Return the offsets at which to start reading topics from a time on; their ends without a time."""
     declared = await log.port.topics()
     found: dict[TopicPartition, int] = {}
     for topic in topics:
@@ -26,7 +26,7 @@ async def positions(log: EventLog, topics: Iterable[str], since_ms: int | None) 
 
 
 async def records(log: EventLog, topic: str) -> AsyncIterator[Record]:
-    """Yield what a topic holds now, partition by partition."""
+    """Yield a topic's records, partition by partition."""
     for partition in range((await log.port.topics())[topic].partitions):
         offset = await log.port.start(topic, partition)
         while chunk := await log.port.read(topic, partition, offset, _CHUNK):
@@ -36,10 +36,10 @@ async def records(log: EventLog, topic: str) -> AsyncIterator[Record]:
 
 
 async def find_orders(log: EventLog, known: KnownOrders) -> tuple[int, int | None]:
-    """Learn which orders of the file are on the log; return how many, and when the first of them was submitted (ms).
+    """Mark the orders of the file that are on the log; return how many, and when the first was submitted (ms).
 
-    The first request under an order id counts, as it does for the order itself. Only ids and digests are read;
-    a request that somebody else has written is decoded to see whether it asks for the same.
+    The first request under an order id counts, as it does for the order service. Only ids and digests are read; a request
+    from another publisher is decoded to compare its content.
     """
     count, first_ms = 0, None
     async for record in records(log, ORDER_REQUESTS):
@@ -82,7 +82,7 @@ async def find_deliveries(log: EventLog, wanted: Iterable[str]) -> tuple[dict[st
 
 
 def text_key(record: Record) -> str | None:
-    """Return a record's key as text; None for one that is no text, which is nobody's of ours."""
+    """Return a record's key as text; None for one that is not text, and so cannot be from these services."""
     try:
         return None if record.key is None else record.key.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""An order as a file tells it: checked field by field, with the first thing that is wrong named."""
+"""An order in a file: validated field by field; the error names the first wrong field."""
 
 import re
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """So many units of one product; quantity and price may still be such that the order is refused."""
+    """A number of units of one product; quantity and price may still be refused."""
 
     sku: str
     description: str | None
@@ -49,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order in the agreed shape; `currency` is an ISO 4217 code, `customer_id` None for a guest."""
+    """A well-formed order; `currency` is an ISO 4217 code, `customer_id` None for a guest."""
 
     order_id: str
     placed_at: datetime
@@ -61,11 +61,11 @@ class Order:
 
     @property
     def units(self) -> int:
-        """How many units all lines have together."""
+        """The total units of all lines."""
         return sum(line.quantity for line in self.lines)
 
     def fault(self) -> tuple[Reason, str] | None:
-        """Return why an order in the right shape is refused all the same, or None."""
+        """Return why a well-formed order is refused all the same, or None."""
         if self.cancels:
             return Reason.CREDIT_NOTE, "cancels is true"
         for number, line in enumerate(self.lines, start=1):
@@ -80,7 +80,7 @@ class Order:
         return None
 
     def content(self) -> int:
-        """Return a digest of all that the order asks for (64 bits); its products' descriptions are no part of that."""
+        """Return a digest of the order's content (64 bits), without its products' descriptions."""
         lines = [(line.sku, line.quantity, line.price.cents or 0) for line in self.lines]
         placed_at = self.placed_at.isoformat()
         return content_digest(self.order_id, placed_at, self.customer_id, self.country, self.currency, lines)
@@ -94,14 +94,14 @@ def content_digest(*content: object) -> int:
 def order_of(raw: object) -> Order:
     """Return a decoded JSON value as an order. Raises: Malformed, naming the field."""
     if not isinstance(raw, dict):
-        raise Malformed(f"an object with an order's fields is wanted, not {_shown(raw)}")
+        raise Malformed(f"expected an object with an order's fields, not {_shown(raw)}")
     _refuse_unknown(raw, _ORDER_FIELDS, "")
     for name in _ORDER_NEEDS:
         if name not in raw:
             raise Malformed(f"field {name} is missing")
     cancels = raw["cancels"]
     if cancels is not None and not isinstance(cancels, bool):
-        raise Malformed(f"cancels: true, false or null is wanted, not {_shown(cancels)}")
+        raise Malformed(f"cancels: expected true, false or null, not {_shown(cancels)}")
     return Order(
         order_id=_text(raw["order_id"], "order_id"),
         placed_at=_time(raw["placed_at"]),
@@ -114,7 +114,7 @@ def order_of(raw: object) -> Order:
 
 
 def order_id_of(raw: object) -> str | None:
-    """Return the order id of something malformed, if it has one that can be shown."""
+    """Return the order id of a malformed order, if it has one that can be shown."""
     found = raw.get("order_id") if isinstance(raw, dict) else None
     if isinstance(found, str) and 0 < len(found) <= LONGEST_TEXT and not unsafe_in(found):
         return found
@@ -127,7 +127,7 @@ def _customer(value: object) -> str | None:
 
 def _lines(raw: object) -> tuple[Line, ...]:
     if not isinstance(raw, list):
-        raise Malformed(f"lines: a list is wanted, not {_shown(raw)}")
+        raise Malformed(f"lines: expected a list, not {_shown(raw)}")
     if not raw:
         raise Malformed("lines: the order has none")
     if len(raw) > MOST_LINES:
@@ -137,7 +137,7 @@ def _lines(raw: object) -> tuple[Line, ...]:
 
 def _line(raw: object, where: str) -> Line:
     if not isinstance(raw, dict):
-        raise Malformed(f"{where}: an object is wanted, not {_shown(raw)}")
+        raise Malformed(f"{where}: expected an object, not {_shown(raw)}")
     if raw.keys() != _LINE_FIELDS:
         _refuse_unknown(raw, _LINE_FIELDS, f"{where}: ")
         missing = next(name for name in ("sku", "description", "quantity", "unit_price") if name not in raw)
@@ -152,7 +152,7 @@ def _line(raw: object, where: str) -> Line:
 
 def _text(value: object, *where: str) -> str:
     if not isinstance(value, str):
-        raise Malformed(f"{', '.join(where)}: text is wanted, not {_shown(value)}")
+        raise Malformed(f"{', '.join(where)}: expected text, not {_shown(value)}")
     if not value.strip():
         raise Malformed(f"{', '.join(where)}: is empty")
     if len(value) > LONGEST_TEXT:
@@ -168,7 +168,7 @@ def _refuse_unsafe(text: str, where: str) -> None:
 
 def _description(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise Malformed(f"{where}, description: text or null is wanted, not {_shown(value)}")
+        raise Malformed(f"{where}, description: expected text or null, not {_shown(value)}")
     if len(value) > LONGEST_DESCRIPTION:
         raise Malformed(f"{where}, description: has {len(value)} characters, and {LONGEST_DESCRIPTION} is the most")
     _refuse_unsafe(value, f"{where}, description")
@@ -177,7 +177,7 @@ def _description(value: object, where: str) -> str:
 
 def _quantity(value: object, where: str) -> int:
     if type(value) is not int:
-        raise Malformed(f"{where}, quantity: a whole number is wanted, not {_shown(value)}")
+        raise Malformed(f"{where}, quantity: expected a whole number, not {_shown(value)}")
     if value > MOST_UNITS or value < -(2**63):
         raise Malformed(f"{where}, quantity: {_shown(value)} is out of bounds; {MOST_UNITS} is the most")
     return value
@@ -185,7 +185,7 @@ def _quantity(value: object, where: str) -> int:
 
 def _price(value: object, where: str) -> Price:
     if not isinstance(value, str):
-        raise Malformed(f'{where}, unit_price: a decimal as text is wanted, such as "2.55", not {_shown(value)}')
+        raise Malformed(f'{where}, unit_price: expected a decimal as text, such as "2.55", not {_shown(value)}')
     try:
         return _price_of(value)
     except Malformed as error:
@@ -196,7 +196,7 @@ def _price(value: object, where: str) -> Price:
 def _price_of(text: str) -> Price:
     found = _PRICE.fullmatch(text)
     if found is None:
-        raise Malformed(f'a decimal is wanted, such as "2.55", not {_shown(text)}')
+        raise Malformed(f'expected a decimal, such as "2.55", not {_shown(text)}')
     amount = Decimal(text)
     if amount > MOST_CENTS // 100:
         raise Malformed(f"{text} is out of bounds; {MOST_CENTS // 100} is the most")
@@ -206,12 +206,12 @@ def _price_of(text: str) -> Price:
 
 def _time(value: object) -> datetime:
     if not isinstance(value, str):
-        raise Malformed(f"placed_at: a time as text is wanted, not {_shown(value)}")
+        raise Malformed(f"placed_at: expected a time as text, not {_shown(value)}")
     try:
         at = datetime.fromisoformat(value)
         utc = at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise Malformed(f"placed_at: {_shown(value)} is no time; write 2010-12-01T08:26:00Z") from error
+        raise Malformed(f"placed_at: {_shown(value)} is not a time; write 2010-12-01T08:26:00Z") from error
     if at.utcoffset() is None:
         raise Malformed(f"placed_at: {_shown(value)} has no offset from UTC; write 2010-12-01T08:26:00Z")
     if not EARLIEST <= utc < LATEST:
@@ -221,7 +221,7 @@ def _time(value: object) -> datetime:
 
 def _currency(value: object) -> str:
     if not isinstance(value, str) or not _CURRENCY.fullmatch(value):
-        raise Malformed(f"currency: a code of three capital letters is wanted, such as GBP, not {_shown(value)}")
+        raise Malformed(f"currency: expected a code of three capital letters, such as GBP, not {_shown(value)}")
     return value
 
 
@@ -232,7 +232,7 @@ def _refuse_unknown(raw: Mapping[Any, Any], known: frozenset[str], where: str) -
 
 
 def _shown(value: object) -> str:
-    """Return a value short and safe to print; what holds other values only by its kind."""
+    """Return a value short and safe to print; a container only by its kind."""
     match value:
         case dict():
             return "an object"

@@ -1,4 +1,4 @@
-"""What became of the orders of a file, counted as the log tells it."""
+"""The outcomes of a file's orders, counted from the log."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from eventlib.histogram import Histogram
 
 STEPS = ("OrderSubmitted", "OrderPlaced", "StockReserved", "PaymentTaken", "OrderDispatched", "OrderCompleted")
-"""The events of a completed order whose times are measured, in the order in which they follow from each other."""
+"""The events of a completed order whose times are measured, in causal order."""
 
 COMPENSATIONS = {
     "StockReleased": "stock released",
@@ -24,7 +24,7 @@ class Money:
 
 
 class Latency:
-    """How long each step of the completed orders took, the whole way, and the way to a cancellation."""
+    """Durations: of each step of the completed orders, of all steps together, and up to a cancellation."""
 
     def __init__(self) -> None:
         self.steps = [Histogram() for _ in STEPS[1:]]
@@ -32,7 +32,7 @@ class Latency:
         self.to_cancellation = Histogram()
 
     def completed(self, times_ms: list[int]) -> None:
-        """Count one completed order by the times of its steps."""
+        """Add one completed order by the times of its steps."""
         for step, latencies in enumerate(self.steps):
             latencies.add(times_ms[step + 1] - times_ms[step])
         self.to_completion.add(times_ms[-1] - times_ms[0])
@@ -40,9 +40,9 @@ class Latency:
 
 @dataclass(slots=True)
 class Outcomes:
-    """How many orders ended how; `placed` counts those of the file that are on the log, `ended` those that are over.
+    """How many orders ended how; `placed` counts the file's orders on the log, `ended` those that have ended.
 
-    `examples` has an order id for each way to end, `ended_since` counts those that ended while this process looked.
+    `examples` has an order id for each outcome, `ended_since` counts those that ended during this process.
     """
 
     placed: int = 0
@@ -58,7 +58,7 @@ class Outcomes:
 
     @property
     def open(self) -> int:
-        """How many orders are placed and not over."""
+        """How many orders are placed and have not ended."""
         return self.placed - self.ended
 
     def money_in(self, currency: str) -> Money:

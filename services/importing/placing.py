@@ -1,4 +1,4 @@
-"""The second pass over an order file: each order is placed, passed over, or refused with its reason."""
+"""The second pass over an order file: each order is placed, skipped, or refused with its reason."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ from services.importing.source import Source
 from services.order.events import OrderSubmitted
 
 _MOST_BYTES = contract_of(OrderSubmitted).topic.max_event_bytes - 1_000
-"""Room is left for what the order service adds when it says OrderPlaced."""
+"""Leaves room for what the order service adds when it emits OrderPlaced."""
 
 _LINE_BYTES = 40
 _CHARACTER_BYTES = 4
@@ -29,7 +29,7 @@ _CHARACTER_BYTES = 4
 
 @dataclass(slots=True)
 class Placing:
-    """What the second pass found: `before` were on the log already, `repeated` came twice in the file, all alike."""
+    """The counts of the second pass: `before` were on the log already, `repeated` came twice with the same content."""
 
     placed: int = 0
     before: int = 0
@@ -38,7 +38,7 @@ class Placing:
 
 
 class Rejects:
-    """Writes each refusal as one JSON object a line: `order_id`, `reason`, `detail`; nowhere without a path."""
+    """Writes each refusal as one JSON object a line: `order_id`, `reason`, `detail`; nothing without a path."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -68,7 +68,7 @@ def to_place(
 ) -> Iterator[tuple[Order, Publication]]:
     """Yield, in file order, each order that the log does not have yet, with its request.
 
-    What becomes of all others is counted in `found`.
+    All others are counted in `found`.
     """
     for number, read in read_orders(source):
         result = read if isinstance(read, Refusal) else _sorted_out(number, read, known, codec, found)

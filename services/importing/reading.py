@@ -1,4 +1,4 @@
-"""Reads an order file, whatever its format."""
+"""Reads an order file of any format."""
 
 from collections.abc import Iterator
 
@@ -10,9 +10,9 @@ from services.importing.source import Source
 
 
 def read_orders(source: Source) -> Iterator[tuple[int, Order | Refusal]]:
-    """Yield, in file order, each order that is to be placed, or why it is refused, with its place in the file.
+    """Yield, in file order, each order to place, or its refusal, with its line number.
 
-    An order in the right shape that is refused for what it says is a Refusal as well; see `read_all` for its lines.
+    A well-formed order with refused content is a Refusal as well; see `read_all` for its lines.
     Raises: UnreadableFile when the file as a whole cannot be read.
     """
     for number, found in read_all(source):
@@ -24,5 +24,5 @@ def read_orders(source: Source) -> Iterator[tuple[int, Order | Refusal]]:
 
 
 def read_all(source: Source) -> Iterator[tuple[int, Order | Refusal]]:
-    """Yield each order that has the right shape, whether it will be placed or not; a Refusal for all others."""
+    """Yield each well-formed order, whether it will be placed or not; a Refusal for all others."""
     return read_csv(source) if source.is_csv else read_ndjson(source)

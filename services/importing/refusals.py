@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """The reasons, in the order in which they count: an order is refused for the first that applies."""
+    """The reasons by precedence: an order is refused for the first that applies."""
 
     MALFORMED = "malformed"
     CREDIT_NOTE = "credit note"
@@ -13,14 +13,14 @@ class Reason(StrEnum):
     UNIT_PRICE = "unit price"
     NOTHING_TO_PAY = "nothing to pay"
     CONFLICT = "conflict"
-    """The log has an order with this id already, and other content."""
+    """The log has an order with this id already, with other content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One order that is not placed: where it stands in the file (lines count from 1), and what is wrong with it.
+    """One order that is not placed: its line in the file (from 1), and what is wrong with it.
 
-    `order_id` is None where not even that could be read.
+    `order_id` is None where it could not be read.
     """
 
     file_line: int
@@ -30,4 +30,4 @@ class Refusal:
 
 
 class Malformed(ValueError):
-    """Something that is not an order in the agreed shape; the sentence names the field."""
+    """Not a well-formed order; the message names the field."""

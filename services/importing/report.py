@@ -1,4 +1,4 @@
-"""Everything that an import has to tell, as figures."""
+"""The report of an import, as numbers."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,9 +15,9 @@ _SHARES = (0.5, 0.95, 0.99)
 
 @dataclass(slots=True)
 class Report:
-    """What was read, what became of it, and how fast; `seconds` runs from the first order placed to the end.
+    """What was read, the outcomes, and the rates; `seconds` runs from the first order placed to the end.
 
-    `events` counts what was added to the event topics in that time, by whomever.
+    `events` counts all records added to the event topics in that time.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Report:
         return self.events / self.seconds if self.seconds else 0.0
 
     def latencies(self) -> list[tuple[str, Histogram]]:
-        """Return what was timed, with its name, as far as there is anything."""
+        """Return the measured durations, with their names."""
         latency = self.outcomes.latency
         names = [f"{before} → {after}" for before, after in pairwise(STEPS)]
         named = [*zip(names, latency.steps, strict=True)]

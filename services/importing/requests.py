@@ -1,4 +1,4 @@
-"""What an import puts on the log: requests under keys that follow from the file, so that a second time adds nothing."""
+"""The requests of an import: their keys derive from the file, so that a second import adds nothing."""
 
 from hashlib import blake2b
 
@@ -31,14 +31,14 @@ def order_request(order: Order, content: int) -> Publication:
 
 
 def content_of(event: OrderSubmitted) -> int:
-    """Return the digest of what a request on the log asks for, whoever wrote it; see `Order.content`."""
+    """Return the digest of a request's content, from any publisher; see `Order.content`."""
     lines = [(line.sku, line.quantity, line.unit_price_cents) for line in event.lines]
     placed_at = "" if event.placed_at is None else event.placed_at.isoformat()
     return content_digest(event.order_id, placed_at, event.customer_id, event.country, event.currency, lines)
 
 
 def delivery_request(file_digest: str, sku: str, units: int) -> Publication:
-    """Return the request to put a file's units of one product on its shelf."""
+    """Return the request to deliver a file's units of one product."""
     delivery_id = delivery_id_of(file_digest, sku)
     event = DeliverySubmitted(delivery_id=delivery_id, lines=(DeliveryLine(sku=sku, quantity=units),))
     return Publication(event, delivery_id)

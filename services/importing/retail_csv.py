@@ -1,4 +1,4 @@
-"""The Online Retail rows as they were published: one row for each line, an invoice's rows one after the other.
+"""The Online Retail rows as they were published: one row per line, an invoice's rows in sequence.
 
 Source: Chen, D. (2015), Online Retail, UCI Machine Learning Repository, doi 10.24432/C5BW33.
 """
@@ -19,9 +19,9 @@ _MOST_DIGITS = 18
 
 
 def read_csv(source: Source) -> Iterator[tuple[int, Order | Refusal]]:
-    """Yield each invoice's order, or why it is none, with the number of its first line in the file.
+    """Yield each invoice's order, or its refusal, with the number of its first line in the file.
 
-    Times have no offset in these files, and are taken as UTC. Invoice numbers that begin with C are credit notes.
+    Times have no offset in these files, and are read as UTC. Invoice numbers that begin with C are credit notes.
     Raises: UnreadableFile when a column is missing.
     """
     rows = _rows(source)
@@ -48,7 +48,7 @@ def read_csv(source: Source) -> Iterator[tuple[int, Order | Refusal]]:
 
 
 class _Invoice:
-    """The rows of one invoice, as they come."""
+    """The rows of one invoice so far."""
 
     def __init__(self, order_id: str, number: int) -> None:
         self.order_id = order_id
@@ -58,7 +58,7 @@ class _Invoice:
         self._fault = ""
 
     def add(self, row: dict[str, str], extra_columns: int, number: int) -> None:
-        """Take a row in; more lines than an order may have are counted and not kept."""
+        """Add a row; lines beyond the limit of an order are counted and not kept."""
         if extra_columns:
             what = "more" if extra_columns > 0 else "fewer"
             self._fault = self._fault or f"row {number} of the file has {what} columns than the header"
@@ -75,7 +75,7 @@ class _Invoice:
             )
 
     def read(self) -> Order | Refusal:
-        """Return the order that the rows make."""
+        """Return the order of the rows."""
         raw: dict[str, object] = {"order_id": self.order_id}
         if self._fault:
             return Refusal(self.number, order_id_of(raw), Reason.MALFORMED, self._fault)
@@ -93,7 +93,7 @@ class _Invoice:
 
 
 def _rows(source: Source) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield rows with the number of their last line; in a row's place, why it cannot be read."""
+    """Yield rows with the number of their last line; for an unreadable row, the reason."""
     number = 0
     too_long: list[tuple[int, str]] = []
 
@@ -122,7 +122,7 @@ def _rows(source: Source) -> Iterator[tuple[int, list[str] | str]]:
 
 
 def _decoded(line: bytes) -> str:
-    """Return a line as text: UTF-8, or else Windows-1252 as the original has it."""
+    """Return a line as text: UTF-8, or else Windows-1252 as in the original."""
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -130,7 +130,7 @@ def _decoded(line: bytes) -> str:
 
 
 def _number(text: str) -> object:
-    """Return a whole number as such, and anything else as it is, to be refused with its field's name."""
+    """Return a whole number as such, and anything else unchanged, to be refused with its field's name."""
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS else text
 

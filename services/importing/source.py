@@ -1,4 +1,4 @@
-"""Reads an order file line by line, plain or compressed, without ever holding more than one line of it."""
+"""Reads an order file line by line, plain or compressed, with one line at a time in memory."""
 
 import gzip
 import zlib
@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple, cast
 from eventlib import TerminalError
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
-"""A longer line is no order that the log could take; it is passed over without being held."""
+"""A longer line is too large for the log; it is skipped without being held in memory."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
@@ -29,7 +29,7 @@ class FileLine(NamedTuple):
 
 
 class Source:
-    """An order file; `digest` is that of the content that was read, the same for the file and its compressed form."""
+    """An order file; `digest` is that of its uncompressed content."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -39,7 +39,7 @@ class Source:
 
     @property
     def is_csv(self) -> bool:
-        """Whether the file's name says that it holds rows rather than JSON. Raises: UnreadableFile for other names."""
+        """Whether the file's name ends in .csv. Raises: UnreadableFile for unknown names."""
         suffixes = [suffix.lower() for suffix in self.path.suffixes if suffix.lower() != ".gz"]
         match suffixes[-1:]:
             case [".csv"]:
@@ -63,7 +63,7 @@ class Source:
                 for number, line in enumerate(self._split(stream), start=1):
                     yield line._replace(number=number)
         except (OSError, EOFError, zlib.error) as error:
-            raise UnreadableFile(f"{self.path} cannot be read beyond line {number}: {error}") from error
+            raise UnreadableFile(f"{self.path} cannot be read after line {number}: {error}") from error
 
     def _open(self) -> BinaryIO:
         with self.path.open("rb") as stream:

@@ -24,9 +24,9 @@ _WORDS = {
 }
 _STORIES = {
     "undeliverable": "One that could not be delivered: its stock and its money went back:",
-    "declined": "One whose payment was declined: its stock went back:",
-    "out_of_stock": "One that was out of stock: what had been set aside for it went back:",
-    "payment_uncertain": "One whose payment stayed unknown, and was voided:",
+    "declined": "One that could not be delivered: its stock was released and its money refunded:",
+    "out_of_stock": "One whose payment was declined: its stock was released:",
+    "payment_uncertain": "One that was out of stock: the units reserved for it were released:",
 }
 _SECOND_MS = 1_000
 
@@ -51,7 +51,7 @@ def _intake(report: Report) -> Table:
     table.add_row(_bold("orders read"), _bold(f"{report.read:,}"), "")
     table.add_row("placed now", f"{placing.placed:,}", "" if placing.placed else "nothing was new")
     if placing.before:
-        table.add_row("on the log before", f"{placing.before:,}", "nothing changed for these")
+        table.add_row("on the log before", f"{placing.before:,}", "unchanged")
     if placing.repeated:
         table.add_row("repeated", f"{placing.repeated:,}", "the same order again")
     for reason in Reason:
@@ -64,7 +64,7 @@ def _intake(report: Report) -> Table:
 
 def _endings(report: Report) -> Table:
     outcomes = report.outcomes
-    table = _table("What became of them", "")
+    table = _table("Outcomes", "")
     money = " · ".join(f"{_amount(m.completed_cents)} {c}" for c, m in sorted(outcomes.money.items()))
     shipped = f"{outcomes.units:,} units, {money}" if outcomes.completed else ""
     table.add_row(Text("completed", style="green"), f"{outcomes.completed:,}", shipped)
@@ -116,7 +116,7 @@ def _waiting(report: Report) -> RenderableType:
 
 
 def _next(report: Report) -> Text:
-    lines = Text(" What to look at next\n", style="bold")
+    lines = Text(" Next steps\n", style="bold")
     for command, why in _commands(report):
         lines.append(f" {why}\n", style="not bold dim").append(f"   {command}\n", style="not bold cyan")
     return lines
@@ -138,7 +138,7 @@ def _commands(report: Report) -> Iterator[tuple[str, str]]:
     if report.waiting:
         yield f"{eventlib} parked list{log}", "What waits for a person, and why:"
     yield f"{eventlib} topics{log}", "What is on the log:"
-    yield f"{eventlib} graph", "Who says what to whom:"
+    yield f"{eventlib} graph", "The services, and the events between them:"
 
 
 def _table(title: str, beside: str) -> Table:
@@ -151,7 +151,7 @@ def _table(title: str, beside: str) -> Table:
 
 
 def _eventlib() -> str:
-    """Return how the command is called here: by its name when the shell finds it, else by its place."""
+    """Return how to call the command here: by its name when the shell finds it, else by its path."""
     if shutil.which("eventlib"):
         return "eventlib"
     beside = Path(sys.executable).with_name("eventlib")

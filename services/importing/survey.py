@@ -1,4 +1,4 @@
-"""The first pass over an order file: which products it names, and which orders can be placed."""
+"""The first pass over an order file: its products, and which orders can be placed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ _LOOK_EVERY = 500
 
 @dataclass(slots=True)
 class Product:
-    """A product as the file tells of it: its first price above 0, and the first description that is not empty."""
+    """A product in the file: its first price above 0, and its first description that is not empty."""
 
     description: str = ""
     unit_price_cents: int = 0
     currency: str = ""
 
     def learn(self, line: Line, currency: str) -> None:
-        """Take in what a line says of the product; a write-off at price 0 says nothing about what it costs."""
+        """Update it from a line; a write-off at price 0 does not give its price."""
         if not self.unit_price_cents and line.price.cents:
             self.unit_price_cents, self.currency = line.price.cents, currency
         self.description = self.description or line.description or ""
@@ -30,7 +30,7 @@ class Product:
 
 @dataclass(slots=True)
 class Survey:
-    """What an order file holds; `digest` is that of its content, `read` counts all orders, also those refused."""
+    """The content of an order file; `digest` is that of its content, `read` counts all orders, also refused ones."""
 
     digest: str = ""
     read: int = 0
@@ -44,7 +44,7 @@ class Survey:
 
 
 def survey(source: Source, show: Callable[[int], None]) -> Survey:
-    """Read a file once; memory grows with its products, and by a few dozen bytes with each order.
+    """Read a file once; memory grows with its products, and by a few dozen bytes per order.
 
     Raises: UnreadableFile, before anything was placed.
     """

@@ -1,4 +1,4 @@
-"""Which orders wait for a person, because something of theirs is parked."""
+"""Which orders wait for a person, because an input or effect of theirs is parked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from eventlib.operations import Parking, parkings, waiting_inputs
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrder:
-    """An order that cannot go on, and the key that it waits for."""
+    """An order that cannot continue, and the key that it waits for."""
 
     order_id: str
     service: str

@@ -29,9 +29,9 @@ class OpenOrder:
 
 
 class Watch:
-    """Reads what the services say about the orders of a file, and counts it.
+    """Reads the events of a file's orders, and counts their outcomes.
 
-    Memory grows with the orders that are open, not with those that were. `changed` is set whenever something was read.
+    Memory grows with the open orders only. `changed` is set whenever something was read.
     """
 
     def __init__(self, log: EventLog, known: KnownOrders, outcomes: Outcomes) -> None:
@@ -45,7 +45,7 @@ class Watch:
         self._read_to: dict[TopicPartition, int] = {}
 
     async def start(self, since_ms: int | None) -> None:
-        """Begin at the time of the file's first order on the log (ms); None when there is none yet."""
+        """Start at the time of the file's first order on the log (ms); None when there is none yet."""
         self._read_to = await positions(self._log, _TOPICS, since_ms)
         self._reader = self._log.port.reader(self._read_to)
 
@@ -63,14 +63,14 @@ class Watch:
             await self._reader.close()
 
     async def catch_up(self) -> None:
-        """Wait until everything that is on the log by now was read."""
+        """Wait until everything on the log so far was read."""
         assert self._reader is not None, "start the watch first"  # noqa: S101  as above
         ends = await self._reader.ends()
         while any(self._read_to[partition] < end for partition, end in ends.items()):
             await self.wait(_LOOK_S)
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait until something was read; False when nothing was for so long."""
+        """Wait until something was read; False after a timeout."""
         self.changed.clear()
         try:
             async with asyncio.timeout(timeout_s):

@@ -11,10 +11,10 @@ _RECALLED = "recalled"
 
 
 class SimulatedCarrier:
-    """A carrier that keeps its own ledger; which orders it will not bring, and which calls fail, follows from the seed.
+    """A carrier with its own ledger; the seed decides which orders are undeliverable, and which calls fail.
 
     Guarantee: a call that is repeated under its key acts once and gets the same answer.
-    Raises: LedgerConflict for a key that is used again for something else; OutcomeUnknown as its faults have it.
+    Raises: LedgerConflict for a key that is reused with other content; OutcomeUnknown according to its faults.
     """
 
     def __init__(self, ledger: Ledger, faults: CarrierFaults | None = None, *, seed: int = 0) -> None:

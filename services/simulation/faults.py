@@ -1,4 +1,4 @@
-"""What goes wrong between a service and the outside world, decided by hashing: the same seed, the same faults."""
+"""The faults between a service and an external system, decided by hashing: the same seed, the same faults."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,9 +17,9 @@ T = TypeVar("T")
 class Faults:
     """How often a connection fails, as rates from 0 to 1, and its mean delay in seconds.
 
-    `timeout`: a call never arrives. `lost`: it arrives and acts, but its answer is lost. `duplicate`: it arrives
+    `timeout`: a call never arrives. `lost`: it is executed, but its answer is lost. `duplicate`: it arrives
     twice. These are drawn anew for each attempt. `silent`: no attempt to charge or book this order is ever answered,
-    although half of them act; the question that follows, void or recall, is answered.
+    although half of them are executed; the question that follows, void or recall, is answered.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -31,7 +31,7 @@ class Faults:
     delay_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is not a rate."""
+        """Refuse an invalid rate."""
         for each in fields(self):
             value = getattr(self, each.name)
             if value < 0 or (value > 1 and each.name != "delay_s"):
@@ -47,7 +47,7 @@ class GatewayFaults(Faults):
 
 @dataclass(frozen=True, kw_only=True)
 class CarrierFaults(Faults):
-    """A carrier's faults; `undeliverable` is the share of orders that it will not bring.
+    """A carrier's faults; `undeliverable` is the share of orders that it refuses.
 
     `departed` is the share of booked parcels that are on their way already when they are recalled.
     """
@@ -57,17 +57,17 @@ class CarrierFaults(Faults):
 
 
 class NeverArrived(OutcomeUnknown):
-    """The call did not reach the other side, or the other side keeps silent."""
+    """The call did not arrive, or is never answered."""
 
 
 class AnswerLost(OutcomeUnknown):
-    """The call was carried out, and its answer did not come back."""
+    """The call was executed, and its answer was lost."""
 
 
 class Chance:
-    """Seeded chance without a memory: the same seed and words give the same outcome, in any order, in any process.
+    """Seeded, stateless chance: the same seed and words give the same outcome, in any order, in any process.
 
-    `whose` keeps two parts of the outside world apart, so that one's silence says nothing about the other's.
+    `whose` makes two external systems independent of each other.
     """
 
     def __init__(self, seed: int, whose: str) -> None:
@@ -75,7 +75,7 @@ class Chance:
         self._whose = whose
 
     def of(self, rate: float, *words: object) -> bool:
-        """Tell whether something happens that happens at this rate (0 to 1)."""
+        """Return whether something with this rate (0 to 1) happens."""
         return rate > 0.0 and self.fraction(*words) < rate
 
     def fraction(self, *words: object) -> float:
@@ -85,7 +85,7 @@ class Chance:
 
 
 class Connection:
-    """The unreliable way to the outside world and back."""
+    """The unreliable connection to an external system."""
 
     def __init__(self, faults: Faults, chance: Chance) -> None:
         self._faults = faults
@@ -93,7 +93,7 @@ class Connection:
         self._failed: dict[str, int] = {}
 
     async def call(self, key: str, act: Callable[[], Awaitable[T]]) -> T:
-        """Carry one call and its answer; `key` names the call, all its attempts alike.
+        """Make one call and return its answer; `key` names the call, the same for all its attempts.
 
         Raises: OutcomeUnknown when the call or its answer is lost.
         """
@@ -112,7 +112,7 @@ class Connection:
         return answer
 
     async def refuse_if_silent(self, key: str, order_id: str, act: Callable[[], Awaitable[object]]) -> None:
-        """Leave a silent order's call without an answer; half of them act all the same. Raises: OutcomeUnknown."""
+        """Leave a silent order's call without an answer; half of them are executed all the same. Raises: OutcomeUnknown."""
         if not self._chance.of(self._faults.silent, "silent", order_id):
             return
         if self._chance.of(0.5, "silent but acting", order_id):

@@ -9,10 +9,10 @@ from services.simulation.ledger import Ledger, LedgerConflict
 
 
 class SimulatedGateway:
-    """A gateway that keeps its own ledger; which orders it declines, and which calls fail, follows from the seed.
+    """A gateway with its own ledger; the seed decides which orders are declined, and which calls fail.
 
     Guarantee: a call that is repeated under its key acts once and gets the same answer.
-    Raises: LedgerConflict for a key that is used again for something else; OutcomeUnknown as its faults have it.
+    Raises: LedgerConflict for a key that is reused with other content; OutcomeUnknown according to its faults.
     """
 
     def __init__(self, ledger: Ledger, faults: GatewayFaults | None = None, *, seed: int = 0) -> None:
@@ -22,7 +22,7 @@ class SimulatedGateway:
         self._connection = Connection(self._faults, self._chance)
 
     async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
-        """Take money, or refuse."""
+        """Charge an amount, or decline."""
         reason = "declined" if self._chance.of(self._faults.decline, "decline", order_id) else ""
 
         async def act() -> Charged | Declined:
@@ -32,11 +32,11 @@ class SimulatedGateway:
         return await self._connection.call(f"charge {key}", act)
 
     async def void(self, key: str) -> Voided:
-        """Undo the charge with this key, whether it was made or not; a charge that comes later is declined."""
+        """Undo the charge with this key, whether it was made or not; a later charge is declined."""
         return await self._connection.call(f"void {key}", lambda: self._ledger.write(lambda db: _void(db, key)))
 
     async def refund(self, key: str, charge_key: str, amount_cents: int, currency: str) -> Refunded:
-        """Return money of a charge that was made."""
+        """Refund part or all of a charge."""
         asked = (charge_key, amount_cents, currency)
         return await self._connection.call(
             f"refund {key}", lambda: self._ledger.write(lambda db: _refund(db, key, asked))

@@ -1,14 +1,14 @@
-"""The ledger of the outside world: what the gateway and the carrier really did, in an SQLite file of its own.
+"""The ledger of the external systems: what the gateway and the carrier really did, in an SQLite file of its own.
 
 Times are `at_ms`, milliseconds since 1970 UTC; money is in minor units. Any SQLite client can read it:
 
 - `charges(key, order_id, amount_cents, currency, outcome, reason, at_ms)`: `outcome` is `taken` or `declined`.
-- `voids(charge_key, returned_cents, at_ms)`: a charge that is undone for good; one that comes later is declined.
+- `voids(charge_key, returned_cents, at_ms)`: a charge that is undone permanently; a later one is declined.
 - `refunds(key, charge_key, amount_cents, currency, at_ms)`: money that was returned.
 - `parcels(key, order_id, country, outcome, detail, at_ms)`: `outcome` is `booked` (`detail`: tracking),
   `undeliverable` (`detail`: reason) or `recalled`.
 
-What the gateway holds: charges taken, less `voids.returned_cents`, less refunds.
+The gateway's balance: charges taken, less `voids.returned_cents`, less refunds.
 """
 
 import asyncio
@@ -43,15 +43,15 @@ CREATE TABLE IF NOT EXISTS parcels (
 
 _BUSY_PAUSE_S = 0.001
 BUSY_S = 10.0
-"""How long opening a ledger waits for another process that holds it."""
+"""How long opening a ledger waits for another process that has it locked."""
 
 
 class LedgerConflict(TerminalError):
-    """A key was used again for something else, or more money would be returned than was taken."""
+    """A key was reused with other content, or a refund exceeds what was charged."""
 
 
 class Entry:
-    """One change that waits for its transaction: what to do, and who waits for its answer."""
+    """One change that waits for its transaction, and the future of its answer."""
 
     __slots__ = ("answer", "error", "future", "write")
 
@@ -63,10 +63,10 @@ class Entry:
 
 
 class Ledger:
-    """A durable ledger; several processes may open the same file, `:memory:` is one of this process alone.
+    """A durable ledger; several processes may open the same file, `:memory:` belongs to this process alone.
 
-    Guarantee: an answer is durable before it is given. Calls that arrive in one pass of the event loop share one
-    transaction, so that many at once cost little more than one. Raises: LogUnavailable while others hold the file.
+    Guarantee: an answer is durable before it is returned. Calls that arrive in one pass of the event loop share one
+    transaction, so that many at once cost little more than one. Raises: LogUnavailable while others lock the file.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -82,7 +82,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write pending changes, and close the file."""
         while self._waiting and not self._flush():
             pass
         self._db.close()
@@ -90,8 +90,8 @@ class Ledger:
     async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Make a change, and return its answer once it is durable.
 
-        `change` looks before it writes, so that a LedgerConflict leaves nothing behind; it is called again when the
-        transaction has to be begun anew.
+        `change` reads before it writes, so that a LedgerConflict leaves nothing behind; it is called again when the
+        transaction has to be restarted.
         """
         loop = asyncio.get_running_loop()
         entry = Entry(change, loop.create_future())
@@ -109,7 +109,7 @@ class Ledger:
             loop.call_later(_BUSY_PAUSE_S, self._flush_or_retry, loop)
 
     def _flush(self) -> bool:
-        """Write all that waits in one transaction; False when another process is writing just now."""
+        """Write all pending changes in one transaction; False when another process is writing."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -156,7 +156,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def open_ledger(path: Path) -> Ledger:
-    """Open a ledger's file, or make a new one with its directory. Raises: LogUnavailable while others hold it."""
+    """Open a ledger's file, or create it with its directory. Raises: LogUnavailable while others lock it."""
     if path != Path(":memory:"):
         path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger(path)
@@ -164,7 +164,7 @@ def open_ledger(path: Path) -> Ledger:
 
 def _settle(entries: list[Entry], error: Exception | None) -> None:
     for entry in entries:
-        if entry.future.done():  # its caller was cancelled, and does not wait any more
+        if entry.future.done():  # its caller was cancelled
             continue
         failure = error or entry.error
         if failure is None:

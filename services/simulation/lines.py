@@ -1,4 +1,4 @@
-"""Connections that can be cut in the middle of a call, as a broken network does."""
+"""Connections that can be cut in the middle of a call, as by a broken network."""
 
 import asyncio
 from contextlib import suppress
@@ -28,23 +28,23 @@ class Line(H11Protocol):
         return cls.open[client.host, client.port]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Take a connection in."""
+        """Register a connection."""
         super().connection_made(transport)
         self._address = cast("Address", transport.get_extra_info("peername")[:2])
         Line.open[self._address] = self
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let a connection go."""
+        """Unregister a connection."""
         super().connection_lost(exc)
         Line.open.pop(self._address, None)
         self._gone.set()
 
     def cut(self) -> None:
-        """End the connection at once, whatever is still to be sent."""
+        """Close the connection at once, unsent data included."""
         self.transport.abort()
 
     async def hang(self, longest_s: float) -> None:
-        """Wait until the client hangs up, or the time is over."""
+        """Wait until the client closes the connection, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
                 await self._gone.wait()

@@ -1,4 +1,4 @@
-"""The shop's surroundings for the simulator: orders that compete for units, and an honest gateway and carrier."""
+"""The shop's simulation scenario: orders that compete for units, and a reliable gateway and carrier."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ class HonestGateway:
         self.refunds: dict[str, tuple[str, int]] = {}
 
     async def charge(self, key: str, order_id: str, amount_cents: int, currency: str) -> Charged | Declined:
-        """Take money, or refuse."""
+        """Charge an amount, or decline."""
         del currency
         if key in self.voided or key in self.declined:
             return Declined("declined")
@@ -37,13 +37,13 @@ class HonestGateway:
         return Charged()
 
     async def void(self, key: str) -> Voided:
-        """Undo a charge for good."""
+        """Undo a charge permanently."""
         if key not in self.voided:
             self.voided[key] = self.held(key)
         return Voided(self.voided[key])
 
     async def refund(self, key: str, charge_key: str, amount_cents: int, currency: str) -> Refunded:
-        """Return money of a charge."""
+        """Refund part or all of a charge."""
         del currency
         if key not in self.refunds:
             if amount_cents > self.held(charge_key):
@@ -52,20 +52,20 @@ class HonestGateway:
         return Refunded()
 
     def held(self, charge_key: str) -> int:
-        """Return what is left of a charge (minor units)."""
+        """Return the balance of a charge (minor units)."""
         _, taken = self.charges.get(charge_key, ("", 0))
         refunded = sum(cents for charge, cents in self.refunds.values() if charge == charge_key)
         return taken - self.voided.get(charge_key, 0) - refunded
 
     def account(self, order_id: str) -> Account:
-        """Return what the books say of an order."""
+        """Return an order's account."""
         charges = {key: cents for key, (order, cents) in self.charges.items() if order == order_id}
         taken = sum(charges.values())
         return Account(len(charges), taken, taken - sum(map(self.held, charges)))
 
 
 class HonestCarrier:
-    """A carrier that always answers: it fetches each parcel once, and brings nothing to some places."""
+    """A carrier that always answers: it fetches each parcel once, and refuses some destinations."""
 
     def __init__(self, choose: Choices) -> None:
         self._choose = choose
@@ -95,7 +95,7 @@ class HonestCarrier:
 
 
 class ShopScenario(Scenario):
-    """Orders of one to three lines for three products; some are cancelled, some before they are known."""
+    """Orders of one to three lines for three products; some are cancelled, some before they are placed."""
 
     def beginning(self, orders: int, choose: Choices) -> Sequence[Event]:
         """Return a delivery, which may be too small."""
@@ -104,7 +104,7 @@ class ShopScenario(Scenario):
         return [_delivery("D1", _SKUS, units * orders)]
 
     def requests(self, orders: int, choose: Choices) -> Sequence[Event]:
-        """Return orders, wishes to cancel them, and perhaps another delivery."""
+        """Return orders, cancellation requests, and perhaps another delivery."""
         asked: list[Event] = []
         for number in range(1, orders + 1):
             order = _order(f"O{number}", choose)
@@ -117,14 +117,14 @@ class ShopScenario(Scenario):
         return {"gateway": HonestGateway(choose), "carrier": HonestCarrier(choose)}
 
     def small_case(self) -> SmallCase:
-        """Return an order of two lines and its cancellation, with units enough for both lines."""
+        """Return an order of two lines and its cancellation, with enough units for both lines."""
         lines = tuple(
             OrderLine(line_no=n, sku=sku, quantity=1, unit_price_cents=100) for n, sku in enumerate(_SKUS[:2], start=1)
         )
         return SmallCase([_delivery("D1", _SKUS[:2], 1)], [_submitted("O1", lines), CancelSubmitted(order_id="O1")])
 
     def facts(self, ports: Mapping[str, object]) -> ExternalStates:
-        """Return what the gateway's and the carrier's books say."""
+        """Return the gateway's and the carrier's accounts."""
         gateway, carrier = ports["gateway"], ports["carrier"]
         assert isinstance(gateway, HonestGateway)  # noqa: S101  see `ports`
         assert isinstance(carrier, HonestCarrier)  # noqa: S101  see `ports`

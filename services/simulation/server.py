@@ -1,7 +1,7 @@
-"""The simulated gateway and carrier as a server: real sockets, real silence, and one durable ledger.
+"""The simulated gateway and carrier as a server: real sockets, real timeouts, and one durable ledger.
 
-A call that is left without an answer hangs until the client gives up, or `hang_s` are over; one whose answer is lost
-has acted when its connection is cut. The ledger is on disk before an answer is sent, so that a killed server goes on
+A call without an answer hangs until the client closes the connection, or after `hang_s`; one whose answer is lost is
+executed, then its connection is cut. The ledger is on disk before an answer is sent, so that a killed server resumes
 where it was.
 """
 
@@ -42,7 +42,7 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 
 
 class Simulators:
-    """Both of them on one ledger; their faults can be changed while they run."""
+    """Both systems on one ledger; their faults can be changed while they run."""
 
     def __init__(self, ledger: Ledger, settings: ShopSettings) -> None:
         self._ledger = ledger
@@ -52,7 +52,7 @@ class Simulators:
         self.set_faults(AllFaults(gateway=settings.gateway_faults, carrier=settings.carrier_faults, http=HttpFaults()))
 
     def set_faults(self, faults: AllFaults) -> None:
-        """Let other things go wrong from now on."""
+        """Replace the faults."""
         self.faults = faults
         self.gateway = SimulatedGateway(self._ledger, faults.gateway, seed=self._settings.seed)
         self.carrier = SimulatedCarrier(self._ledger, faults.carrier, seed=self._settings.seed)
@@ -60,7 +60,7 @@ class Simulators:
     async def answer(  # noqa: PLR0911  one return for each fault
         self, request: Request, key: str, act: Callable[[], Awaitable[BaseModel]]
     ) -> Response:
-        """Carry one call out, and send its answer as the faults let it."""
+        """Execute one call, and send its answer as the faults allow."""
         line, call = Line.of(request), f"{request.url.path} {key}"
         self._attempts[call] += 1
         if self.faults.http.down:
@@ -73,7 +73,7 @@ class Simulators:
             return await self._sent(await act(), line, call)
         except LedgerConflict as conflict:
             return JSONResponse({"detail": str(conflict)}, status_code=422)
-        except sqlite3.Error:  # the ledger's disk is full, or broken: what was not written was not done
+        except sqlite3.Error:  # the ledger's disk is full or broken: what was not written was not done
             return Response(status_code=503, headers={"Retry-After": "1"})
         except AnswerLost:
             return _cut(line)
@@ -97,7 +97,7 @@ class Simulators:
 
 def _cut(line: Line) -> Response:
     line.cut()
-    return Response(status_code=502)  # to nobody
+    return Response(status_code=502)  # never sent
 
 
 def make_app(simulators: Simulators) -> FastAPI:
@@ -117,18 +117,18 @@ def make_app(simulators: Simulators) -> FastAPI:
 
     @app.get("/faults", tags=["faults"], response_model=AllFaults)
     async def faults() -> AllFaults:
-        """Return what goes wrong now."""
+        """Return the current faults."""
         return simulators.faults
 
     @app.put("/faults", tags=["faults"], response_model=AllFaults)
     async def set_faults(wanted: AllFaults) -> AllFaults:
-        """Let this go wrong from now on, and nothing else."""
+        """Replace the faults."""
         simulators.set_faults(wanted)
         return simulators.faults
 
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
-        """Tell that the server runs."""
+        """Answer that the server runs."""
         return {"status": "ok"}
 
     return app
@@ -139,7 +139,7 @@ def _gateway(simulators: Simulators) -> APIRouter:
 
     @router.post("/charges", response_model=Taken | Refused)
     async def charge(request: Request, key: Key, body: Charge) -> Response:
-        """Take money, or refuse."""
+        """Charge an amount, or decline."""
 
         async def act() -> Taken | Refused:
             answer = await simulators.gateway.charge(key, body.order_id, body.amount_cents, body.currency)
@@ -151,7 +151,7 @@ def _gateway(simulators: Simulators) -> APIRouter:
 
     @router.post("/voids", response_model=Undone)
     async def void(request: Request, key: Key, body: Void) -> Response:
-        """Undo a charge, whether it was made or not; one that comes later is declined."""
+        """Undo a charge, whether it was made or not; a later one is declined."""
 
         async def act() -> Undone:
             answer = await simulators.gateway.void(body.charge_key)
@@ -161,7 +161,7 @@ def _gateway(simulators: Simulators) -> APIRouter:
 
     @router.post("/refunds", response_model=Returned)
     async def refund(request: Request, key: Key, body: Refund) -> Response:
-        """Return money of a charge that was made."""
+        """Refund part or all of a charge."""
 
         async def act() -> Returned:
             await simulators.gateway.refund(key, body.charge_key, body.amount_cents, body.currency)

@@ -1,4 +1,4 @@
-"""What the simulators understand beside the answers that their clients know: bodies, and faults that can be set."""
+"""The simulators' request bodies, and their configurable faults."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -13,11 +13,11 @@ Rate = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class HttpFaults:
-    """What goes wrong between sockets, as rates from 0 to 1, drawn anew for each attempt.
+    """Faults of connections, as rates from 0 to 1, drawn anew for each attempt.
 
-    `error`: 503, nothing done. `throttle`: 429, nothing done. `garbage`: done, and answered in no known shape.
+    `error`: 503, nothing done. `throttle`: 429, nothing done. `garbage`: done, with an answer in an unknown format.
     `late`: done, and answered after `hang_s`. `down`: every connection is cut at once. `hang_s` is how long a call
-    stays open that is not answered (seconds; None: as at the server's start).
+    without an answer stays open (seconds; None: as at the server's start).
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -31,7 +31,7 @@ class HttpFaults:
 
 
 class AllFaults(BaseModel):
-    """Every fault of the outside world; what is left out does not go wrong."""
+    """Every fault of the external systems; omitted ones do not occur."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -76,6 +76,6 @@ class Recall(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a call was not carried out."""
+    """Why a call was refused."""
 
     detail: str

@@ -57,7 +57,7 @@ async def smoke(config: SmokeConfig) -> Smoked:
 
 @dataclass(frozen=True, slots=True)
 class _OrderSpec:
-    """One order that is placed."""
+    """One order to place."""
 
     run: str
     number: int

@@ -117,7 +117,7 @@ def test_wrong_usage_points_to_help(publish: Publish, arguments: list[str]) -> N
 def test_a_fact_of_a_deciders_own_needs_force(publish: Publish, url: str) -> None:
     arguments = ["StockReleased", "--data", '{"order_id": "O1", "reason": "by hand"}']
     said = publish(*arguments, code=1)
-    assert "StockReleased is a fact that decider reservation says" in said
+    assert "StockReleased is a fact that decider reservation emits" in said
     assert "--force publishes it all the same" in said
     assert not Path(url.removeprefix("sqlite:///")).exists(), "nothing was made for what was refused"
     publish(*arguments, "--force")

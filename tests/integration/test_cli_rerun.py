@@ -73,7 +73,7 @@ def test_a_rerun_from_the_difference_to_the_switch(typed: Typed, url: str) -> No
     )
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0}), "nothing was done without a yes"
     printed = typed("rerun", "store", "--switch", "again", "--reason", "forgotten", "--yes")
-    assert "What only again says, store says then." in printed
+    assert "Events that only again emits, store emits then." in printed
     assert "12 events emitted now, 0 events could not be taken back." in printed
     assert asyncio.run(shelves(url)) == (12, {"A": 9, "B": 9, "C": 0})
     assert "a rerun was taken over" in typed("history", "basket", "s1")
@@ -120,7 +120,7 @@ def test_what_is_thrown_away_changes_nothing(typed: Typed, url: str) -> None:
         row["kind"] for row in map(json.loads, typed("topics", "--json").splitlines()) if "again." in row["topic"]
     }
     assert kind == "of again, a rerun of store"
-    assert "again is gone" in typed("rerun", "store", "--drop", "again")
+    assert "again is deleted" in typed("rerun", "store", "--drop", "again")
     assert "There is no rerun on this log." in typed("rerun", "--list")
     assert "again." not in typed("topics")
     assert asyncio.run(shelves(url)) == (0, {"A": 3, "B": 3, "C": 0})

@@ -174,7 +174,7 @@ async def test_an_edit_that_does_not_fit_is_refused_before_anything_is_written(o
             await request_edit(log, parking, await event_with(log, parking, None, {"order_id": "other"}), "ada")
         with pytest.raises(ContractError, match="order handles no Noted from"):
             await request_edit(log, parking, Noted(order_id="bad", count=1), "ada")
-        with pytest.raises(ContractError, match="say why"):
+        with pytest.raises(ContractError, match="give a reason"):
             await request_discard(log, parking, "ada", "  ")
         assert await everything(log, "orders.control") == []
 
@@ -241,7 +241,7 @@ async def test_a_deadline_is_no_input(opened: Opened) -> None:
                 gate.set()
         parking = await only_parking(log)
         assert parking.reason == "expires_at: RuntimeError: a bug in the deadline"
-        with pytest.raises(ContractError, match="is a deadline of order 1, no input"):
+        with pytest.raises(ContractError, match="is a deadline of order 1, not an input"):
             await request_discard(log, parking, "ada", "a test order")
 
 

@@ -110,6 +110,6 @@ async def test_nothing_is_made_of_a_file_that_cannot_be_read(tmp_path: Path) -> 
 
 async def test_the_rejects_do_not_overwrite_the_orders(tmp_path: Path) -> None:
     file = write(tmp_path / "orders.ndjson", [order(1)])
-    with pytest.raises(WiringError, match="is the file that is imported"):
+    with pytest.raises(WiringError, match="is the imported file"):
         await import_file(file, ImportConfig(log_url=url(tmp_path), rejects=file), Silent())
     assert file.read_text()

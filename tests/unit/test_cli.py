@@ -124,7 +124,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["tail", "--from", "yesterday"], "'yesterday' is no place to start: write earliest, latest, an offset"),
         (["tail", "--from", "-3"], "'-3' is no place to start"),
         (["parked", "retry", "order"], "name both, or give --all"),
-        (["parked", "retry", "order", "1", "--all"], "it stands alone"),
+        (["parked", "retry", "order", "1", "--all"], "it excludes DECIDER and KEY"),
     ],
 )
 def test_wrong_usage_ends_with_2_and_points_to_help(refused: Refused, arguments: list[str], sentence: str) -> None:

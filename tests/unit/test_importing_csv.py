@@ -55,7 +55,7 @@ def test_other_spellings_of_time_and_customer(tmp_path: Path, written: str) -> N
         (FIRST.replace(",6,", ",-6,"), Reason.QUANTITY, "quantity is -6"),
         (FIRST.replace("2.55", "0.001"), Reason.UNIT_PRICE, "0.001"),
         (FIRST.replace("2.55", "0"), Reason.NOTHING_TO_PAY, "total"),
-        (FIRST.replace(",6,", ",six,"), Reason.MALFORMED, 'line 1, quantity: a whole number is wanted, not "six"'),
+        (FIRST.replace(",6,", ",six,"), Reason.MALFORMED, 'line 1, quantity: expected a whole number, not "six"'),
         (FIRST.replace(",6,", ",²,"), Reason.MALFORMED, "line 1, quantity"),
         (FIRST.replace(",6,", f",{'9' * 5_000},"), Reason.MALFORMED, "line 1, quantity"),
         (FIRST.replace("12/1/2010 8:26", "then"), Reason.MALFORMED, 'placed_at: "then" is no time'),

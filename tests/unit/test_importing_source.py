@@ -32,7 +32,7 @@ def test_compressed_or_not_the_content_is_the_same(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused_as_a_whole(tmp_path: Path, damage: object) -> None:
     path = tmp_path / "orders.ndjson.gz"
     path.write_bytes(damage(gzip.compress("\n".join(order_lines(50, seed=1)).encode())))  # type: ignore[operator]  # a parameter is an object to mypy
-    with pytest.raises(UnreadableFile, match="cannot be read beyond line"):
+    with pytest.raises(UnreadableFile, match="cannot be read after line"):
         survey(Source(path), shown)
 
 
