@@ -1,7 +1,7 @@
-"""Spark jobs that replay the log: every event ever written as a DataFrame, whatever log it stands on.
+"""Spark jobs that replay the log: every event ever written as a DataFrame, from any kind of log.
 
-`session()` makes a Spark session, `log(spark, url)` the whole log, `events(spark, url, OrderPlaced)` one event's, and
-`spans(url)` tells which offsets there are, for who wants only what is new.
+`session()` makes a Spark session, `log(spark, url)` the whole log, `events(spark, url, OrderPlaced)` one event's records,
+and `spans(url)` returns the current offsets, to read only new ones later.
 """
 
 from typing import NoReturn
@@ -14,7 +14,7 @@ try:
     from analytics.selection import Only
     from analytics.session import session
 except ModuleNotFoundError as error:
-    # `python -m analytics archive` works without Spark, and every other command names what it lacks.
+    # `python -m analytics archive` works without Spark; every other command names the missing package.
     _lacking = error
 
     def __getattr__(name: str) -> NoReturn:

@@ -11,10 +11,10 @@ _ENDED = 128
 
 
 def main() -> None:
-    """Run a command, and exit; what it has begun ends with it, also when it is told to."""
+    """Run a command, and exit; the processes that it started end with it, also after a signal."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     signal.signal(signal.SIGINT, _interrupt)
-    # What the bridge to Spark says of a question that was cut short is a traceback, and raised as well.
+    # An interrupted call of the bridge to Spark prints a traceback; the error is raised as well.
     logging.getLogger().addHandler(logging.NullHandler())
     code = _ENDED
     try:

@@ -18,7 +18,7 @@ _FILES = t.StructType([
 
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
-    """Return what `analytics.log` does, but for schema ids. Raises: LogUnavailable, LogCorrupt."""
+    """Return what `analytics.log` does, without schema ids. Raises: LogUnavailable, LogCorrupt."""
     place = directory_of(url).absolute()
     files = [file for file in read_manifest(place).files if _may_have(file, selection)]
     whole = [file for file in files if all(_asked(file, span, selection) == _all(span) for span in file.spans)]
@@ -54,7 +54,7 @@ def _asked(file: DataFile, span: Span, selection: Selection) -> range | None:
 
 
 def _within(records: DataFrame, files: Iterable[DataFile], selection: Selection) -> DataFrame:
-    """Return the records of files of which only some offsets are asked for."""
+    """Return the records of files of which only some offsets are selected."""
     asked = dict[tuple[str, int], range]()
     for file in files:
         for span in file.spans:

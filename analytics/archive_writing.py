@@ -1,4 +1,4 @@
-"""Writing an archive's files: one for each topic and date of a run, rows in order of partition and offset."""
+"""Writes an archive's files: one per topic and date of a run, rows in order of partition and offset."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -49,7 +49,7 @@ class Writer:
         return self._files
 
     def abandon(self) -> None:
-        """Close what is open, and forget it."""
+        """Close open files, and forget them."""
         for file in self._open.values():
             file.close()
         self._open = {}
@@ -97,7 +97,7 @@ class FileWriter:
             self._flush()
 
     def finish(self) -> DataFile:
-        """Close the file, and return what it has: that is on the disk then, if not yet its entry in its directory."""
+        """Close the file, and return its content: it is on disk then, though its directory entry may not be yet."""
         self.close()
         path = self._place / self._path
         settle(path)
@@ -125,7 +125,7 @@ class FileWriter:
 
 
 def settle_directories(place: Path, files: Iterable[DataFile]) -> None:
-    """See to it that files stay where they are: with their directories' entries on the disk."""
+    """Sync the directory entries of files."""
     directories = {parent for file in files for parent in list(Path(file.path).parents)}
     for directory in sorted(directories, reverse=True):
         settle(place / directory)
@@ -145,5 +145,5 @@ def _headers(headers: Sequence[tuple[tuple[str, bytes], ...]]) -> pa.Array:
 
 
 def date_of(day: int) -> str:
-    """Return a day since 1970 in UTC, or the nearest one that there is (foreign records may have any time)."""
+    """Return a day since 1970 in UTC, or the nearest valid one (external records may have any time)."""
     return date.fromordinal(min(max(_EPOCH + day, 1), date.max.toordinal())).isoformat()

@@ -1,4 +1,4 @@
-"""Moves a log into an archive: what is new in every partition, exactly once, by pyarrow alone."""
+"""Archives a log: the new records of every partition, exactly once, with pyarrow alone."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -25,16 +25,16 @@ from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
 Progress = Callable[[str, int, int], None]
-"""ExternalStates which topic is being archived, how many offsets are done, and how many there are."""
+"""Called with the current topic, how many offsets are done, and how many there are."""
 
 _CHUNK = 4_000
 _REPLACED_KEPT_MS = 3_600_000
-"""How long a merged file stays for those who read an older manifest."""
+"""How long a merged file stays for readers of an older manifest."""
 
 
 @dataclass(frozen=True)
 class Archived:
-    """What one run did: offsets that it read, by partition, and what it wrote."""
+    """The result of one run: the offsets that it read, by partition, and what it wrote."""
 
     number: int
     read: Mapping[TopicPartition, range]
@@ -48,12 +48,12 @@ class Archived:
 
 
 async def archive(log: Log, place: Path, progress: Progress = lambda *_: None) -> Archived:
-    """Archive what a log has now and the archive has not, all topics: journals, changelogs and schemas, too.
+    """Archive the new records of all topics of a log, journals, changelogs and schemas included.
 
     Guarantee: every record is in the archive once, at its offset, however often this is killed and run again; a run that
-    finds nothing changes nothing. From the first run on, a log that can do so lets retention drop nothing that is not
-    archived. Raises: WiringError when the archive is another log's, or the log has less than the archive;
-    LogUnavailable while another one is archiving there.
+    finds nothing changes nothing. From the first run on, where the log supports it, retention drops only archived records.
+    Raises: WiringError when the archive is another log's, or the log has less than the archive; LogUnavailable while another
+    process archives there.
     """
     began = perf_counter()
     with alone(place, "archives to"):
@@ -93,13 +93,13 @@ class _Run:
 
     @property
     def begin(self) -> dict[TopicPartition, int]:
-        """Where each partition goes on."""
+        """Where each partition continues."""
         archived = self.before.ends
         return {place: archived.get(place, 0) for place in self._places}
 
     @property
     def read(self) -> dict[TopicPartition, range]:
-        """The offsets that were looked at."""
+        """The offsets that were read."""
         begin = self.begin
         return {place: range(begin[place], end) for place, end in self.ends.items() if end > begin[place]}
 
@@ -108,7 +108,7 @@ class _Run:
         return [(topic.name, partition) for topic in self.topics.values() for partition in range(topic.partitions)]
 
     async def copy(self) -> list[DataFile]:
-        """Write what is new, and return the files."""
+        """Write new records, and return the files."""
         begin = self.begin
         ends = await asyncio.gather(*(self.log.end(*place) for place in begin))
         self.ends = dict(zip(begin, ends, strict=True))
@@ -144,7 +144,7 @@ class _Run:
             offset = records[-1].offset + 1
 
     def manifest(self, files: tuple[DataFile, ...], replaced: tuple[Replaced, ...]) -> Manifest:
-        """Return what is to count from now on."""
+        """Return the new manifest."""
         recent = now_ms() - _REPLACED_KEPT_MS
         topics = dict(self.before.topics)
         for name, topic in self.topics.items():
@@ -165,7 +165,7 @@ async def _held(log: Log, ends: Mapping[TopicPartition, int]) -> bool:
     try:
         return await log.keep_unarchived(ends)
     except LogReadOnly:
-        return False  # who cannot write to it may still archive it
+        return False  # a log that is read-only here can be archived all the same
 
 
 def _refuse_another(before: Manifest, log: Log, place: Path) -> None:
@@ -186,7 +186,7 @@ def _refuse_repartitioned(before: Manifest, topics: Mapping[str, Topic], place: 
 
 
 def _sweep(place: Path, manifest: Manifest) -> None:
-    """Delete what a killed run has left, and merged files that nobody reads any more."""
+    """Delete the files of a killed run, and merged files that are no longer read."""
     recent = now_ms() - _REPLACED_KEPT_MS
     kept = {file.path for file in manifest.files} | {each.path for each in manifest.replaced if each.at_ms > recent}
     for path in (place / "data").rglob("*"):

@@ -1,4 +1,4 @@
-"""What Spark's driver asks a log beforehand: its schemas, and where its partitions begin and end."""
+"""What Spark's driver reads from a log before a job: its schemas, and where its partitions begin and end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 def ask(url: str, question: Callable[[Log], Awaitable[T]]) -> T:
-    """Return a log's answer.
+    """Run a query on a log, and return its result.
 
-    Raises: WiringError for a URL that is none; LogUnavailable when there is no log.
+    Raises: WiringError for an invalid URL; LogUnavailable when there is no log.
     """
     refuse_missing(url)
 
@@ -37,22 +37,22 @@ def ask(url: str, question: Callable[[Log], Awaitable[T]]) -> T:
 
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Return what comes of async work, done in a thread: notebooks have an event loop that runs already."""
+    """Run async work in a thread, and return its result: notebooks have a running event loop already."""
     with ThreadPoolExecutor(1, "asking a log") as pool:
         return pool.submit(asyncio.run, work).result()
 
 
 def refuse_missing(url: str) -> None:
-    """Refuse an SQLite log that is not there, before it is made. Raises: LogUnavailable."""
+    """Refuse a missing SQLite log, before it is created. Raises: LogUnavailable."""
     path = log_file(url)
     if path is not None and not path.is_file():
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
 
 
 def refuse_unreadable(url: str) -> None:
-    """Open a log and close it again: what is wrong with it is said before Spark is started, and a directory made, for nothing.
+    """Open a log and close it again, so that its errors are reported before Spark starts and a directory is created.
 
-    Raises: WiringError for a URL that is none; LogUnavailable when there is no log, or its brokers do not answer.
+    Raises: WiringError for an invalid URL; LogUnavailable when there is no log, or its brokers do not answer.
     """
 
     async def nothing(_: Log) -> None:
@@ -62,16 +62,16 @@ def refuse_unreadable(url: str) -> None:
 
 
 def spans(url: str) -> Mapping[TopicPartition, range]:
-    """Return the offsets that every partition of a log has now: from its oldest record up to what comes next.
+    """Return the current offsets of every partition of a log: from its oldest record up to the next offset.
 
-    They are for `begin` and `end` of `log` and `events`: who keeps the ends reads only what is new the next time.
-    Raises: WiringError for a URL that is none; LogUnavailable when there is no log.
+    They are for `begin` and `end` of `log` and `events`: keep the ends to read only new records the next time.
+    Raises: WiringError for an invalid URL; LogUnavailable when there is no log.
     """
     return ask(url, spans_of)
 
 
 async def spans_of(log: Log, topics: Sequence[str] = ()) -> dict[TopicPartition, range]:
-    """Return the offsets that partitions have now, of all topics or of those named."""
+    """Return the current offsets of partitions, of all topics or of those named."""
     found = [topic for topic in (await log.topics()).values() if not topics or topic.name in topics]
     places = [(topic.name, partition) for topic in found for partition in range(topic.partitions)]
     starts = await asyncio.gather(*(log.start(*place) for place in places))
@@ -105,7 +105,7 @@ async def _registered(registry: RemoteRegistry) -> Mapping[int, str]:
 
 
 def from_anywhere(url: str) -> str:
-    """Return a log's URL as workers can take it, who may be in another directory."""
+    """Return a log's URL for workers, whose working directory may differ."""
     scheme, _, path = url.partition(":")
     if scheme == "sqlite":
         return f"sqlite:///{Path(path.removeprefix('///')).absolute()}"
@@ -113,13 +113,13 @@ def from_anywhere(url: str) -> str:
 
 
 def archived_ends(archive: str, live: str, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
-    """Return up to where an archive has its log's partitions, for who reads the rest from the log.
+    """Return where an archive ends in its log's partitions, to read the rest from the log.
 
-    Raises: WiringError when `live` is another log; LogUnavailable when it has dropped what was not archived.
+    Raises: WiringError when `live` is another log; LogUnavailable when it has dropped records before they were archived.
     """
     if not archive.startswith(SCHEME):
         raise WiringError(
-            f"{archive} is no archive, so it has no live log: leave live={live!r} out, or read archive:DIR"
+            f"{archive} is not an archive, so it has no live log: leave live={live!r} out, or read archive:DIR"
         )
     manifest = read_manifest(directory_of(archive))
 
@@ -135,6 +135,6 @@ def archived_ends(archive: str, live: str, topics: Sequence[str]) -> Mapping[Top
         if span.start > end:
             raise LogUnavailable(
                 f"{live} has dropped {topic}/{partition} from {end} to {span.start} before it was archived: read the "
-                "archive and the log by themselves, and archive more often"
+                "archive and the log separately, and archive more often"
             )
     return manifest.ends

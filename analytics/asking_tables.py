@@ -1,4 +1,4 @@
-"""SQL over the rebuilt tables and a log's typed events: each is a view by its name, made when a query names it."""
+"""SQL over the rebuilt tables and a log's typed events: each is a view by its name, created when a query names it."""
 
 import re
 from pathlib import Path
@@ -14,9 +14,9 @@ from services import shop
 
 
 def query(spark: SparkSession, text: str, place: Path | None, url: str | None) -> DataFrame:
-    """Return what a query gives, of the tables in `place` and of the events on the log at `url`.
+    """Return a query's result, over the tables in `place` and the events on the log at `url`.
 
-    Raises: WiringError with Spark's own sentence for a query that is none; LogUnavailable without tables or log.
+    Raises: WiringError with Spark's own message for an invalid query; LogUnavailable without tables or log.
     """
     named = {word.lower() for word in re.findall(r"\w+", text)}
     if place is not None:

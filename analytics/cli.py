@@ -18,7 +18,7 @@ class SparkGroup(Group):
     """Commands that work with a JVM, which may end before they do."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Raises: JvmEnded; WiringError when a package is missing that an extra brings."""
+        """Run a command. Raises: JvmEnded; WiringError when an extra's package is missing."""
         try:
             return super().invoke(ctx)
         except (EventlibError, typer.TyperException):
@@ -56,23 +56,23 @@ LogOption = Annotated[
 ]
 AppOption = Annotated[
     str | None,
-    typer.Option("--app", metavar="MODULE:NAME", help="Whose log it is.", show_default=False),
+    typer.Option("--app", metavar="MODULE:NAME", help="The log's application.", show_default=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 
 @app.callback()
 def analytics() -> None:
-    """Replay the whole log: archive it, rebuild tables, prove it right, report on it, and compare with it what is live."""
+    """Replay the whole log: archive it, rebuild tables, audit it, report on it, and compare it with live state."""
 
 
 def log_url(given: str | None) -> str:
-    """Return the log that a command is about. Raises: SettingsError."""
+    """Return the log that a command uses. Raises: SettingsError."""
     return eventlib_settings(log=given).log
 
 
 def app_named(given: str | None) -> str | None:
-    """Return the application that a command is about; None: as pyproject.toml says. Raises: SettingsError."""
+    """Return the application that a command uses; None: as in pyproject.toml. Raises: SettingsError."""
     return eventlib_settings(app=given).app
 
 
@@ -80,16 +80,18 @@ def app_named(given: str | None) -> str | None:
 def archive_log(
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="DIR", file_okay=False, help="Where the archive is.", show_default=False),
+        typer.Option("--to", metavar="DIR", file_okay=False, help="The archive's directory.", show_default=False),
     ] = None,
     log: LogOption = None,
     release: Annotated[
         bool,
-        typer.Option("--release", metavar="", help="Let the log drop again what is not archived; archive nothing."),
+        typer.Option(
+            "--release", metavar="", help="Let the log's retention drop unarchived records again; archive nothing."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Archive what is new on a log, as Parquet; retention then drops nothing that is not archived."""
+    """Archive new records of a log, as Parquet; from then on, retention drops only archived records."""
     from analytics.commands.archive import archive_command, release_command
 
     url = log_url(log)
@@ -103,42 +105,41 @@ def archive_log(
 
 @app.command("rebuild", cls=Command)
 def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Where the tables are.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
     log: LogOption = None,
-    full: Annotated[
-        bool, typer.Option("--full", metavar="", help="Read the whole log, not only what the tables do not have.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", metavar="", help="Read the whole log, not only new records.")] = False,
     as_of: Annotated[
         str | None,
         typer.Option(
             "--as-of",
             metavar="TIME|FILE",
-            help="As it stood at a time (UTC), or at offsets: a file with {topic: {partition: first that is not read}}.",
+            help="As of a time (UTC), or of offsets: a file with {topic: {partition: first offset not read}}.",
             show_default=False,
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", metavar="", help="Go on, and keep the tables current, until Ctrl-C or SIGTERM.")
+        bool, typer.Option("--follow", metavar="", help="Keep the tables current, until Ctrl-C or SIGTERM.")
     ] = False,
     every: Annotated[
-        str, typer.Option("--every", metavar="DURATION", help="How often --follow looks for what is new.")
+        str, typer.Option("--every", metavar="DURATION", help="How often --follow looks for new records.")
     ] = "10s",
     keep: Annotated[
-        int, typer.Option("--keep", metavar="N", min=1, help="How many versions stay for who is still reading them.")
+        int, typer.Option("--keep", metavar="N", min=1, help="How many versions stay for current readers.")
     ] = 2,
     incomplete: Annotated[
-        bool, typer.Option("--incomplete", metavar="", help="Make do with what the log has not dropped; exit with 1.")
+        bool,
+        typer.Option("--incomplete", metavar="", help="Accept that the log has dropped records; exit code 1 then."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild tables of orders, payments, stock and sagas from the log, as Parquet: what is new, or all of it."""
+    """Rebuild tables of orders, payments, stock and sagas from the log, as Parquet: incrementally, or in full."""
     from analytics.commands.following import follow_command
     from analytics.commands.rebuild import rebuild_command
     from analytics.rebuilding import How
 
     if follow and as_of is not None:
         raise typer.BadParameter(
-            "tables of then are not kept current: leave out --as-of or --follow", param_hint="--as-of"
+            "tables as of a time or offsets are not kept current: leave out --as-of or --follow", param_hint="--as-of"
         )
     url, how = log_url(log), How(full, incomplete, keep)
     if follow:
@@ -157,15 +158,15 @@ def ask_sql(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", file_okay=False, help="Where the tables are.", show_default=False),
+        typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.", show_default=False),
     ] = None,
     log: Annotated[
         str | None,
-        typer.Option("--log", metavar="URL", help="The log whose events are tables, too.", show_default=False),
+        typer.Option("--log", metavar="URL", help="A log whose events are tables, too.", show_default=False),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask SQL of the rebuilt tables (--out), and of the events on a log by their names (--log)."""
+    """Query the rebuilt tables (--out), and the events on a log by their names (--log), with SQL."""
     from analytics.commands.sql import sql_command
 
     sql_command(text, out, log, as_json=as_json)
@@ -177,7 +178,7 @@ def audit_log(
     choreography: AppOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", file_okay=False, help="Write DIR/findings/ too.", show_default=False),
+        typer.Option("--out", metavar="DIR", file_okay=False, help="Also write DIR/findings/.", show_default=False),
     ] = None,
     metrics: Annotated[
         Path | None,
@@ -185,7 +186,7 @@ def audit_log(
             "--metrics",
             metavar="FILE",
             dir_okay=False,
-            help="Write how often each rule was broken, for Prometheus's textfile collector.",
+            help="Write the number of violations of each rule, for Prometheus's textfile collector.",
             show_default=False,
         ),
     ] = None,
@@ -194,13 +195,13 @@ def audit_log(
         typer.Option(
             "--same-as",
             metavar="URL",
-            help="Prove it the same, record by record, as another log: what it is an archive, a backup or a copy of.",
+            help="Compare it, record by record, with another log: the one that it is an archive, a backup or a copy of.",
             show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove a log right, or name the order that is not: every rule over every event; 1 if there is an error."""
+    """Audit a log: check every rule over every event, and name the orders that violate one; exit code 1 for an error."""
     from analytics.commands.audit import audit_command
 
     url = log_url(log)
@@ -220,15 +221,17 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
             "--tables",
             metavar="DIR",
             file_okay=False,
-            help="Rebuilt tables to go on from, so that only what is new is read.",
+            help="Rebuilt tables to continue from, so that only new records are read.",
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", dir_okay=False, help="The page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", dir_okay=False, help="The HTML page.")] = Path(
+        "report.html"
+    ),
     without_audit: Annotated[
         bool, typer.Option("--no-audit", metavar="", help="Leave the audit out, which takes longest.")
     ] = False,
-    opened: Annotated[bool, typer.Option("--open", metavar="", help="Show it in the browser.")] = False,
+    opened: Annotated[bool, typer.Option("--open", metavar="", help="Open it in the browser.")] = False,
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -243,7 +246,7 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
 
 @app.command("connectors", cls=Command)
 def print_connectors() -> None:
-    """Fetch Spark's connectors for Kafka and Avro, once, and print their files as spark-submit --jars takes them."""
+    """Download Spark's connectors for Kafka and Avro, once, and print their files in the form of spark-submit --jars."""
     from analytics.connectors import connectors
     from eventlib.devtools.kafka.java import find_java
 
@@ -255,7 +258,9 @@ def reconcile_states(
     log: LogOption = None,
     api: Annotated[
         str | None,
-        typer.Option("--api", metavar="URL", help="A running order API, asked for all orders.", show_default=False),
+        typer.Option(
+            "--api", metavar="URL", help="A running order API, from which all orders are read.", show_default=False
+        ),
     ] = None,
     ledger: Annotated[
         Path | None,
@@ -271,7 +276,7 @@ def reconcile_states(
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare what stores, changelogs and the API have with what the log says, key by key; 1 if something differs."""
+    """Compare stores, changelogs and the API with the log, key by key; exit code 1 if something differs."""
     from analytics.audit.application import Application
     from analytics.commands.reconcile import reconcile_command
     from analytics.reconciling import Wanted

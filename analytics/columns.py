@@ -1,4 +1,4 @@
-"""What an event's fields are as columns: their Spark types, and their values as Arrow takes them."""
+"""An event's fields as columns: their Spark types, and their values for Arrow."""
 
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
@@ -12,7 +12,7 @@ from eventlib.codec.avro.types import NULL, Array, Choice, Exact, Node, Plain, R
 from eventlib.errors import WiringError
 
 MOST_DIGITS = 38
-"""What a decimal of Spark's holds; one with more is text."""
+"""The precision of Spark's decimal; a longer one is text."""
 
 _PLAIN: dict[type, t.DataType] = {
     str: t.StringType(),
@@ -30,9 +30,9 @@ Convert = Callable[[Any], Any]
 
 
 def struct_of(record: Record, above: tuple[Record, ...] = ()) -> t.StructType:
-    """Return a record's type. Raises: WiringError for one that contains itself, which no table can."""
+    """Return a record's type. Raises: WiringError for a recursive one, which cannot be a table."""
     if record in above:
-        raise WiringError(f"{record.name} contains itself, so it has no columns: read it as `analytics.log` gives it")
+        raise WiringError(f"{record.name} contains itself, so it has no columns: read it with `analytics.log`")
     return t.StructType([t.StructField(each.name, _type_of(each.node, (*above, record))) for each in record.fields])
 
 
@@ -63,12 +63,12 @@ def _union_type(union: Union, above: tuple[Record, ...]) -> t.DataType:
 
 
 def _members(union: Union) -> list[Node]:
-    """Return a union's branches as Spark numbers them."""
+    """Return a union's branches in Spark's numbering."""
     return [branch for branch in union.branches if branch != NULL]
 
 
 def values_of(record: Record) -> Convert:
-    """Return the function from an instance of a record's class to what Arrow takes for `struct_of`."""
+    """Return the function from an instance of a record's class to Arrow's value of `struct_of`."""
     fields = [(each.name, _value_of(each.node)) for each in record.fields]
     return lambda made: {name: value(getattr(made, name)) for name, value in fields}
 
@@ -145,7 +145,7 @@ _SINGLE: dict[type, Convert] = {time: _micros, UUID: str}
 
 
 def nodes_of(node: Node) -> Iterator[Node]:
-    """Yield a node and all within it; a record has to be known not to contain itself."""
+    """Yield a node and all within it; the record must not be recursive."""
     yield node
     match node:
         case Array(items=inner) | StringMap(values=inner):

@@ -1,4 +1,4 @@
-"""Merging an archive's small files: many runs make many, and reading one large file costs less."""
+"""Merges an archive's small files: reading one large file costs less."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -15,11 +15,11 @@ from eventlib.values import now_ms
 
 _SMALL_BYTES = 64_000_000
 _MANY = 8
-"""Small files of one topic and date are merged when there are so many, so that a byte is written again seldom."""
+"""This many small files of one topic and date are merged, so that a byte is rewritten rarely."""
 
 
 def compact(place: Path, files: Sequence[DataFile], number: int) -> tuple[tuple[DataFile, ...], tuple[Replaced, ...]]:
-    """Return files, in the order in which they were written, with small neighbours merged; and what that replaces."""
+    """Return files, in the order in which they were written, with small neighbours merged; and the replaced files."""
     found, now = list(files), now_ms()
     replaced = list[Replaced]()
     for turn, run in enumerate(_runs(files)):
@@ -33,7 +33,7 @@ def compact(place: Path, files: Sequence[DataFile], number: int) -> tuple[tuple[
 
 
 def _runs(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Yield small files of one topic and date that follow each other, where there are many of them."""
+    """Yield consecutive small files of one topic and date, where there are many of them."""
     by_date = dict[tuple[str, str], list[DataFile]]()
     for file in files:
         by_date.setdefault((file.topic, file.date), []).append(file)
@@ -44,7 +44,7 @@ def _runs(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
 
 
 def _merge(place: Path, files: Iterable[DataFile], writer: FileWriter) -> DataFile:
-    """Write files as one, a partition after the other; their offsets do not overlap."""
+    """Write files as one, partition by partition; their offsets do not overlap."""
     spans = sorted((span.partition, span.first, file.path) for file in files for span in file.spans)
     for partition, _, path in spans:
         try:

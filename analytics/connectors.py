@@ -1,4 +1,4 @@
-"""Spark's connectors for Avro and Kafka: they are not in its Python package, so they are fetched when first needed."""
+"""Spark's connectors for Avro and Kafka: its Python package lacks them, so they are downloaded when first needed."""
 
 import os
 from importlib.util import find_spec
@@ -20,10 +20,10 @@ KAFKA = JarSet(
 
 
 def fetch_needed(url: str, *, decoding: bool = True) -> None:
-    """Fetch what a job on the log at `url` uses and this machine lacks; `decoding` is whether it reads events' fields.
+    """Download the connectors that a job on the log at `url` needs; `decoding` is whether it reads events' fields.
 
-    A job that was submitted has the jars that spark-submit was given. Raises: BrokerFailed when the connector for Kafka
-    cannot be fetched; the one for Avro only saves time: without it there is a note on stderr.
+    A submitted job uses the jars given to spark-submit. Raises: BrokerFailed when the connector for Kafka cannot be
+    downloaded; the one for Avro only saves time: without it there is a note on stderr.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return
@@ -37,9 +37,9 @@ def fetch_needed(url: str, *, decoding: bool = True) -> None:
 
 
 def connectors(java: Java, *, fetch: bool) -> list[Path]:
-    """Return the connectors' jars that are on this machine, but for those among Spark's own, which every session has.
+    """Return the connectors' jars on this machine, except those among Spark's own, which every session has.
 
-    `fetch` gets those that are missing. Raises: BrokerFailed when they cannot be fetched.
+    `fetch` downloads missing ones. Raises: BrokerFailed when they cannot be downloaded.
     """
     wanted = [each for each in (AVRO, KAFKA) if not _is_sparks_own(each)]
     places = {each: fetched(each, java) if fetch else each.default_place() for each in wanted}

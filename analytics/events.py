@@ -1,4 +1,4 @@
-"""One event's records with its fields as columns, whatever versions of it have written them."""
+"""One event's records with its fields as columns, across all its schema versions."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,12 +41,12 @@ def events(
 ) -> DataFrame:
     """Return the records of one event on its topic: the columns of `SCHEMA`, then the event's fields in its newest schema.
 
-    `source` is a log's URL, or records as `analytics.log` gives them with the topic `_schemas` among them; `live` is as for `log`. A field
-    that is called as a column of `SCHEMA` is the column `event_<name>`. Records that cannot be read as the event make
-    a job fail, with the place of the first; not `strict`, they have NULL in all fields. `jvm` says where the bytes are
-    decoded: in the JVM, which takes what the class's validators would refuse, or by our codec in Python; not said, it
-    is the JVM where it has spark-avro and resolves the schemas as our codec does.
-    Raises: WiringError when a class has no columns, or the JVM is asked for what it cannot do; as `log` does.
+    `source` is a log's URL, or records from `analytics.log` with the topic `_schemas` among them; `live` is as for `log`. A
+    field with the name of a column of `SCHEMA` is the column `event_<name>`. A record that cannot be read as the event makes
+    a job fail, with the location of the first; not `strict`, it has NULL in all fields. `jvm` is where the bytes are
+    decoded: in the JVM, which accepts what the class's validators would refuse, or by the library's codec in Python; by
+    default, in the JVM if it has spark-avro and resolves the schemas like the codec.
+    Raises: WiringError when a class has no columns, or the JVM cannot decode it; as `log` does.
     """
     contract, record = contract_of(event), record_of(event)
     if contract.foreign is None and contract.topic.format != "avro":
@@ -62,7 +62,7 @@ def events(
     writers = writers_of(record, texts)
     able = has_avro(spark) and all(resolves_alike(record, json.loads(text)) for text in writers.values())
     if jvm and not able:
-        raise WiringError(f"{contract.type} cannot be decoded in the JVM here: leave jvm out, and our codec decodes it")
+        raise WiringError(f"{contract.type} cannot be decoded in the JVM here: leave jvm out, to decode it in Python")
     if able if jvm is None else jvm:
         return _spread(_in_jvm(records, record, writers, strict=strict), struct)
     return _spread(_in_python(records, struct, _Ours(event, writers, strict=strict)), struct)
@@ -77,7 +77,7 @@ def _records(
         return log(spark, source, live=live, **here)
     if only or live:
         raise WiringError(
-            f"{', '.join(only) or 'live'} is said of a log by its URL: join or filter the records themselves instead"
+            f"{', '.join(only) or 'live'} needs a log's URL: join or filter the records themselves instead"
         )
     records = source.filter(f.col("topic") == contract.topic.name)
     return records.filter(f.col("type").isin(*types)) if types else records
@@ -93,7 +93,7 @@ def _schemas(source: str | DataFrame, live: str | None) -> Mapping[int, str]:
 def has_avro(spark: SparkSession) -> bool:
     """Return whether this session decodes Avro in the JVM.
 
-    The function is there without the connector and fails only once a query is analysed, so one is.
+    The function exists without the connector and fails only when a query is analysed, so this analyses one.
     """
     try:
         _ = spark.range(0).select(from_avro(f.lit(b""), '"null"')).schema
@@ -125,7 +125,7 @@ _ALL = 0x7FFFFFFF - HEADER_BYTES
 
 
 def header_of(number: int) -> bytes:
-    """Return what stands in front of what a schema has written."""
+    """Return the header of the bytes that a schema has written."""
     return bytes([MAGIC]) + number.to_bytes(4, "big")
 
 
@@ -146,7 +146,7 @@ _REMEDY = "see `eventlib parked`, or read with strict=False, which gives its fie
 
 
 class _Ours:
-    """Reads our own events' values; made anew in each of Spark's workers."""
+    """Reads our own events' values; created in each of Spark's workers."""
 
     def __init__(self, event: type[Event], writers: Mapping[int, str], *, strict: bool) -> None:
         self.event = event
@@ -160,14 +160,14 @@ class _Ours:
         read = self._readers.get(header)
         if read is None:
             if header not in self._writers:
-                raise ContractError(f"no schema of it has written bytes that begin with {header.hex()}")
+                raise ContractError(f"none of its schemas has written bytes that begin with {header.hex()}")
             schema = json.loads(self._writers[header])
             read = self._readers[header] = reader_of(record_of(self.event), schema, HEADER_BYTES)
         return read(value)
 
 
 class _Foreign:
-    """Reads what others write."""
+    """Reads external events."""
 
     def __init__(self, event: type[Event], foreign: Foreign, *, strict: bool) -> None:
         self.event = event

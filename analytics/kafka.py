@@ -1,4 +1,4 @@
-"""A Kafka log as a DataFrame, by Spark's own connector."""
+"""A Kafka log as a DataFrame, with Spark's own connector."""
 
 import asyncio
 import json
@@ -36,9 +36,9 @@ _OURS = (*_ATTRIBUTES.values(), _SEQUENCE, "ce_specversion")
 
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
-    """Return what `analytics.log` does, but for schema ids.
+    """Return what `analytics.log` does, without schema ids.
 
-    Guarantee: what the brokers drop while a job reads makes it fail, it is not passed over.
+    Guarantee: records that the brokers drop while a job reads make it fail, they are not skipped.
     Raises: LogUnavailable, LogDenied; WiringError without Spark's connector.
     """
     hosts, options = parse_url(url)
@@ -58,10 +58,10 @@ def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
 
 
 def stream(spark: SparkSession, url: str, topics: Sequence[str]) -> DataFrame:
-    """Return what is committed on these topics, now and later, as Spark's connector streams it.
+    """Return the committed records of these topics, current and future, as a stream of Spark's connector.
 
-    Topics that are made later are in it from then on. What the brokers have dropped is passed over: where that matters, who
-    reads the records has to ask. Raises: WiringError without Spark's connector.
+    Topics created later are included from then on. Dropped records are skipped: a reader for whom that matters has to check.
+    Raises: WiringError without Spark's connector.
     """
     hosts, options = parse_url(url)
     source = {
@@ -74,7 +74,7 @@ def stream(spark: SparkSession, url: str, topics: Sequence[str]) -> DataFrame:
 
 
 def ends_in_checkpoint(checkpoint: Path, batch: int, url: str) -> dict[TopicPartition, int]:
-    """Return up to where a batch of a stream from one log goes, which Spark writes down before it runs the batch."""
+    """Return where a batch of a stream from one log ends, which Spark writes down before it runs the batch."""
     _, options = parse_url(url)
     *_, offsets = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
     return {
@@ -89,7 +89,7 @@ def _loaded(reader: DataFrameReader | DataStreamReader, source: Mapping[str, str
         return reader.format("kafka").options(**source).load()
     except AnalysisException as error:
         raise WiringError(
-            "this Spark session has no connector for Kafka: `python -m analytics connectors` gets it once, and names it for spark-submit --jars"
+            "this Spark session has no connector for Kafka: `python -m analytics connectors` downloads it once, and prints it for spark-submit --jars"
         ) from error
 
 
@@ -106,7 +106,7 @@ async def _spans(log: Log, selection: Selection) -> Mapping[TopicPartition, rang
 def _by_topic(
     values: Mapping[TopicPartition, int], prefix: str, kind: type[list[int]] | type[dict[str, int]]
 ) -> object:
-    """Return values by topic, and within it by partition or as a list, as the connector takes them."""
+    """Return values by topic, and within it by partition or as a list, in the connector's form."""
     found = dict[str, dict[str, int]]()
     for (topic, partition), value in values.items():
         found.setdefault(f"{prefix}{topic}", {})[str(partition)] = value
@@ -133,7 +133,7 @@ def _headers() -> Column:
 
 
 def _header(name: str) -> Column:
-    """Return the text of a header; of the last one, should there be several."""
+    """Return the text of a header; of the last one, if there are several."""
     found = f.filter(_headers(), lambda header: header["key"] == name)
     return f.try_element_at(found, f.lit(-1))["value"].cast("string")
 

@@ -1,4 +1,4 @@
-"""A Kafka log's URL and variables as the options that Kafka's own clients take."""
+"""A Kafka log's URL and environment variables as the options of Kafka's own clients."""
 
 from pathlib import Path
 
@@ -20,8 +20,8 @@ def client_options(hosts: list[str], options: KafkaOptions) -> dict[str, str]:
         "bootstrap.servers": ",".join(hosts),
         "security.protocol": ("SASL_" if options.sasl else "") + ("SSL" if options.tls else "PLAINTEXT"),
         "isolation.level": "read_committed",
-        # What is asked for is there already. At its end a consumer asks for more, and a broker that holds that for the
-        # default of 500 ms holds back whatever else the consumer asks: Spark asks twice for each partition.
+        # The requested records exist already. At its end a consumer fetches more, and a broker that waits the default of 500 ms
+        # for them delays the consumer's other requests: Spark makes two for each partition.
         "fetch.max.wait.ms": "10",
         **(_tls(options) if options.tls else {}),
         **(_sasl(options) if options.sasl else {}),
@@ -30,7 +30,7 @@ def client_options(hosts: list[str], options: KafkaOptions) -> dict[str, str]:
 
 
 def _tls(options: KafkaOptions) -> dict[str, str]:
-    """Return what says whom to trust and who this is: contents of files, so that executors need none."""
+    """Return the TLS options: contents of files, so that executors need none."""
     found = dict[str, str]()
     try:
         if options.tls_ca is not None:

@@ -1,4 +1,4 @@
-"""The log as one DataFrame, in one form wherever it stands."""
+"""The log as one DataFrame, in one form for every kind of log."""
 
 from typing import Unpack
 
@@ -14,11 +14,12 @@ from eventlib.errors import WiringError
 def log(spark: SparkSession, url: str, *, live: str | None = None, **only: Unpack[Only]) -> DataFrame:
     """Return the records of a log, with the columns of `SCHEMA`: all that was committed when this was called.
 
-    `url` is `sqlite:///PATH`, `kafka://HOST:PORT` or `archive:DIR`; of an archive, `live` is the URL of the log that it
-    is made of, and what is not archived yet is read from there: each record once. What `only` says is answered by the source, which reads no more than that. Guarantee: the same rows however often it
-    is evaluated, also while services write; those that retention or compaction drop meanwhile may be missing.
-    Raises: WiringError for a URL that is none, or a `live` that is not the archive's log; LogUnavailable when there is no
-    log, or when it has dropped what was not archived.
+    `url` is `sqlite:///PATH`, `kafka://HOST:PORT` or `archive:DIR`; for an archive, `live` is the URL of its log, from which
+    records that are not archived yet are read: each record once. The selection `only` is pushed down to the source.
+    Guarantee: the same rows however often it is evaluated, also while services write; those that retention or compaction
+    drop meanwhile may be missing.
+    Raises: WiringError for an invalid URL, or a `live` that is not the archive's log; LogUnavailable when there is no log, or
+    when it has dropped records before they were archived.
     """
     if live is None:
         records = _read(spark, url, Selection.of(**only))
@@ -51,7 +52,7 @@ def _read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
 
 
 def _schema_id() -> Column:
-    """Return the schema id in front of a value: a zero byte, then four bytes with the high one first."""
+    """Return the schema id in front of a value: a zero byte, then four bytes, big-endian."""
     value = f.col("value")
     number = f.conv(f.hex(f.substring(value, 2, 4)), 16, 10).cast("int")
     return f.when(f.substring(value, 1, 1) == f.lit(b"\x00"), number)

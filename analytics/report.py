@@ -1,6 +1,6 @@
 """The parts of the report, for notebooks too: `report.funnel(tables)` shows itself, and has `.frame`, `.rows`, `.plot()`.
 
-`tables` are the rebuilt ones, as `analytics.rebuilding.tables(spark, DIR)` gives them.
+`tables` are the rebuilt ones, from `analytics.rebuilding.tables(spark, DIR)`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _CURRENCY = Column("currency", "currency")
 
 
 def totals(tables: Tables) -> Part:
-    """Return orders and their money in all."""
+    """Return the totals of orders and their money."""
     says = "All orders that were placed. Revenue is the money of completed orders; currencies are never added up."
     return Part("totals", "Orders and money", says, (_CURRENCY, *_STATUS, *_MONEY), sales.totals(tables))
 
@@ -72,7 +72,7 @@ def sales_by_product(tables: Tables) -> Part:
 
 
 def funnel(tables: Tables) -> Part:
-    """Return how far orders came."""
+    """Return how many orders reached each stage."""
     return Part(
         "funnel",
         "How far orders came",
@@ -128,7 +128,7 @@ def waits(tables: Tables) -> Part:
     return Part(
         "waits",
         "Where sagas wait",
-        "The parts of an order's way, and their share of the time of all orders together.",
+        "The phases of an order, and their share of the total time of all orders.",
         (
             *(Column("part", "part"), Column("orders", "orders", "count"), Column("share", "of all time", "share")),
             *(Column("total_ms", "together", "ms"), *_PERCENTILES),
@@ -140,11 +140,11 @@ def waits(tables: Tables) -> Part:
 
 
 def compensations(tables: Tables) -> Part:
-    """Return what was undone."""
+    """Return the compensations."""
     return Part(
         "compensations",
         "What was undone",
-        "Events that take something back, and the money that was returned.",
+        "Compensations, and the money that was returned.",
         (
             *(Column("type", "event"), Column("events", "events", "count"), Column("orders", "orders", "count")),
             Column("amount_cents", "money returned", "money"),
@@ -156,7 +156,7 @@ def compensations(tables: Tables) -> Part:
 
 
 def stock_outs(tables: Tables) -> Part:
-    """Return what ran out."""
+    """Return the products that ran out."""
     return Part(
         "stock-outs",
         "What ran out",
@@ -180,14 +180,14 @@ def turned_away(tables: Tables) -> Part:
     return Part(
         "turned-away",
         "What stock-outs cost",
-        "An order of which one line is missing is rejected whole: so much was turned away.",
+        "An order with one unavailable line is rejected as a whole: this is what was rejected.",
         (_CURRENCY, Column("orders", "orders rejected", "count"), Column("amount_cents", "their money", "money")),
         shortages.turned_away(tables),
     )
 
 
 def rules(findings: DataFrame, declared: Sequence[Rule]) -> Part:
-    """Return how often each rule of the audit was broken; `findings` are what `analytics.audit.audit` gives."""
+    """Return the number of violations of each rule of the audit; `findings` is the result of `analytics.audit.audit`."""
     spark = findings.sparkSession
     schema = "number int, rule string, severity string, says string"
     known = spark.createDataFrame([(i, r.name, r.severity, r.sentence) for i, r in enumerate(declared)], schema)
@@ -207,12 +207,12 @@ def rules(findings: DataFrame, declared: Sequence[Rule]) -> Part:
 
 
 def findings(found: DataFrame) -> Part:
-    """Return what the audit has found."""
+    """Return the audit's findings."""
     columns = ("severity", "rule", "order", "about", "sentence")
     return Part(
         "findings",
         "What the audit found",
-        "Each line names what is wrong, and with which order.",
+        "Each line names the violation, and the order.",
         tuple(Column(name, name) for name in columns),
         found.select(*columns).orderBy(*columns),
         nothing="Nothing: every rule below holds.",
@@ -232,7 +232,7 @@ def _most(rows: Sequence[Row], value: str, label: str) -> str:
 
 
 def _first(label: str, column: Column) -> Callable[[Sequence[Row]], str]:
-    """Return how bars are told: the first five of them, each with its value."""
+    """Return the text of a bar chart: the first five bars, each with its value."""
     return lambda rows: "Bars. " + "; ".join(f"{row[label]}: {column.text(row)}" for row in rows[:5]) + "."
 
 

@@ -26,17 +26,17 @@ _COLUMNS: dict[str, t.DataType] = {
 }
 
 UNREADABLE = "(unreadable)"
-"""The header that stands for all of a record's, where they are damaged; its value is what is there."""
+"""The header that replaces all damaged headers of a record; its value is their raw bytes."""
 
 SCHEMA = t.StructType([t.StructField(name, kind) for name, kind in _COLUMNS.items()])
-"""One row for each record; `key` is UTF-8 text, `schema_id` the one in front of an Avro `value`."""
+"""One row per record; `key` is UTF-8 text, `schema_id` the one in front of an Avro `value`."""
 
 STORED = t.StructType([field for field in SCHEMA.fields if field.name != "schema_id"])
-"""What a source has to give: all but what follows from the value."""
+"""The columns that a source provides: all except those derived from the value."""
 
 
 def key_as_text(key: Column) -> Column:
-    """Return a key's bytes as text; where they are not UTF-8, all that is not ASCII is escaped."""
+    """Return a key's bytes as text; if they are not UTF-8, with all non-ASCII bytes escaped."""
     letters = f.split(f.decode(key, "ISO-8859-1"), "")
     each = f.transform(
         letters,

@@ -1,4 +1,4 @@
-"""The schemas that wrote an event, and whether Spark's own reader of Avro resolves them as our codec does."""
+"""The writer schemas of an event, and whether Spark's own Avro reader resolves them like the library's codec."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from eventlib.registry.records import SCHEMAS
 
 
 def schemas_among(records: DataFrame) -> Mapping[int, str]:
-    """Return the schemas that stand on a log, by id, from its records. Raises: UndecodableRecord."""
+    """Return the schemas on a log, by id, from its records. Raises: UndecodableRecord."""
     found = Schemas(MemoryLog())
     rows = records.filter(f.col("topic") == SCHEMAS.name).select("offset", "key", "value").orderBy("offset")
     for offset, key, value in rows.collect():
@@ -24,7 +24,7 @@ def schemas_among(records: DataFrame) -> Mapping[int, str]:
 
 
 def writers_of(record: Record, texts: Mapping[int, str]) -> dict[int, str]:
-    """Return those schemas that are of a record, in any namespace and any version."""
+    """Return those schemas that are a record's, in any namespace and any version."""
     return {number: text for number, text in texts.items() if _short_name(json.loads(text)) == record.name}
 
 
@@ -33,10 +33,10 @@ def _short_name(schema: Json) -> str:
 
 
 def resolves_alike(record: Record, writer: Json) -> bool:
-    """Tell whether Avro's resolution alone makes of a writer's bytes what our codec makes of them.
+    """Return whether Avro's resolution alone decodes a writer's bytes like the library's codec.
 
-    Said only where it is plain: no upcaster is needed, the class fills in nothing itself, names are the same, and
-    types are the same or one more branch of a union.
+    True only where it is certain: no upcaster is needed, the class fills in nothing itself, names are equal, and types are
+    equal or one more branch of a union.
     """
     if version_in(writer) != record.version:
         return False
@@ -69,7 +69,7 @@ def _fits(written: Json, read: Json) -> bool:
 
 
 def _essence(schema: Json) -> Json:
-    """Return a type with its named types by name, without what does not decide how bytes are read."""
+    """Return a type with its named types by name, reduced to what decides how bytes are read."""
     if isinstance(schema, list):
         return [_essence(each) for each in schema]
     if not isinstance(schema, dict):
@@ -80,7 +80,7 @@ def _essence(schema: Json) -> Json:
 
 
 def _named(schema: Json) -> Iterator[tuple[str, Json]]:
-    """Yield a schema's records, enums and fixed ones, with their names."""
+    """Yield a schema's records, enums and fixed types, with their names."""
     for part in schema if isinstance(schema, list) else ():
         yield from _named(part)
     if isinstance(schema, dict):

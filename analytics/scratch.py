@@ -1,4 +1,4 @@
-"""A temporary directory of this process: gone when it ends; if it was killed, when the next one begins."""
+"""A temporary directory of this process: deleted when it ends; if it was killed, when the next one starts."""
 
 import atexit
 import fcntl
@@ -15,12 +15,12 @@ _LOCK = ".lock"
 
 @cache
 def scratch() -> Path:
-    """Return the directory; TMPDIR says where such are made. What killed processes have left is deleted first."""
+    """Return the directory, under TMPDIR. Directories of killed processes are deleted first."""
     for left in Path(gettempdir()).glob(f"{_PREFIX}*"):
         _delete_unless_held(left)
     place = Path(mkdtemp(prefix=_PREFIX))
     unlocked = place / f"{_LOCK}.new"
-    # Open until the process ends: that it is locked tells others that this one lives.
+    # Open until the process ends: the lock shows others that this process is alive.
     fcntl.flock(os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
     unlocked.rename(place / _LOCK)
     atexit.register(shutil.rmtree, place, ignore_errors=True)
@@ -28,7 +28,7 @@ def scratch() -> Path:
 
 
 def _delete_unless_held(place: Path) -> None:
-    with suppress(OSError):  # held, another user's, or just being made
+    with suppress(OSError):  # locked, another user's, or just being created
         handle = os.open(place / _LOCK, os.O_RDWR)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

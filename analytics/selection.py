@@ -1,4 +1,4 @@
-"""Which records of a log are asked for."""
+"""Which records of a log are selected."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from eventlib.log.base import TopicPartition
 
 
 class Only(TypedDict, total=False):
-    """What narrows a log: topics and event types by name, times in UTC, offsets by (topic, partition).
+    """A selection: topics and event types by name, times in UTC, offsets by (topic, partition).
 
-    `since` and `begin` are the first that are taken, `until` and `end` the first that are not. A partition that `end`
-    does not name is read up to its end as of now.
+    `since` and `begin` are inclusive, `until` and `end` exclusive. A partition that `end` does not name is read up to its
+    current end.
     """
 
     topics: Sequence[str]
@@ -29,7 +29,7 @@ class Only(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Selection:
-    """What `Only` says, with all that it leaves open; no topics or types are all of them."""
+    """`Only` with all its defaults; no topics or types mean all of them."""
 
     topics: Sequence[str] = ()
     types: Sequence[str] = ()
@@ -39,7 +39,7 @@ class Selection:
     end: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse times that could be anybody's. Raises: WiringError."""
+        """Refuse times without a zone. Raises: WiringError."""
         for name, at in (("since", self.since), ("until", self.until)):
             if at is not None and at.tzinfo is None:
                 raise WiringError(f"{name}={at} has no time zone: give it one, such as {at.isoformat()}+00:00")
@@ -50,7 +50,7 @@ class Selection:
         return cls(**only)
 
     def span(self, place: TopicPartition, start: int, end: int) -> range | None:
-        """Return what is asked for of a partition's offsets from `start` and before `end`; None when nothing is."""
+        """Return the selected offsets of a partition from `start` and before `end`; None when there are none."""
         if self.topics and place[0] not in self.topics:
             return None
         span = range(max(start, self.begin.get(place, start)), min(end, self.end.get(place, end)))
@@ -58,7 +58,7 @@ class Selection:
 
 
 def narrowed(records: DataFrame, selection: Selection) -> DataFrame:
-    """Return the records of the types and times that are asked for."""
+    """Return the records of the selected types and times."""
     if selection.types:
         records = records.filter(f.col("type").isin(*selection.types))
     if selection.since is not None:

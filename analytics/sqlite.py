@@ -1,4 +1,4 @@
-"""An SQLite log as a DataFrame: ranges of the file, read side by side as Arrow batches."""
+"""An SQLite log as a DataFrame: ranges of the file, read in parallel as Arrow batches."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,18 +24,18 @@ from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
 from eventlib.values import to_ms
 
 _AT_ONCE = 100_000
-"""How many offsets a task of Spark's reads: some tenths of a second of work."""
+"""How many offsets a Spark task reads: some tenths of a second of work."""
 
 _BATCH = 16_384
-_LAST_MS = 1 << 53  # what of a time still fits when it is told in microseconds
+_LAST_MS = 1 << 53  # the latest time that still fits in microseconds
 
 _HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 _ARROW = to_arrow_schema(STORED)
 _NONE = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in _ARROW.types], schema=_ARROW)
 
-# A column whose first rows are all NULL would be taken for one of numbers, so none is NULL until it is Arrow's.
+# A column whose first rows are all NULL would be inferred as numeric, so none is NULL until it is in Arrow.
 _TEXTS = ("type", "id", "source", "subject", "correlation_id", "causation_id", "traceparent", "headers")
-# Texts come as bytes, since what is damaged may be none; and so that a damaged row's types are those of the others.
+# Texts are read as bytes, since damaged ones may not be UTF-8; and so that a damaged row's types equal the others'.
 _SELECT = f"""SELECT position, CAST(recorded_at AS INTEGER) AS recorded_at, key IS NOT NULL AS has_key,
     ifnull(CAST(key AS BLOB), x'') AS key, value IS NOT NULL AS has_value, ifnull(CAST(value AS BLOB), x'') AS value,
     ifnull(CAST(sequence AS INTEGER), -1) AS sequence,
@@ -45,13 +45,13 @@ _UNCHECKED = ", -1 AS checksum FROM records"  # of the first format
 
 
 def read(spark: SparkSession, url: str, selection: Selection) -> DataFrame:
-    """Return what `analytics.log` does, but for schema ids. Raises: LogUnavailable."""
+    """Return what `analytics.log` does, without schema ids. Raises: LogUnavailable."""
     path = Path(url.removeprefix("sqlite:///")).absolute()
     states, select = _partitions(path)
     shares = _shares(_ranges(states.values(), selection))
     if not shares:
         return spark.createDataFrame([], STORED)
-    numbers = spark.range(0, len(shares), 1, len(shares))  # a task for each
+    numbers = spark.range(0, len(shares), 1, len(shares))  # one task for each
     return numbers.mapInArrow(
         partial(_read, path=path, states=states, shares=shares, select=select, condition=_condition(selection)), STORED
     )
@@ -66,7 +66,7 @@ def read_here(path: Path, selection: Selection) -> list[pa.RecordBatch]:
 
 
 class Range(NamedTuple):
-    """Offsets of one partition, from `first` and before `end`; `number` is its place in the file."""
+    """Offsets of one partition, from `first` and before `end`; `number` is its number in the file."""
 
     number: int
     topic: str
@@ -76,7 +76,7 @@ class Range(NamedTuple):
 
 
 def _shares(ranges: Iterable[Range]) -> list[list[Range]]:
-    """Share ranges out: a task costs Spark more than a small partition does."""
+    """Distribute ranges: a Spark task costs more than a small partition does."""
     shares, size = list[list[Range]](), _AT_ONCE
     for each in ranges:
         if size >= _AT_ONCE:
@@ -114,7 +114,7 @@ def _read(
 
 
 def _with(rows: pa.RecordBatch, instead: Iterable[Record], offsets: Sequence[int]) -> pa.RecordBatch:
-    """Return rows with others for some offsets."""
+    """Return rows with those at some offsets replaced."""
     others = [
         record._asdict()
         | {
@@ -131,7 +131,7 @@ def _with(rows: pa.RecordBatch, instead: Iterable[Record], offsets: Sequence[int
 
 
 def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
-    """Return a batch of rows of the file in the form that Spark is told."""
+    """Return a batch of rows of the file in the declared form."""
     rows = batch.num_rows
     found = {name: batch.column(name) for name in batch.schema.names}
     texts = {name: _text(found[name]) for name in ("key", *_TEXTS)}
@@ -154,7 +154,7 @@ def _canonical(batch: pa.RecordBatch, place: Range) -> pa.RecordBatch:
 
 
 def _text(column: pa.Array) -> pa.Array:
-    """Return bytes as text; those that are not UTF-8 are escaped, as they are in a key's name."""
+    """Return bytes as text; those that are not UTF-8 are escaped, as in a key."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -176,7 +176,7 @@ def _pairs(text: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def _partitions(path: Path) -> tuple[dict[int, PartitionState], str]:
-    """Return what the file says of its partitions as of now, by number, and how its records are asked for."""
+    """Return the file's current partitions by number, and the SELECT for its records."""
     if not path.is_file():
         raise LogUnavailable(f"there is no log at {path}: name one as sqlite:///relative.db or sqlite:////absolute.db")
     try:
@@ -189,7 +189,7 @@ def _partitions(path: Path) -> tuple[dict[int, PartitionState], str]:
 
 
 def _ranges(states: Iterable[PartitionState], selection: Selection) -> list[Range]:
-    """Return what is to be read."""
+    """Return the ranges to read."""
     return [
         Range(state.number, state.topic.name, state.partition, first, min(first + _AT_ONCE, span.stop))
         for state in states

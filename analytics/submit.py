@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# Python looks first where this file is: there, our modules would be taken for others of the same names.
+# Python searches this file's directory first: there, these modules would be taken for others of the same names.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from analytics.__main__ import main  # noqa: E402  only now is it the right one

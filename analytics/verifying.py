@@ -1,4 +1,4 @@
-"""Holds the rows of an SQLite log to their checksums: what is not what was written is named, and never taken for data."""
+"""Verifies the rows of an SQLite log against their checksums: damage is reported, and never taken for data."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -26,9 +26,9 @@ _MORE_TEXTS = ("correlation_id", "causation_id", "traceparent", "headers")
 
 
 class Verifier:
-    """Verifies batches of one partition's rows, which come in the order of their offsets.
+    """Verifies batches of one partition's rows, in order of their offsets.
 
-    `is_whole` says that none of its rows is left out by a condition, so that one that is missing is found as well.
+    `is_whole` is whether no condition leaves out rows, so that missing ones are found as well.
     """
 
     def __init__(self, path: Path, state: PartitionState, expected: int, *, is_whole: bool) -> None:
@@ -38,12 +38,12 @@ class Verifier:
         self._is_whole = is_whole
 
     def suspects(self, batch: pa.RecordBatch) -> list[int]:
-        """Return the offsets at which a batch is not what was written, or lacks what was."""
+        """Return the offsets at which a batch differs from what was written, or lacks a record."""
         offsets = pc.subtract(batch["position"], self._state.base).to_pylist()
         checksums = batch["checksum"].to_pylist()
         try:
             computed = list(map(row_checksum, repeat(self._state.seed), offsets, zip(*_columns(batch), strict=True)))
-        except (UnicodeDecodeError, pa.ArrowInvalid):  # a text that is none
+        except (UnicodeDecodeError, pa.ArrowInvalid):  # text that is not UTF-8
             computed = [-2] * len(offsets)
         if computed == checksums:
             return self._missing(offsets)
@@ -56,11 +56,11 @@ class Verifier:
         return sorted({*found, *self._missing(offsets)})
 
     def rest(self, end: int) -> list[int]:
-        """Return the offsets before `end` whose records are missing behind the last batch."""
+        """Return the offsets before `end` whose records are missing after the last batch."""
         return self._missing([end])
 
     def _missing(self, offsets: Sequence[int]) -> list[int]:
-        """Return the first offset of each gap, where the log has none."""
+        """Return the first offset of each gap that the log should not have."""
         if not self._is_whole:
             return []
         found, expected = list[int](), self._expected
@@ -75,12 +75,12 @@ class Verifier:
         return found
 
     def read(self, offsets: Sequence[int]) -> Iterator[Record]:
-        """Yield what stands at offsets that are suspect: as written where that is proved, else as damaged."""
+        """Yield the records at suspect offsets: as written where that is proved, else as damaged."""
         with closing(sqlite3.connect(file_uri(self._path, reads=True), uri=True)) as connection:
             state = next(now for now in states_of(connection, self._path) if now.number == self._state.number)
             for offset in offsets:
                 if offset < state.dense_from and offset >= self._state.dense_from:
-                    continue  # compaction or retention has been there since
+                    continue  # removed by compaction or retention since
                 try:
                     yield read_one(connection, state, offset)
                 except DamagedRecord as error:
@@ -88,7 +88,7 @@ class Verifier:
 
 
 def _damaged(damaged: DamagedRecord) -> Record:
-    """Return what stands for a damaged record: as much of it as may name it, and no value that could be read."""
+    """Return the placeholder of a damaged record: what may identify it, and no value that could be read."""
     place = damaged.topic, damaged.partition, damaged.offset
     found = damaged.record
     if not isinstance(found, Record):
@@ -116,7 +116,7 @@ def _text_or_none(value: object) -> str | None:
 
 
 def _columns(batch: pa.RecordBatch) -> Iterator[list[object]]:
-    """Yield a batch's columns as the checksum has them, in its order."""
+    """Yield a batch's columns in the checksum's form and order."""
     yield batch["recorded_at"].to_pylist()
     for name in ("key", "value"):
         yield pc.if_else(pc.equal(batch[f"has_{name}"], 1), batch[name], None).to_pylist()
@@ -132,7 +132,7 @@ def _texts(column: pa.Array) -> list[object]:
 
 
 def states_of(connection: sqlite3.Connection, path: Path) -> Iterator[PartitionState]:
-    """Yield what a log's file says of its partitions. Raises: LogCorrupt for one that is damaged; sqlite3.Error."""
+    """Yield the partitions of a log's file. Raises: LogCorrupt for a damaged one; sqlite3.Error."""
     if version_of(connection) == 1:
         show_as_newest(connection)
     for (number, topic, partition, *row), why in partition_rows(connection):

@@ -1,12 +1,12 @@
-"""Starts Spark's Python workers on this machine: `spark.python.daemon.module`, as Spark's own, but for two things.
+"""Starts Spark's Python workers on this machine: `spark.python.daemon.module`, like Spark's own, with two differences.
 
-Each worker is a fork of this process, and ends when it had nothing to do for a minute. What the jobs' functions import is
-imported here, before: 2 s of CPU for every worker otherwise. And it is hidden from the collector, which a worker asks to
-look at all that it has after each of its tasks.
+Each worker is a fork of this process, and ends after a minute without work. The jobs' imports are loaded here, before
+forking: 2 s of CPU for every worker otherwise. They are also frozen for the garbage collector, which a worker runs in
+full after each of its tasks.
 
-Before each of its tasks a worker has all importers forget what they know, in case files were added. Before Python 3.12 one of
-a zip file reads its whole directory again then, and Spark brings itself along in such files: 0.12 s of CPU for
-every task, whatever it does. Nobody writes to them while a session lives, and what is added is another file.
+Before each task a worker invalidates all importers' caches, in case files were added. Before Python 3.12, a zip file's
+importer then reads its whole directory again, and Spark itself is in such files: 0.12 s of CPU for every task. These
+files never change while a session lives, and additions are new files.
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ IMPORTED = ("analytics.audit.auditing", "analytics.kafka", "analytics.sqlite", "
 
 
 def _remember(_: zipimporter) -> None:
-    """Go on with what is known of a zip file."""
+    """Keep a zip file's cached directory."""
 
 
 if __name__ == "__main__":

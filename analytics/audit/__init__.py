@@ -1,4 +1,4 @@
-"""The audit: what proves a log right, or names the order that is not."""
+"""The audit: proves that a log is correct, or names the orders that are not."""
 
 from analytics.audit.auditing import audit
 from analytics.audit.finding import FINDING, Rule, Severity

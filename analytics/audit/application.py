@@ -1,4 +1,4 @@
-"""The application whose log is audited, as Spark's workers load it: by name, since functions do not travel."""
+"""The application whose log is audited; Spark's workers load it by name, since functions cannot be sent."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
@@ -29,7 +29,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Application:
-    """A choreography by its name (`module:name`; None: as the nearest pyproject.toml says), from a directory on."""
+    """A choreography by its name (`module:name`; None: as in the nearest pyproject.toml, searched from a directory)."""
 
     named: str | None = None
     directory: str = field(default_factory=lambda: str(Path.cwd()))
@@ -40,22 +40,22 @@ class Application:
         return load_choreography(self.named, Path(self.directory))
 
     def load(self) -> None:
-        """Load the choreography now, where it should be there before anything else begins. Raises: WiringError."""
+        """Load the choreography now, before anything else begins. Raises: WiringError."""
         self.choreography  # noqa: B018  a property that is kept
 
     def __reduce__(self) -> tuple[type["Application"], tuple[str | None, str]]:
-        """Travel by name alone: there may be no pyproject.toml where it arrives."""
+        """Pickle only the name: there may be no pyproject.toml at the destination."""
         return Application, (self.named or nearest(Path(self.directory))[1], self.directory)
 
     @property
     def topics(self) -> list[str]:
-        """The topics that hold its events, without copies and foreign ones."""
+        """The topics of its events, without latest topics and external ones."""
         contracts = [contract_of(event) for event in self.choreography.events]
         return list(dict.fromkeys(each.topic.name for each in contracts if each.foreign is None))
 
     @property
     def story_field(self) -> str:
-        """The key field of the events that end a story: an order's, in a shop; empty when nothing ends."""
+        """The key field of the events that end a saga: an order's, in a shop; empty without such events."""
         contracts = [contract_of(event) for event in self.choreography.events]
         return next((each.key for each in contracts if each.final and each.key), "")
 
@@ -69,7 +69,7 @@ class Application:
         }
 
     def story(self) -> Column:
-        """Return the story that a record belongs to, by its topic's key, or that of whoever said it."""
+        """Return the saga that a record belongs to, by its topic's key, or that of its emitter."""
         name = self.story_field
         keyed = [contract_of(e).topic.name for e in self.choreography.events if contract_of(e).key == name]
         saying = [source for source, decider in self.sources.items() if self.choreography.decider(decider).key == name]
@@ -78,13 +78,13 @@ class Application:
 
     @contextmanager
     def opened(self, url: str) -> Iterator[EventLog]:
-        """Open a log to read from it, for code that is not async."""
+        """Open a log for reading, for code that is not async."""
         with self.running(url) as (log, _):
             yield log
 
     @contextmanager
     def running(self, url: str) -> Iterator[tuple[EventLog, Run]]:
-        """Open a log to read from it; the function runs what is async until it is done."""
+        """Open a log for reading; the yielded function runs a coroutine until it is done."""
         with asyncio.Runner() as runner:
             opening = open_log(url, self.choreography, read_only=True)
             log = runner.run(opening.__aenter__())

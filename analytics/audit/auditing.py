@@ -16,11 +16,11 @@ from analytics.log import log
 def audit(
     spark: SparkSession, url: str, application: Application | None = None, same_as: str | None = None
 ) -> DataFrame:
-    """Return what is wrong with a log, one row of `FINDING` for each finding; none when it is right.
+    """Return the violations on a log, one row of `FINDING` each; none when it is correct.
 
-    `application` is whose log it is; by default the one that the nearest pyproject.toml names. With `same_as` it is
-    compared, record by record, with another log. What is still in flight is judged only by what holds at every moment. A
-    log on Kafka should be at rest, or be audited from its archive.
+    `application` is the log's; by default the one that the nearest pyproject.toml names. With `same_as` it is compared,
+    record by record, with another log. In-flight sagas are checked only by rules that hold at all times. A log on Kafka should
+    be at rest, or be audited from its archive.
     Raises: WiringError when there is no such application; as `analytics.log` does.
     """
     whose, url = application or Application(), from_anywhere(url)
@@ -29,7 +29,7 @@ def audit(
 
 
 def rule_findings(spark: SparkSession, url: str, whose: Application) -> DataFrame:
-    """Return what the rules about events find, without deciding anything again."""
+    """Return the findings of the rules about events, without deciding anything again."""
     events = log(spark, url, topics=whose.topics)
     newest = changelogs(spark, url, whose)
     check = LawCheck(whose, url, standing_of(newest, url, whose))

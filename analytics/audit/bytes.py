@@ -1,4 +1,4 @@
-"""Whether what stands on a log is what was written: the one rule that looks at bytes, and needs no application."""
+"""Checks that a log holds what was written: the one rule about bytes, which needs no application."""
 
 from analytics.asking import in_thread
 from analytics.audit.finding import Finding, Rule
@@ -7,13 +7,13 @@ from eventlib.operations.doctor.deep import changed_archive, finding, prove_file
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.doctor.sameness import compare
 
-DAMAGED = Rule("damaged", "error", "What stands on the log is what was written: no bit changed, no record gone.")
+DAMAGED = Rule("damaged", "error", "The log holds what was written: no bit changed, no record is missing.")
 
 
 def damage_findings(url: str, same_as: str | None = None) -> list[Finding]:
-    """Return what of an SQLite log, or of an archive, is not what was written; Kafka verifies batches when they are read.
+    """Return the damage of an SQLite log, or of an archive; Kafka verifies batches when they are read.
 
-    With `same_as` also what is not as on another log, of which this one is a copy, a backup or an archive.
+    With `same_as` also the differences from another log, of which this one is a copy, a backup or an archive.
     Raises: LogCorrupt, LogVersionMismatch, LogUnavailable.
     """
     file, found = log_file(url), list[Diagnosis]()

@@ -1,4 +1,4 @@
-"""The differential audit: what every decider has said is what its pure functions say, folded again in its journal's order."""
+"""The differential audit: every output of a decider equals what its pure functions return, folded in its journal's order."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
@@ -28,14 +28,12 @@ from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import from_ms
 
-DECISION = Rule(
-    "decision", "error", "What a decider has said is what its functions say about the same input and state."
-)
-COUNT = Rule("said-count", "error", "A transaction has said as many events as its journal has.")
-UNKNOWN = Rule("not-journalled", "error", "What a service has said is the work of a transaction in its journal.")
-UNCLAIMED = Rule("not-decided", "error", "What a transaction has said follows from something that it has done.")
+DECISION = Rule("decision", "error", "A decider has emitted what its functions return for the same input and state.")
+COUNT = Rule("said-count", "error", "A transaction has emitted as many events as its journal records.")
+UNKNOWN = Rule("not-journalled", "error", "What a service has emitted belongs to a transaction in its journal.")
+UNCLAIMED = Rule("not-decided", "error", "What a transaction has emitted follows from one of its steps.")
 OVERDUE = Rule("overdue", "error", "Nothing waits beyond its deadline.")
-BROKEN = Rule("not-whole", "error", "A task's journal and inputs are whole, so that its past can be known.")
+BROKEN = Rule("not-whole", "error", "A task's journal and inputs are complete, so that it can be replayed.")
 
 DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 
@@ -46,14 +44,14 @@ _TIME = itemgetter(1)  # of a row
 
 
 def decision_findings(spark: SparkSession, url: str, application: Application) -> DataFrame:
-    """Return which decisions on a log are not those of today's code."""
+    """Return which decisions on a log differ from those of today's code."""
     routes = Routes(application.choreography)
     in_order = routes.in_order(routes.past(spark, url))
     return in_order.mapInArrow(partial(_decided, application=application, url=url), FINDING)
 
 
 def _decided(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
-    """Yield what is not as it was decided, task by task."""
+    """Yield the differences, task by task."""
     for share in shares(batches, application, url):
         task = _Task(application, share.opened, share.task, _version(application))
         yield from findings(share.run(task.findings(share.rows)))
@@ -61,12 +59,12 @@ def _decided(batches: Iterable[pa.RecordBatch], application: Application, url: s
 
 @cache
 def _version(application: Application) -> str:
-    """Return the version of a worker's code, which serves many shares."""
+    """Return the code version in a worker, computed once."""
     return code_version(application.choreography)
 
 
 class _Task:
-    """One task's past, from its rows in the order of time."""
+    """One task's history, from its rows in time order."""
 
     def __init__(self, application: Application, opened: EventLog, task: tuple[Service, int], version: str) -> None:
         self._opened = opened
@@ -78,7 +76,7 @@ class _Task:
         self._found = list[Finding]()
 
     async def findings(self, rows: Iterable[tuple[Any, ...]]) -> list[Finding]:
-        """Decide all of it again, and return what differs."""
+        """Replay the task, and return what differs."""
         spill = Spill()
         try:
             entries = kept_entries(self._service.deciders, spill)
@@ -120,7 +118,7 @@ class _Task:
             await again.go_on(entry)
         if told != there:
             about = f"task {self._service.name}/{self._partition}"
-            sentence = f"At {from_ms(at_ms).isoformat()} it said {told} events, and {there} are on the log."
+            sentence = f"At {from_ms(at_ms).isoformat()} it emitted {told} events, and {there} are on the log."
             self._found.append(Finding(COUNT.name, COUNT.severity, "", about, [], sentence))
         self._not_known(at_ms, UNCLAIMED)
 
@@ -145,7 +143,7 @@ class _Task:
 def _differs(found: Difference) -> Finding:
     then = ", ".join(each.type for each in found.then) or "nothing"
     now = found.why or ", ".join(each.type for each in found.now) or "nothing"
-    sentence = f"About {found.input.type} it said {then}; its functions say {now}"
+    sentence = f"For {found.input.type} it emitted {then}; its functions return {now}"
     if then == now:
         sentence += " with other fields"
     about = f"{found.handler} {found.key}"

@@ -1,4 +1,4 @@
-"""What a rule is, and what it finds."""
+"""A rule of the audit, and its findings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ FINDING = t.StructType([
     t.StructField("evidence", t.ArrayType(t.StringType())),
     t.StructField("sentence", t.StringType()),
 ])  # fmt: skip
-"""One row for each finding: `order` is the key under which its saga ends, empty where it is about none; `about` names
-the field and key that the rule is about; `evidence` are the ids of events."""
+"""One row per finding: `order` is the key under which its saga ends, empty if it concerns none; `about` names the
+field and key that the rule is about; `evidence` are the ids of events."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What has to hold of a log, in one sentence, and how bad it is when it does not."""
+    """What must hold on a log, in one sentence, and the severity of a violation."""
 
     name: str
     severity: Severity
@@ -30,7 +30,7 @@ class Rule:
 
 
 class Finding(NamedTuple):
-    """A rule that does not hold, as a row of `FINDING`."""
+    """A violation of a rule, as a row of `FINDING`."""
 
     rule: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""What must hold of every event by its headers alone: its id, its place, its cause, and who said it about what."""
+"""The rules about every event's headers: its id, its location, its cause, and its emitter."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True)
 class HeaderRule:
-    """A rule on the columns of `_looked_up`: when it is broken, and what a person is told then."""
+    """A rule on the columns of `_looked_up`: the condition of a violation, and its message."""
 
     rule: Rule
     broken: Callable[["Graph"], Column]
@@ -28,7 +28,7 @@ class HeaderRule:
 
 @dataclass(frozen=True)
 class Graph:
-    """What the code can say: `steps` has (source, cause's type, type), the other sets have types, topics and sources."""
+    """What the code can emit: `steps` has (source, cause's type, type), the other sets have types, topics and sources."""
 
     steps: frozenset[tuple[str, str, str]]
     late: frozenset[tuple[str, str]]
@@ -41,7 +41,7 @@ class Graph:
 
     @classmethod
     def of(cls, choreography: Choreography) -> "Graph":
-        """Read a choreography's graph off its types."""
+        """Derive a choreography's graph from its types."""
         flow = EventGraph(choreography)
         services = {service.name: service.speaks_as for service in choreography.services}
         reactions = [(f"{services[r.service]}/{r.decider.name}", r) for r in flow.reactions]
@@ -88,11 +88,11 @@ HEADER_RULES = (
     HeaderRule(
         Rule("id-twice", "error", "An event's id is on the log once; only a request may come twice."),
         lambda graph: (f.col("copies") > 1) & ~f.col("type").isin(*graph.requests),
-        lambda: f.format_string("%s stands on the log %d times with one id.", "type", "copies"),
+        lambda: f.format_string("%s is on the log %d times with one id.", "type", "copies"),
         also="id",
     ),
     HeaderRule(
-        Rule("sequence", "error", "What a decider says under a key is numbered from 1 without a gap."),
+        Rule("sequence", "error", "A decider's events under a key are numbered from 1 without a gap."),
         _sequence_broken,
         lambda: f.format_string(
             "%s of %s is number %s there, after number %s.",
@@ -104,7 +104,7 @@ HEADER_RULES = (
         also="before_id",
     ),
     HeaderRule(
-        Rule("cause-missing", "error", "What a service says names its cause, and that is on the log."),
+        Rule("cause-missing", "error", "An event of a service names its cause, which is on the log."),
         lambda graph: _is_said(graph) & f.col("cause_id").isNull(),
         lambda: f.format_string(
             "%s names %s as its cause, which is not on the log.",
@@ -125,10 +125,10 @@ HEADER_RULES = (
         ),
     ),
     HeaderRule(
-        Rule("conformance", "error", "Every step is one that the code can take: who says what about what."),
+        Rule("conformance", "error", "Every step is possible in the code: its source emits its type for this cause."),
         lambda graph: ~_step_known(graph),
         lambda: f.format_string(
-            "%s cannot say %s about %s.",
+            "%s cannot emit %s for %s.",
             f.coalesce("source", f.lit("nobody")),
             f.coalesce("type", f.lit("an event without a type")),
             f.coalesce("cause_type", f.lit("nothing")),
@@ -144,15 +144,15 @@ HEADER_RULES = (
         lambda: f.format_string("%s belongs to another saga than %s, its cause.", "type", "cause_type"),
     ),
     HeaderRule(
-        Rule("answered-twice", "error", "The outside world's answer enters the log once for each request."),
+        Rule("answered-twice", "error", "An external system's answer enters the log once for each request."),
         lambda graph: (f.col("answers") > 1) & _among(graph.effects, "source", "cause_type"),
         lambda: f.format_string("%s was answered %d times.", "cause_type", "answers"),
     ),
     HeaderRule(
-        Rule("misplaced", "error", "An event stands on its topic, in the partition of its key."),
+        Rule("misplaced", "error", "An event is on its topic, in the partition of its key."),
         _misplaced,
         lambda: f.format_string(
-            "%s with key %s stands in %s/%d.", f.col("type"), f.col("key"), f.col("topic"), f.col("partition")
+            "%s with key %s is in %s/%d.", f.col("type"), f.col("key"), f.col("topic"), f.col("partition")
         ),
         also="id",
     ),
@@ -160,7 +160,7 @@ HEADER_RULES = (
 
 
 def header_findings(events: DataFrame, application: Application) -> DataFrame:
-    """Return what the rules on headers find among a log's events."""
+    """Return the findings of the rules on headers among a log's events."""
     graph = Graph.of(application.choreography)
     found = [_finding(rule, graph) for rule in HEADER_RULES]
     each = f.explode(f.filter(f.array(*found), lambda one: one.isNotNull()))
@@ -177,7 +177,7 @@ def _finding(each: HeaderRule, graph: Graph) -> Column:
 
 
 def _looked_up(events: DataFrame, application: Application) -> DataFrame:
-    """Return each event's headers, with those of its cause, and what else stands beside it."""
+    """Return each event's headers, with those of its cause, and the headers of its neighbours."""
     heads = events.drop("value", "headers", "schema_id", "traceparent").withColumn("order", application.story())
     causes = events.filter(f.col("id").isNotNull()).select(
         f.col("id").alias("cause_id"),
@@ -185,9 +185,9 @@ def _looked_up(events: DataFrame, application: Application) -> DataFrame:
         f.col("recorded_at").alias("cause_at"),
         f.col("correlation_id").alias("cause_saga"),
     )
-    # Ids and keys come first: Spark sorts by the first column's first bytes, which sources have in common.
+    # Ids and keys come first: Spark sorts by the first column's first bytes, and sources share theirs.
     in_turn = Window.partitionBy("subject", "source").orderBy("recorded_at", "sequence", "topic", "offset")
-    alone = f.when(f.col("causation_id").isNull(), f.col("id"))  # what comes from outside has nothing in common
+    alone = f.when(f.col("causation_id").isNull(), f.col("id"))  # external events share nothing
     same_id, same_cause = Window.partitionBy("id"), Window.partitionBy("causation_id", "source", alone)
     answered = f.size(f.collect_set(f.when(_is_answer(application), f.col("id"))).over(same_cause))
     home = partition_of({topic.name: topic for topic in application.choreography.topics})

@@ -1,4 +1,4 @@
-"""The invariants that a choreography declares, checked on its log: events grouped by the key that an invariant is about."""
+"""Checks the invariants that a choreography declares on its log: events grouped by the key of each invariant."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,8 +28,8 @@ from eventlib.model.event import Event, key_of
 from eventlib.queries.sagas import causes_first
 from eventlib.runtime.records import STATE, state_name
 
-UNREADABLE = Rule("unreadable", "error", "Every event can be read as what its type says.")
-MISKEYED = Rule("key-differs", "error", "An event's key is what its own field says.")
+UNREADABLE = Rule("unreadable", "error", "Every event can be read as its type.")
+MISKEYED = Rule("key-differs", "error", "An event's key equals its own field.")
 
 _ROW = t.StructType([
     *RECORD.fields,
@@ -49,7 +49,7 @@ def law_rules(choreography: Choreography) -> list[Rule]:
 
 
 def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> DataFrame:
-    """Return which invariants a log breaks; `newest` are its changelogs' newest records."""
+    """Return the invariants that a log violates; `newest` are its changelogs' newest records."""
     records = events.select(*record_columns(), f.col("correlation_id").alias("saga"))
     told = (
         records.repartition("saga")
@@ -60,17 +60,17 @@ def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> Dat
     states = newest.filter(f.col("key").startswith(STATE)).select(*record_columns())
     known = states.withColumn("at_ms", f.lit(_FOR_EVER)).mapInArrow(partial(_states, check=check), _ROW)
     by_key = told.unionAll(known).repartition("field", "about")
-    # Spark compares the first number without looking at the rows, of which all have one of a few fields.
+    # Spark compares the first number without reading the rows, all of which have one of a few fields.
     first = f.xxhash64("field", "about")
     in_order = by_key.sortWithinPartitions(first, "field", "about", "at_ms", "depth", "topic", "partition", "offset")
     return in_order.mapInArrow(partial(_folded, check=check), FINDING)
 
 
-_LATEST, _FOR_EVER = 1 << 30, 1 << 62  # the depth and the time of a decider's state: behind all that was said
+_LATEST, _FOR_EVER = 1 << 30, 1 << 62  # the depth and the time of a decider's state: after all its events
 
 
 class LawCheck:
-    """What workers need: where the log is, whose it is, and how it stands."""
+    """What workers need: the log's URL, its application, and its status."""
 
     def __init__(self, application: Application, url: str, standing: Standing) -> None:
         self.application = application
@@ -79,10 +79,10 @@ class LawCheck:
 
 
 def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
-    """Yield each event once for each field that some invariant is about.
+    """Yield each event once for each field that an invariant is about.
 
-    With what tells its place among those of its millisecond (how many causes it has there, and the nearest of them that is
-    about the same key), and whether something is still to follow in its saga.
+    With its order among those of its millisecond (how many causes it has there, and the nearest of them about the same key),
+    and whether its saga is in flight.
     """
     folds, flight = _folds(check.application.choreography), Flight(check.application, check.standing)
     with check.application.opened(check.url) as log:
@@ -92,7 +92,7 @@ def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa
 
 
 def _folds(choreography: Choreography) -> dict[str, Fold[Any]]:
-    """Return the fields that invariants are about, each with one of the folds that tell whom an event concerns there."""
+    """Return the fields that invariants are about, each with one of the folds that return an event's keys."""
     sources = (source for each in judged_by_events(choreography.invariants) for source in each.sources)
     return {source.key: source for source in sources if isinstance(source, Fold)}
 
@@ -101,7 +101,7 @@ _SAGA = RECORD.names.index("correlation_id")
 
 
 def _whole_sagas(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows that come saga by saga, so that none has rows in two batches."""
+    """Yield rows that come saga by saga, so that no saga is split between batches."""
     begun, last = list[pa.RecordBatch](), None
     for batch in batches:
         sagas = batch.column(_SAGA).to_pylist()
@@ -121,7 +121,7 @@ def _whole_sagas(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _told(
     records: Sequence[Record], folds: Mapping[str, Fold[Any]], flight: Flight, log: EventLog
 ) -> Iterator["_Added"]:
-    """Yield what is added to each record for each field that it is about."""
+    """Yield the added columns of each record for each field that it is about."""
     for _, group in groupby(range(len(records)), key=lambda i: records[i].correlation_id):
         saga = [*group]
         places = {records[i].event_id: i for i in saga}
@@ -147,11 +147,11 @@ def _told(
 
 
 _Added = tuple[int, int, str, str, str, bool]
-"""Which of a batch's records, and the columns of `_ROW` that are behind a record's."""
+"""Which of a batch's records, and the columns of `_ROW` after a record's."""
 
 
 def _taken(batch: pa.RecordBatch, added: Iterable[_Added]) -> Iterator[pa.RecordBatch]:
-    """Yield records of a batch with what is added; Arrow takes them over, in a tenth of the time that Python's objects take."""
+    """Yield records of a batch with added columns; Arrow copies them, in a tenth of the time of Python objects."""
     found = [*added]
     if found:
         rows, *columns = zip(*found, strict=True)
@@ -180,7 +180,7 @@ def _read(log: EventLog, record: Record) -> Event | str:
 
 
 def _depth(i: int, causes: Sequence[int], records: Sequence[Record], places: Mapping[str, int]) -> int:
-    """Return how many causes an event has in its own millisecond; what begins with a cause of another saga comes last."""
+    """Return how many causes an event has in its own millisecond; chains from another saga's cause come last."""
     first = records[causes[-1] if causes else i]
     is_known = first.causation_id in places if first.causation_id else first.sequence is None
     return len(causes) if is_known else len(causes) + _UNKNOWN_CAUSE
@@ -201,7 +201,7 @@ _UNKNOWN_CAUSE = 1 << 20
 
 
 def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
-    """Yield the states of deciders that some invariant is about, last of all that is known of their keys."""
+    """Yield the states of deciders that an invariant is about, after all events of their keys."""
     judged = {s.name: s for each in judged_by_events(check.application.choreography.invariants) for s in each.sources}
 
     def told(batch: pa.RecordBatch) -> Iterator[_Added]:
@@ -215,11 +215,11 @@ def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.R
         yield from _taken(batch, told(batch))
 
 
-_AT, _KEY = itemgetter(1), itemgetter(3, 4)  # of a row: a record, its time, and the columns of `_ROW` behind a record's
+_AT, _KEY = itemgetter(1), itemgetter(3, 4)  # of a row: a record, its time, and the columns of `_ROW` after a record's
 
 
 def _folded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
-    """Yield what the invariants find, key by key."""
+    """Yield the violations of the invariants, key by key."""
     with check.application.opened(check.url) as log:
         judge = _Judge(check, log)
         keyed = groupby(records_of(batches), key=_KEY)
@@ -227,7 +227,7 @@ def _folded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.R
 
 
 class _Judge:
-    """Takes the events of one key after the other."""
+    """Checks the events of one key after the other."""
 
     def __init__(self, check: LawCheck, log: EventLog) -> None:
         choreography = check.application.choreography
@@ -241,7 +241,7 @@ class _Judge:
         self._story = check.application.story_field
 
     def key(self, field: str, key: str, rows: Iterable[Sequence[Any]]) -> Iterator[Finding]:
-        """Yield what breaks an invariant about one key, each invariant once."""
+        """Yield the violations for one key, each invariant once."""
         if field == _NOT_READ:
             yield from (self._unreadable(record) for record, *_ in rows)
             return
@@ -288,7 +288,7 @@ class _Judge:
         event = self._log.decode(record)
         order = str(getattr(event, self._story, None) or "")
         where = f"{record.topic}/{record.partition}/{record.offset}"
-        sentence = f"{record.type} at {where} has the key {key_text(record)!r}, and is about {_key_of(event)!r}."
+        sentence = f"{record.type} at {where} has the key {key_text(record)!r}, but its field is {_key_of(event)!r}."
         return Finding(MISKEYED.name, MISKEYED.severity, order, f"key {key_text(record)}", [record.event_id], sentence)
 
     def _unreadable(self, record: Record) -> Finding:
@@ -298,7 +298,7 @@ class _Judge:
 
 
 def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Record, int, bool]]:
-    """Yield a key's records, with their depths and whether their sagas go on, as they came about: within a millisecond, as causes, sequences and offsets tell, before depths."""
+    """Yield a key's records, with their depths and whether their sagas are in flight, in causal order: within a millisecond, by causes, sequences and offsets, before depths."""
     for _, group in groupby(rows, key=_AT):
         moment = [*group]
         for i in _order(moment) if len(moment) > 1 else (0,):
@@ -312,5 +312,5 @@ def _order(moment: Sequence[Sequence[Any]]) -> list[int]:
 
 def _finding(violation: Violation, story: str, evidence: Iterable[str]) -> Finding:
     about = f"{violation.invariant.key} {violation.key}"
-    sentence = f"{violation.invariant.sentence} Not so: {violation.what_was_known}"
+    sentence = f"{violation.invariant.sentence} Violated: {violation.what_was_known}"
     return Finding(violation.invariant.name, "error", story, about, list(evidence), sentence)

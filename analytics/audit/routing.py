@@ -1,4 +1,4 @@
-"""Which tasks take a record as an input, and which one has said it: by Spark's own plan, but for the hash of a key."""
+"""Which tasks consume a record, and which one has emitted it: by Spark's own plan, except for the hash of a key."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ Number = TypeVar("Number", int, Column)
 
 _MOST_PARTITIONS = 1 << 16
 _TIME_BITS = 42  # milliseconds until the year 2109
-_TRIED = 64  # numbers for each place, so that no place is left without one
+_TRIED = 64  # candidates for each partition, so that each gets one
 _SAYING, _TYPE = "_saying", "_type"
 
 
 @dataclass(frozen=True)
 class Routes:
-    """A choreography's tasks by number, of services whose past is kept: those that read no compacted topic."""
+    """A choreography's tasks by number, of services whose history is kept: those that read no compacted topic."""
 
     choreography: Choreography
 
@@ -63,25 +63,25 @@ class Routes:
         return partition + self.services.index(service) * _MOST_PARTITIONS
 
     def past(self, spark: SparkSession, url: str) -> DataFrame:
-        """Return all that tasks heard, said and did, as rows of `ROUTED`."""
+        """Return all inputs, outputs and journal entries of tasks, as rows of `ROUTED`."""
         said = self.of_records(log(spark, url, topics=self.topics).select(*record_columns()))
         done = self.of_journals(log(spark, url, topics=self.journals).select(*record_columns()))
         return said.unionAll(done.select(*ROUTED.names))
 
     def in_order(self, routed: DataFrame) -> DataFrame:
-        """Return rows of `ROUTED` task by task in the order of time: at one time by offset, what was done behind what was said."""
+        """Return rows of `ROUTED` task by task in time order: at one time by offset, journal entries after outputs."""
         last = f.greatest("role", f.lit(HEARD | SAID))
         by_task = routed.repartition(len(self.numbers), self._place(routed.sparkSession))
         first = f.col("task").cast("long")
         if len(self.services) * _MOST_PARTITIONS <= 1 << 64 - _TIME_BITS:
-            # Spark compares the first number without looking at the rows: with the time in it, that mostly is enough.
+            # Spark compares the first number without reading the rows: with the time in it, that is mostly enough.
             first = f.shiftleft(first, _TIME_BITS) + f.col("at_ms")
         return by_task.sortWithinPartitions(first, "task", "at_ms", last, "offset")
 
     def _place(self, spark: SparkSession) -> Column:
-        """Return a number for each task that a shuffle gives a partition to itself.
+        """Return a number for each task that gives it a partition of its own in a shuffle.
 
-        Of the numbers as they are Spark's hash puts four into one partition, none into others: too much to sort at once.
+        Spark's hash of plain numbers puts four into one partition, none into others: too much to sort at once.
         """
         numbers = self.numbers
         tried = spark.range(len(numbers) * _TRIED, numPartitions=1).select(f.col("id").cast("int"))
@@ -91,21 +91,21 @@ class Routes:
 
     @property
     def topics(self) -> list[str]:
-        """The topics of all that tasks hear and say."""
+        """The topics of the tasks' inputs and outputs."""
         return list(dict.fromkeys(contract_of(event).topic.name for event in self.choreography.events))
 
     @property
     def journals(self) -> list[str]:
-        """The topics of what tasks did."""
+        """The topics of the tasks' journals."""
         return [service.journal.name for service in self.services]
 
     def of_journals(self, journals: DataFrame) -> DataFrame:
-        """Return a number and a role, `task` and `role`, beside each record of the journals."""
+        """Return the journals' records with the columns `task` and `role`."""
         tasks = {service.journal.name: self.number(service, f.col("partition")) for service in self.services}
         return journals.withColumns({"task": by_value("topic", tasks), "role": f.lit(JOURNAL)})
 
     def of_records(self, records: DataFrame) -> DataFrame:
-        """Return each record once for each task that may take it or has said it, with `task` and `role`."""
+        """Return each record once for each task that consumes or has emitted it, with `task` and `role`."""
         said_by = {
             f"{service.speaks_as}/{decider.name}": service for service in self.services for decider in service.deciders
         }
@@ -151,7 +151,7 @@ def _route(task: Column, role: Column) -> Column:
 
 
 def by_value(column: str, values: Mapping[str, Column]) -> Column:
-    """Return the value for what a column has; NULL when there is none."""
+    """Return the value for a column's content; NULL when there is none."""
     found: Column = f.lit(None)
     for name, value in values.items():
         found = f.when(f.col(column) == name, value).otherwise(found)
@@ -159,16 +159,16 @@ def by_value(column: str, values: Mapping[str, Column]) -> Column:
 
 
 def constant_of(column: str, values: Mapping[Any, Any]) -> Column:
-    """Return the constant for what a column has; NULL when there is none."""
+    """Return the constant for a column's content; NULL when there is none."""
     return f.create_map(*(f.lit(each) for pair in values.items() for each in pair))[f.col(column)]
 
 
 _KEYS = 1 << 16
-"""Of how many keys a worker knows the partition: those that a log tells of at about one time."""
+"""How many keys' partitions a worker caches: those that a log has at about one time."""
 
 
 def partition_of(topics: Mapping[str, Topic]) -> Callable[[str, str], Column]:
-    """Return the function from two columns, the name of a topic and a key, to the key's partition; NULL for other names."""
+    """Return a function from two columns, a topic's name and a key, to the key's partition; NULL for other topics."""
     return cast("Callable[[str, str], Column]", f.udf(partial(_partition_of, topics), "int", useArrow=True))
 
 
@@ -179,5 +179,5 @@ def _partition_of(topics: Mapping[str, Topic], name: str | None, key: str | None
 
 @lru_cache(_KEYS)
 def _hashed(partitioner: str, partitions: int, key: str) -> int:
-    # What `Topic.partition_of` does: a topic in its place would be hashed itself, field by field, for each row.
+    # The same as `Topic.partition_of`: a topic as cache key would be hashed, field by field, for each row.
     return PARTITIONERS[partitioner](key.encode(), partitions)

@@ -1,4 +1,4 @@
-"""Records as rows, and back: what folds in Python take and give."""
+"""Records as rows, and back: the input and output of folds in Python."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
@@ -42,7 +42,7 @@ def record_columns() -> list[Column]:
 
 
 def records_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-    """Yield rows that begin with a record as the record, its time (ms), and what is behind it."""
+    """Yield rows that begin with a record as the record, its time (ms), and the columns after it."""
     for batch in batches:
         columns = [_values(column) for column in batch.columns]
         columns[_KEY] = [None if key is None else key.encode() for key in columns[_KEY]]
@@ -55,7 +55,7 @@ _TIME, _KEY, _HEADERS = (RECORD.names.index(name) for name in ("at_ms", "key", "
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Return a column's values; text and numbers by way of NumPy, which takes a third of Arrow's own time."""
+    """Return a column's values; text and numbers through NumPy, in a third of Arrow's own time."""
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         return cast("list[Any]", column.to_numpy(zero_copy_only=False).tolist())
     if pa.types.is_integer(column.type) and not column.null_count:

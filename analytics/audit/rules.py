@@ -9,7 +9,7 @@ from analytics.audit.invariants import MISKEYED, UNREADABLE, law_rules
 
 
 def rules(application: Application) -> tuple[Rule, ...]:
-    """Return every rule that a log of an application is judged by: by bytes, by headers, by events, by its own invariants, and by its code."""
+    """Return every rule of an application's audit: about bytes, headers, events, its own invariants, and its decisions."""
     return (
         DAMAGED,
         *(each.rule for each in HEADER_RULES),

@@ -1,4 +1,4 @@
-"""What one of Spark's workers is given of `Routes.in_order`: whole tasks, one after the other, on a log that is opened once."""
+"""One Spark worker's part of `Routes.in_order`: whole tasks, one after the other, on a log that is opened once."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -20,7 +20,7 @@ _NUMBER = itemgetter(2)  # of a row, its task
 
 
 class Share(NamedTuple):
-    """A task's rows in their order, the log to decode them with, and what runs what is async."""
+    """A task's rows in order, the log to decode them with, and a function that runs coroutines."""
 
     opened: EventLog
     run: Run
@@ -33,7 +33,7 @@ def shares(batches: Iterable[pa.RecordBatch], application: Application, url: str
     rows = records_of(batches)
     first = next(rows, None)
     if first is None:
-        return  # nothing falls to this worker: no log is opened for it
+        return  # no rows for this worker: no log is opened
     _make_ready()
     routes = Routes(application.choreography)
     with application.running(url) as (opened, run):
@@ -43,5 +43,5 @@ def shares(batches: Iterable[pa.RecordBatch], application: Application, url: str
 
 @cache
 def _make_ready() -> None:
-    """Make ready one of Spark's workers, which serves many shares."""
+    """Prepare one of Spark's workers, which serves many shares."""
     collect_garbage_seldom(growth=_OBJECTS)

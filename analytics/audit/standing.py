@@ -1,4 +1,4 @@
-"""How a log stands: what its services have handled, what they wait for, and what is parked."""
+"""The status of a log: what its services have handled, what is pending, and what is parked."""
 
 import sys
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, Positi
 
 @dataclass(frozen=True)
 class Standing:
-    """Where services go on, by (service, topic, partition); parked (decider, key)s; effects that were not answered."""
+    """Cursors by (service, topic, partition); parked (decider, key)s; pending effects."""
 
     next: Mapping[tuple[str, str, int], int]
     parked: frozenset[tuple[str, str]]
@@ -25,7 +25,7 @@ class Standing:
 
 
 class Flight:
-    """Tells whether something is still to follow from an event."""
+    """Finds out whether consequences of an event are still to come."""
 
     def __init__(self, application: Application, standing: Standing) -> None:
         self._standing = standing
@@ -37,7 +37,7 @@ class Flight:
         self._next: dict[tuple[str | None, str, int], int] = {}
 
     def has(self, record: Record) -> bool:
-        """Tell whether an event waits for a decider, for the outside world, or for a person."""
+        """Return whether an event waits for a decider, an external system, or a person."""
         return (
             record.offset >= self._handled_to(record.type, record.topic, record.partition)
             or record.event_id in self._standing.pending
@@ -45,7 +45,7 @@ class Flight:
         )
 
     def _handled_to(self, kind: str | None, topic: str, partition: int) -> int:
-        """Return up to where all have handled an event of a type; without end when nobody does."""
+        """Return the offset up to which all consumers have handled a type; unlimited without any."""
         known = self._next.get((kind, topic, partition))
         if known is None:
             services = [service for service, _ in self._handling.get(kind or "", ())]
@@ -67,7 +67,7 @@ def changelogs(spark: SparkSession, url: str, application: Application) -> DataF
 
 
 def standing_of(newest: DataFrame, url: str, application: Application) -> Standing:
-    """Return how a log stands, from its changelogs' newest records."""
+    """Return the status of a log, from its changelogs' newest records."""
     rows = newest.filter(~f.col("key").startswith(STATE)).select("topic", "partition", "key", "value").collect()
     positions, parked, pending = dict[tuple[str, str, int], int](), set[tuple[str, str]](), set[str]()
     with application.opened(url) as opened:
@@ -87,7 +87,7 @@ def standing_of(newest: DataFrame, url: str, application: Application) -> Standi
 
 
 def _positions(opened: EventLog, value: bytes) -> Mapping[str, int]:
-    """Return where a task goes on; from damaged bytes nothing, so that all it hears of counts as in flight."""
+    """Return a task's cursor; none from damaged bytes, so that all its inputs count as in flight."""
     try:
         return opened.codec.decode(Positions, value).next
     except Exception:  # noqa: BLE001  whatever is on the log: a record's checksum tells that it is damaged

@@ -1,1 +1,1 @@
-"""What the commands do: each asks, shows progress, and says what it read, wrote and took."""
+"""The commands: each runs a job, shows progress, and prints what it read, wrote and took."""

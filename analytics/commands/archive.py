@@ -13,9 +13,9 @@ from eventlib.log.open import open_port
 
 
 def archive_command(url: str, to: Path, *, as_json: bool) -> bool:
-    """Archive what is new, tell what was done, and return whether something had been dropped before it was archived."""
+    """Archive new records, print the result, and return whether records had been dropped before they were archived."""
     if url.startswith((SCHEME, "memory:")):
-        raise WiringError(f"--log {url}: an archive is made of a log in a file or on Kafka")
+        raise WiringError(f"--log {url}: only a log in a file or on Kafka can be archived")
     refuse_missing(url)
     with bars(shown=not as_json) as shown:
         task = shown.add_task("archiving", total=None)
@@ -32,14 +32,14 @@ def archive_command(url: str, to: Path, *, as_json: bool) -> bool:
 
 
 async def release_command(url: str) -> None:
-    """Let a log's retention drop what is not archived, as before there was an archive."""
+    """Let a log's retention drop unarchived records, as before there was an archive."""
     refuse_missing(url)
     log = await open_port(url)
     try:
         await log.keep_unarchived(None)
     finally:
         await log.close()
-    print(f"{url} waits for no archive any more: retention drops what is too old, archived or not.")
+    print(f"{url} no longer waits for an archive: retention drops old records, archived or not.")
 
 
 async def _archived(url: str, to: Path, progress: Progress) -> Archived:
@@ -72,9 +72,7 @@ def _print(url: str, to: Path, done: Archived) -> None:
     merged = f"; {done.merged} small files were merged" if done.merged else ""
     print(f"Archived {wrote if done.records else 'nothing new'} in {done.seconds:.1f} s{merged}: {SCHEME}{to}")
     if not done.held:
-        command_line.warn(
-            f"{url} drops what its retention does not keep, archived or not: archive more often than that"
-        )
+        command_line.warn(f"{url} drops old records by its retention, archived or not: archive more often than that")
     for lost in done.lost:
         command_line.warn(
             f"{lost.topic}/{lost.partition}: offsets {lost.first} to {lost.end - 1} had been dropped before they were archived"

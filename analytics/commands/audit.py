@@ -27,7 +27,7 @@ def audit_command(
     metrics: Path | None = None,
     as_json: bool,
 ) -> bool:
-    """Audit a log, tell what was found, and return whether an error was among it."""
+    """Audit a log, print the findings, and return whether an error is among them."""
     application, began = Application(app), time.monotonic()
     declared = rules(application)
     refuse_missing(url)
@@ -58,7 +58,7 @@ def audit_command(
         command_line.terminal().print(ranges_table(read))
         _print(found, len(declared), sum(map(len, read.values())), seconds)
         if out is not None:
-            print(f"The findings stand in {out / 'findings'}.")
+            print(f"The findings are in {out / 'findings'}.")
     return any(row["severity"] == "error" for row in found)
 
 

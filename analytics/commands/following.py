@@ -20,7 +20,7 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 
 
 def follow_command(url: str, out: Path, *, every: str, how: How, as_json: bool) -> bool:
-    """Keep tables current until SIGINT or SIGTERM, tell of each increment, and return whether they are incomplete."""
+    """Keep tables current until SIGINT or SIGTERM, print each increment, and return whether they are incomplete."""
     refuse_unreadable(url)
     fetch_needed(url)
 
@@ -43,7 +43,7 @@ def follow_command(url: str, out: Path, *, every: str, how: How, as_json: bool) 
 
 
 def _end_on_signals(ended: Event) -> None:
-    """Let the first SIGINT or SIGTERM set `ended`, and the second one do what it did before."""
+    """Let the first SIGINT or SIGTERM set `ended`, and restore the handlers for the second one."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def end(*_: object) -> None:
@@ -59,17 +59,17 @@ def seconds_of(text: str) -> float:
     """Read a duration such as 10s. Raises: WiringError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     if found is None or float(found[1]) == 0:
-        raise WiringError(f"--every: {text!r} is no duration: say 500ms, 10s or 5m")
+        raise WiringError(f"--every: {text!r} is not a duration: write 500ms, 10s or 5m")
     return float(found[1]) * _UNITS_S[found[2]]
 
 
 def line_of(increment: Increment) -> str:
-    """Return what an increment did, in one line."""
+    """Return an increment in one line."""
     done = increment.done
     at = command_line.readable(datetime.now(UTC))
     behind = f"{command_line.counted(increment.behind, 'offset')} behind"
     if not done.read:
-        return f"{at}  version {done.manifest.number}: as it was, {behind}"
+        return f"{at}  version {done.manifest.number}: unchanged, {behind}"
     read = Counter[str]()
     for (topic, _), span in done.read.items():
         read[topic] += len(span)

@@ -20,7 +20,7 @@ from eventlib.values import time_of
 
 
 def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json: bool) -> bool:
-    """Rebuild the tables, tell what was read and written, and return whether they are incomplete."""
+    """Rebuild the tables, print what was read and written, and return whether they are incomplete."""
     refuse_unreadable(url)
     fetch_needed(url)
     when = None if as_of is None else as_of_text(as_of)
@@ -40,7 +40,7 @@ def rebuild_command(url: str, out: Path, *, as_of: str | None, how: How, as_json
 
 
 def warn_of_dropped(manifest: Manifest) -> None:
-    """Say that tables are incomplete, if they are."""
+    """Print a warning if tables are incomplete."""
     for each in manifest.dropped:
         command_line.warn(
             f"the tables are incomplete: {each.topic}/{each.partition} had been dropped from {each.first} to {each.end - 1}; "
@@ -72,7 +72,7 @@ def _offsets(content: Any) -> Mapping[TopicPartition, int]:
 
 
 def rebuilt_json(done: Rebuilt) -> dict[str, object]:
-    """Return what a rebuild did, for scripts."""
+    """Return a rebuild's result, for scripts."""
     return {
         "version": done.manifest.number,
         "full": done.full,
@@ -88,7 +88,7 @@ def rebuilt_json(done: Rebuilt) -> dict[str, object]:
 
 def _print(url: str, out: Path, done: Rebuilt) -> None:
     if not done.read:
-        print(f"Nothing new on {url}: the tables in {out} are as they were.")
+        print(f"Nothing new on {url}: the tables in {out} are unchanged.")
         return
     command_line.terminal().print(ranges_table(done.read))
     shown = command_line.table("table", "rows", "where", right=["rows"], whole=["table"])
@@ -96,7 +96,7 @@ def _print(url: str, out: Path, done: Rebuilt) -> None:
         shown.add_row(table, f"{rows:,}", str(out / table))
     command_line.terminal().print(shown)
     print()
-    how = "from the beginning" if done.full else "going on from what was there"
+    how = "from the beginning" if done.full else "from the existing tables"
     print(
         f"Rebuilt of {command_line.counted(done.records, 'record')} {how} in {done.seconds:.1f} s, version {done.manifest.number}."
     )

@@ -14,7 +14,7 @@ _LONGEST = 60
 
 
 def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
-    """Reconcile the live state with a log, tell what was compared, and return whether something differs."""
+    """Reconcile the live state with a log, print the result, and return whether something differs."""
     wanted.application.load()
     refuse_unreadable(url)
     fetch_needed(url)

@@ -16,7 +16,7 @@ from eventlib import command_line
 def report_command(  # noqa: PLR0913  what a person may say of a report
     url: str, whose: Application, tables: Path | None, out: Path, *, audited: bool, opened: bool, as_json: bool
 ) -> None:
-    """Write the report of a log, tell what was read and written, and open it if that is wanted."""
+    """Write the report of a log, print what was read and written, and open it if requested."""
     whose.load()
     refuse_unreadable(url)
     fetch_needed(url)

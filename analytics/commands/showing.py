@@ -1,4 +1,4 @@
-"""What every command shows of a job: a progress bar while it runs, and then what it read."""
+"""What every command shows of a job: a progress bar while it runs, and then the offsets that it read."""
 
 import sys
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from eventlib.log.base import TopicPartition
 
 
 def bars(*, shown: bool) -> Progress:
-    """Return progress bars on stderr; none in a pipe, or where they are not to be shown."""
+    """Return progress bars on stderr; none in a pipe, or unless `shown`."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

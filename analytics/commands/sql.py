@@ -25,14 +25,14 @@ _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 
 
 def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json: bool) -> None:
-    """Answer a query, or one after the other at a prompt."""
+    """Answer one query, or many at a prompt."""
     if out is None and url is None:
         raise WiringError("name the tables, the log, or both: --out DIR, --log URL")
     if out is not None:
         version = current(out)
         if version is None:
             raise WiringError(
-                f"there are no tables in {out}: `python -m analytics rebuild --log URL --out {out}` makes them"
+                f"there are no tables in {out}: `python -m analytics rebuild --log URL --out {out}` creates them"
             )
         warn_of_dropped(read_manifest(version))
     if url is not None:
@@ -43,7 +43,7 @@ def sql_command(text: str | None, out: Path | None, url: str | None, *, as_json:
         try:
             _answer(spark, each, out, url, as_json=as_json)
         except EventlibError as error:
-            if not at_prompt:  # a script has to know
+            if not at_prompt:  # a script needs the exit code
                 raise
             command_line.warn(str(error))
 
@@ -75,7 +75,7 @@ def _answer(spark: SparkSession, text: str, out: Path | None, url: str | None, *
 
 
 def _with_times_as_text(found: DataFrame) -> DataFrame:
-    """Return rows with times as JSON has them: Python has none beyond the year 9999, and Spark's bridge fewer than that."""
+    """Return rows with times as JSON text: Python has none after the year 9999, and Spark's bridge even fewer."""
     numbered = found.toDF(*map(str, range(len(found.columns))))  # a query may give two columns one name
     columns = [
         (f.date_format(number, _ISO) if field.dataType == TimestampType() else f.col(number)).alias(field.name)
@@ -92,18 +92,18 @@ def _print(found: DataFrame) -> None:
         shown.add_row(*("" if value is None else command_line.printable(str(_plain(value))) for value in row))
     command_line.terminal().print(shown)
     if len(rows) > _MOST_SHOWN:
-        command_line.warn(f"only the first {_MOST_SHOWN:,} rows are shown: add LIMIT, or take all of them by --json")
+        command_line.warn(f"only the first {_MOST_SHOWN:,} rows are shown: add LIMIT, or get all of them with --json")
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value in a form for JSON."""
     match value:
         case dict():
             return {name: _plain(each) for name, each in value.items()}
         case list():
             return [_plain(each) for each in value]
         case datetime():
-            return command_line.iso(value.astimezone(UTC))  # Spark gives the machine's own time
+            return command_line.iso(value.astimezone(UTC))  # Spark returns local times
         case bytes() | bytearray():
             return value.hex()
         case None | bool() | int() | float() | str():

@@ -1,4 +1,4 @@
-"""The shop's tables, rebuilt from its log: all of it, or only what is new, once or for as long as they are to be current."""
+"""The shop's tables, rebuilt from its log: in full or incrementally, once or continuously."""
 
 from analytics.rebuilding.following import Following, Increment, follow
 from analytics.rebuilding.rebuild import How, Rebuilt, rebuild

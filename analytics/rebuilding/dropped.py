@@ -1,4 +1,4 @@
-"""What a log does not have any more: without it, tables would be wrong, and nothing would say so."""
+"""Records that a log has dropped: without them, tables would be wrong without a warning."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ def dropped_of(
     begin: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> list[Lost]:
-    """Return what is to be read and is not there any more; an archive says itself what its log had dropped before it."""
+    """Return the selected records that the log no longer has; an archive's manifest names those dropped before it."""
     if url.startswith(SCHEME):
         gone = [each for each in read_manifest(directory_of(url)).lost if (each.topic, each.partition) in there]
     else:
@@ -23,11 +23,11 @@ def dropped_of(
 
 
 def incomplete(url: str, dropped: Sequence[Lost]) -> str:
-    """Return what to tell a person about it, and what can be done."""
+    """Return a message about them, with the remedy."""
     first = dropped[0]
     more = f", and of {len(dropped) - 1} more partitions" if len(dropped) > 1 else ""
     return (
         f"{url} has dropped {first.topic}/{first.partition} from {first.first} to {first.end}{more}: tables of what is left "
-        "are not complete; rebuild from an archive that has it (--log archive:DIR), which the log then goes on from, or "
-        "take what is left with --incomplete"
+        "are incomplete; rebuild from an archive that has it (--log archive:DIR), from which the log then continues, or use "
+        "what is left with --incomplete"
     )

@@ -1,4 +1,4 @@
-"""What the shop's events say: their records with those fields as columns that somebody wants, and no others decoded."""
+"""The shop's events as facts: records with only those fields decoded, as columns, that a table uses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from services.stock.events import StockReceived
 EVENTS: tuple[type[Event], ...] = tuple(
     event for event in shop.events if "order_id" in event.model_fields or event is StockReceived
 )
-"""What tables are made of: all that happens in a saga, and what is put on the shelves."""
+"""The events of the tables: all steps of a saga, and deliveries of stock."""
 
 TOPICS = tuple(sorted({contract_of(event).topic.name for event in EVENTS}))
 
@@ -40,7 +40,7 @@ Writers = Mapping[int, str]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the shop's events on a log say, as far as `only` says; `staged` are its records, where they stand once more."""
+    """The shop's events on a log, within `only`; `staged` are their records if they were written to files first."""
 
     spark: SparkSession
     url: str
@@ -48,7 +48,7 @@ class Facts:
     staged: DataFrame | None = None
 
     def records(self, events: Sequence[type[Event]]) -> DataFrame:
-        """Return the records of some events, as they stand on the log."""
+        """Return the records of some events."""
         contracts = [contract_of(event) for event in events]
         topics, types = sorted({each.topic.name for each in contracts}), [each.type for each in contracts]
         if self.staged is None:
@@ -57,7 +57,7 @@ class Facts:
         return self.staged.filter(f.col("topic").isin(*topics) & f.col("type").isin(*types))
 
     def of(self, events: Sequence[type[Event]], fields: Sequence[str]) -> DataFrame:
-        """Return one row for each record of some events: `META`, and these fields, NULL where an event has none such.
+        """Return one row per record of some events: `META`, and these fields, NULL where an event lacks one.
 
         A record that cannot be decoded, which the services have parked, has NULL in all of them.
         """
@@ -66,7 +66,9 @@ class Facts:
             by_topic.setdefault(contract_of(event).topic.name, []).append(event)
         frames, decoded = list[DataFrame](), dict[str, Writers]()
         for topic, here in by_topic.items():
-            if all(contract_of(event).request for event in here):  # who asked for what: what follows says it again
+            if all(
+                contract_of(event).request for event in here
+            ):  # the request's own fields are repeated by what follows
                 frames.append(_row(self.records(here), {"order_id": f.col("key")}, fields))
                 continue
             written = {event: writers_of(record_of(event), self._texts) for event in here}
@@ -74,7 +76,7 @@ class Facts:
                 decoded[topic] = {number: text for each in written.values() for number, text in each.items()}
             else:
                 frames += [self._in_python(event, fields) for event in here]
-        if decoded:  # in one scan: each of its own has Spark plan, and Java compile, all of it once more
+        if decoded:  # in one scan: with one each, Spark would plan, and Java compile, all of it again
             frames.append(self._in_jvm([each for topic in decoded for each in by_topic[topic]], decoded, fields))
         return reduce(DataFrame.unionAll, frames)
 
@@ -86,7 +88,7 @@ class Facts:
         self, events: Sequence[type[Event]], writers: Mapping[str, Writers], fields: Sequence[str]
     ) -> DataFrame:
         there = [name for name in fields if any(name in event.model_fields for event in events)]
-        # In an array, it is decoded once, whatever is asked of it.
+        # In an array, it is decoded only once.
         found = self.records(events).select(*META, f.inline(f.array(_decoded(writers, there))))
         return _row(found, {name: f.col(name) for name in there}, fields)
 
@@ -105,7 +107,7 @@ def _row(found: DataFrame, there: Mapping[str, Column], fields: Sequence[str]) -
 
 
 def _decoded(writers: Mapping[str, Writers], fields: Sequence[str]) -> Column:
-    """Return a struct of fields, whichever event it is, of what its topic's schemas have written."""
+    """Return a struct of fields, of any event, decoded by its topic's writer schemas."""
     nullable = [{"name": name, "type": _or_null(_AVRO[name]), "default": None} for name in fields]
     options = {"avroSchema": json.dumps(_record(nullable)), "mode": "PERMISSIVE"}
     rest = f.substring(f.col("value"), HEADER_BYTES + 1, 0x7FFFFFFF - HEADER_BYTES)
@@ -116,7 +118,7 @@ def _decoded(writers: Mapping[str, Writers], fields: Sequence[str]) -> Column:
 
 
 def _written_by(writers: Writers, rest: Column, options: dict[str, str]) -> Column:
-    """Return what stands after a header; what was written alike is read by one decoder."""
+    """Return the decoded bytes after a header; schemas with equal encoding share one decoder."""
     alike = dict[str, list[int]]()
     for number, text in writers.items():
         plain = [{"name": each["name"], "type": each["type"]} for each in json.loads(text)["fields"]]
@@ -137,7 +139,7 @@ def _or_null(kind: Json) -> Json:
 
 
 def _columns() -> tuple[dict[str, Json], dict[str, t.DataType]]:
-    """Return what the fields are in Avro and in Spark: the same in every event that has them."""
+    """Return the fields' types in Avro and in Spark: equal in every event that has them."""
     avro, columns = dict[str, Json](), dict[str, t.DataType]()
     sources: tuple[type[Event], ...] = (OrderPlaced, *EVENTS)
     for event in sources:

@@ -1,4 +1,4 @@
-"""Keeping the tables current: one increment after the other, of a stream of Spark's where the log is on Kafka."""
+"""Keeps the tables current: increment by increment, as a Spark stream where the log is on Kafka."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,19 +21,19 @@ from eventlib.errors import LogUnavailable, RetryableError
 from eventlib.log.base import TopicPartition
 
 PATIENCE_S = 120.0
-"""How long what a later attempt may mend is tried again: about as long as brokers take to come back."""
+"""How long a failure that may pass is retried: about as long as brokers take to come back."""
 
 _CHECKPOINT = "stream"
 _LOOKS_S = 1
 
 _PASSING = (RetryableError, PySparkException, Py4JError)
-"""What a later attempt may mend: what the log says of itself, and what Spark's own processes fail with."""
+"""Failures that may pass: the log's own, and those of Spark's processes."""
 
 _RETRIES_S = 1.0
 
 
 class Increment(NamedTuple):
-    """What one increment did, and by how many offsets the log was ahead of the tables after it."""
+    """The result of one increment, and the tables' lag after it, in offsets."""
 
     done: Rebuilt
     behind: int
@@ -41,9 +41,9 @@ class Increment(NamedTuple):
 
 @dataclass(frozen=True)
 class Following:
-    """How tables are kept current: looking for what is new every so many seconds, until `ended` is set.
+    """How tables are kept current: checking for new records every so many seconds, until `ended` is set.
 
-    Each increment is `told`, and so is, as a sentence to `warned`, what is tried again.
+    `told` is called with each increment, `warned` with a sentence for each retry.
     """
 
     every_s: float
@@ -55,18 +55,18 @@ class Following:
 def follow(spark: SparkSession, url: str, place: Path, following: Following, how: How = NEW) -> None:
     """Bring the tables in `place` up to a log's end, and keep them there.
 
-    From Kafka it is a structured stream with its checkpoint beside the tables; a file or an archive is looked at again
-    and again, and the tables' own offsets are the checkpoint. Ends after the step of an increment that is under way;
-    what that increment has made so far is deleted. Guarantee: at any moment, wherever this is killed, the tables are
-    those of a full rebuild at the offsets in their manifest, and no offset is read into them twice: tables and offsets
-    change at one moment, so a batch that the checkpoint asks for once more changes nothing.
-    Raises: as `rebuild` does; what is Retryable only at once, or when it does not end.
+    From Kafka it is a structured stream with its checkpoint beside the tables; a file or an archive is polled, and the
+    tables' own offsets are the checkpoint. Ends after the current step of an increment, whose results so far are deleted.
+    Guarantee: at any moment, wherever this is killed, the tables are those of a full rebuild at the offsets in their
+    manifest, and no offset is read into them twice: tables and offsets change atomically, so a batch that the checkpoint
+    repeats changes nothing.
+    Raises: as `rebuild` does; retryable errors only at the start, or when they last.
     """
     _Follower(spark, url, place, following, how).run()
 
 
 class _Ended(Exception):
-    """The follower was told to end while it rebuilt."""
+    """The follower was stopped during a rebuild."""
 
 
 class _Follower:
@@ -83,12 +83,12 @@ class _Follower:
             self._how = replace(self._how, full=False)
             while not self._ended.is_set():
                 self._go_on()
-        except Exception:  # a signal may have gone to Spark's processes, too
+        except Exception:  # a signal may have reached Spark's processes, too
             if not self._ended.is_set():
                 raise
 
     def _go_on(self) -> None:
-        """Keep the tables current until it is ended, or for once something has failed that a later attempt may mend."""
+        """Keep the tables current until stopped, or until a failure that may pass."""
         try:
             self._stream() if self._url.startswith("kafka:") else self._look_again_and_again()
         except _PASSING as error:
@@ -109,15 +109,13 @@ class _Follower:
             while not (self._ended.is_set() or query.awaitTermination(_LOOKS_S)):
                 pass
         except StreamingQueryException as error:
-            raise self._failure or LogUnavailable(
-                f"the stream from {self._url} has broken off: {_cause(error)}"
-            ) from error
+            raise self._failure or LogUnavailable(f"the stream from {self._url} has failed: {_cause(error)}") from error
         finally:
             with self._busy:
                 query.stop()
 
     def _batch(self, _records: DataFrame, number: int) -> None:
-        """Bring the tables up to a batch's ends; its records are read by the rebuild, from where the tables end."""
+        """Bring the tables up to a batch's ends; the rebuild reads its records, from where the tables end."""
         with self._busy:
             self._failure = None
             try:
@@ -137,7 +135,7 @@ class _Follower:
         self._well_at = monotonic()
 
     def _not_before(self, upto: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Return where a batch ends, or where the tables do: a batch that comes again may be behind them."""
+        """Return where a batch ends, or where the tables do: a repeated batch may be behind them."""
         version = current(self._place)
         ends = {} if version is None else read_manifest(version).ends
         return {place: max(ends.get(place, 0), upto.get(place, 0)) for place in {**ends, **upto}}
@@ -161,4 +159,4 @@ def _cause(error: StreamingQueryException) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.partition("\n")[0] or "Spark does not say why"
+    return text.partition("\n")[0] or "Spark gives no reason"

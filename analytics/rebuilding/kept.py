@@ -1,4 +1,4 @@
-"""What is kept of each order's facts: of old ones and of new ones, so that both can be merged."""
+"""The aggregates kept of each order's facts, which can be merged: old ones with new ones."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -31,10 +31,10 @@ _AGAINST = (
 _LINE_TOPICS = ("stock.lines", "stock.requests")
 
 ABOUT_LINES = tuple(event for event in EVENTS if contract_of(event).topic.name in _LINE_TOPICS)
-"""The events about single lines, of which there are most."""
+"""The events about single lines, the most frequent ones."""
 
 ABOUT_ORDERS = tuple(event for event in EVENTS if event not in ABOUT_LINES and not contract_of(event).request)
-"""The events whose fields are looked at."""
+"""The events whose fields are used."""
 
 FIELDS = ("order_id", "customer_id", "country", "amount_cents", "currency", "reason", "tracking", "placed_at")
 
@@ -56,14 +56,14 @@ def _bit() -> Column:
 
 
 class Kept(NamedTuple):
-    """A value kept for a key: what a fact adds, and the function that merges two of them."""
+    """An aggregate per key: a fact's contribution, and the function that merges two values."""
 
     of_fact: Column
     merged: str
 
 
 def _numbers() -> dict[str, Kept]:
-    """Return what is kept of all steps, those about lines too: numbers, which Spark merges without sorting."""
+    """Return the aggregates of all steps, those of lines too: numbers, which Spark merges without sorting."""
     undone = [event for event in shop.events if contract_of(event).reverses]
     failed = [event for event in shop.events if contract_of(event).failure]
     return {
@@ -76,7 +76,7 @@ def _numbers() -> dict[str, Kept]:
 
 
 def _texts() -> dict[str, Kept]:
-    """Return what is kept of facts about whole orders."""
+    """Return the aggregates of facts about whole orders."""
     placed, ended = order.OrderPlaced, (order.OrderCompleted, order.OrderCancelled)
     place = ("recorded_at", "topic", "partition", "offset", "reason")
     return {
@@ -103,9 +103,9 @@ def _texts() -> dict[str, Kept]:
 
 
 def by_order(steps: DataFrame, facts: DataFrame, before: DataFrame | None) -> DataFrame:
-    """Return what is kept of each order: of all its new steps, of the new `facts` about it, and of those `before`.
+    """Return each order's aggregates: of all its new steps, of the new `facts` about it, and of those `before`.
 
-    Guarantee: whatever `steps` has beyond its columns `order_id`, `type` and `recorded_at` is not looked at.
+    Guarantee: only the columns `order_id`, `type` and `recorded_at` of `steps` are used.
     """
     numbers, texts = _numbers(), _texts()
     found = facts.filter(f.col("order_id").isNotNull())
@@ -123,6 +123,6 @@ def _kept(facts: DataFrame, values: Mapping[str, Kept]) -> DataFrame:
 
 
 def has(*events: type[Event]) -> Column:
-    """Return whether one of these events is among what is kept of an order."""
+    """Return whether an order has had one of these events."""
     bits = sum(_BITS[event] for event in events)
     return f.coalesce(f.col("seen"), f.lit(0)).bitwiseAND(f.lit(bits).cast("bigint")) != 0

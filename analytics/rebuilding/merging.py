@@ -1,4 +1,4 @@
-"""Merging the small files that many increments leave in a table: reading one large file costs less."""
+"""Merges the small files that many increments leave in a table: reading one large file costs less."""
 
 from collections.abc import Sequence
 from math import log
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _TIMES = 8
-"""So many files of about one size are merged to one, so that a row is written again seldom: with the table's logarithm."""
+"""This many files of about one size are merged to one, so that a row is rewritten rarely: logarithmic in the table."""
 
 _SMALLEST_BYTES = 64_000
 _LARGE_BYTES = 64_000_000
@@ -16,7 +16,7 @@ _GROUP_ROWS = 131_072
 
 
 def merge_small(directory: Path, name: str) -> None:
-    """Merge a table's small files, where there are many of one size; `name` begins the names of what is made."""
+    """Merge a table's small files, where there are many of one size; new files' names begin with `name`."""
     by_size = dict[int, list[Path]]()
     for path in sorted(directory.glob("*.parquet")):
         size = path.stat().st_size

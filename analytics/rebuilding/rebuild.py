@@ -1,4 +1,4 @@
-"""Rebuilding the tables: in full, or only of what is new, with the same tables in the end."""
+"""Rebuilds the tables: in full or incrementally, with the same result."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,10 +36,10 @@ from eventlib.model.event import contract_of
 from eventlib.values import to_ms
 
 AsOf = datetime | Mapping[TopicPartition, int]
-"""A time, what was recorded at it included; or the first offset of each partition that is not."""
+"""A time (inclusive); or the first offset of each partition that is excluded."""
 
 Progress = Callable[[str, int, int], None]
-"""ExternalStates what is being done, how many steps are done, and how many there are."""
+"""Called with the current step, how many steps are done, and how many there are."""
 
 _STEPS = (
     "reading the log",
@@ -52,14 +52,14 @@ _STEPS = (
 )
 _TYPES = [contract_of(event).type for event in EVENTS]
 _ROWS_AT_ONCE = 1_000_000
-"""How many rows one of Spark's tasks sorts at most, about: what bounds its memory."""
+"""How many rows one Spark task sorts at most, about: this bounds its memory."""
 
 
 @dataclass(frozen=True)
 class How:
-    """How to rebuild: `full` reads the whole log, not only what is new; `incomplete` takes what a log has not dropped.
+    """How to rebuild: `full` reads the whole log, not only new records; `incomplete` accepts dropped records.
 
-    `keep` is how many of the newest versions stay, for those who are still reading them.
+    `keep` is how many of the newest versions stay, for current readers.
     """
 
     full: bool = False
@@ -72,7 +72,7 @@ NEW = How()
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What one run did: the offsets that it read, the rows that its tables have, and what could not be decoded."""
+    """The result of one run: the offsets that it read, the rows of its tables, and the undecodable records."""
 
     manifest: Manifest
     full: bool
@@ -93,12 +93,11 @@ def rebuild(
 ) -> Rebuilt:
     """Bring the tables in `place` up to a log's end, or as of a time or of offsets.
 
-    Reads only what is new, unless it is to be full, or where what is there cannot be gone on from: it is of a time, beyond
-    `as_of`, or of an older release. Guarantee: the tables are those of a full rebuild at the same offsets, they change
-    all at one moment, and a run that finds nothing new changes nothing.
-    Raises: LogUnavailable when there is no log, it has dropped what is to be read and what is left will not do, or
-    while another one rebuilds there;
-    WiringError when the tables are another log's, or the log has less than they.
+    Reads only new records, unless `full`, or where the existing tables cannot be continued: they are as of a time, later than
+    `as_of`, or of an older release. Guarantee: the tables are those of a full rebuild at the same offsets, they all change
+    atomically, and a run that finds nothing new changes nothing.
+    Raises: LogUnavailable when there is no log, it has dropped needed records and `incomplete` is not set, or while another
+    process rebuilds there; WiringError when the tables are another log's, or the log has less than they.
     """
     began = perf_counter()
     with alone(place, "rebuilds in"):
@@ -148,7 +147,7 @@ def _ends(there: Mapping[TopicPartition, range], as_of: AsOf | None) -> dict[Top
 def _going_on(
     before: Manifest, log_id: str, ends: Mapping[TopicPartition, int], place: Path, as_of: AsOf | None
 ) -> Manifest | None:
-    """Return from which tables to go on; None when they are to be made from the beginning."""
+    """Return the tables to continue from; None when they are rebuilt from the beginning."""
     if before.log_id != log_id:
         raise WiringError(f"the tables in {place} are of {before.log_url}, another log: rebuild to another directory")
     if before.as_of_ms is not None or isinstance(as_of, datetime) or before.definition != DEFINITION:
@@ -170,7 +169,7 @@ def _by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, tuple[int, ...]]:
 
 @contextmanager
 def _settings(spark: SparkSession, records: int) -> Iterator[None]:
-    """Let Spark share rows out to as many tasks as bound what each holds, and write times that every reader takes."""
+    """Set Spark's number of tasks by the memory of each, and the time format that every reader supports."""
     name = "spark.sql.shuffle.partitions"
     tasks = max(int(spark.conf.get(name) or 0), spark.sparkContext.defaultParallelism, records // _ROWS_AT_ONCE)
     wanted = {name: str(tasks), "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -186,7 +185,7 @@ def _settings(spark: SparkSession, records: int) -> Iterator[None]:
 
 @dataclass
 class _Run:
-    """The making of one version, from `before` if there is one."""
+    """Builds one version, from `before` if there is one."""
 
     spark: SparkSession
     url: str
@@ -197,7 +196,7 @@ class _Run:
     def make(
         self, begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], at: datetime | None
     ) -> tuple[int, int]:
-        """Write all tables; return how many records were read, and how many of them nobody can decode."""
+        """Write all tables; return how many records were read, and how many of them cannot be decoded."""
         self._tell("reading the log")
         until = None if at is None else at + timedelta(milliseconds=1)
         facts = self._facts({"begin": begin, "end": ends, "until": until})
@@ -216,12 +215,12 @@ class _Run:
             self.version.write(table, made_of(orders))
         self._tell("stock_levels")
         self.version.write("stock_levels", stock_levels(moved, self._had("stock_levels")))
-        # Asked of what was written: Spark tells nothing of a query that it has found to be empty on its way.
+        # Counted on the written files: Spark reports nothing for a query that it finds empty while running.
         read, received_count = facts.records(EVENTS).count(), moved.filter(f.col("kind") == "received").count()
         return read, read - steps.count() - received_count
 
     def _facts(self, only: Only) -> Facts:
-        """Return the facts of what is new: of an archive where they stand, of another log once it is in files."""
+        """Return the new facts: of an archive directly, of another log after it is written to files."""
         facts = Facts(self.spark, self.url, only)
         if self.url.startswith(SCHEME):
             return facts
@@ -234,8 +233,8 @@ class _Run:
     def _causes(self, facts: Facts, ends: Mapping[TopicPartition, int]) -> DataFrame:
         """Return all events that may be causes: the new ones, those before, and those after the end of a partition.
 
-        What was said stands behind what it was said for, but not when the partitions' ends were asked for in another
-        order; so a cause is looked for in what the log has by now.
+        An event is on the log after its cause, but the partitions' ends may have been read in another order; so a cause is also
+        looked up in what the log has by now.
         """
         columns = ("id", "recorded_at", "type")
         later = log(self.spark, self.url, topics=TOPICS, types=_TYPES, begin=ends).select(*columns)

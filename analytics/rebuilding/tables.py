@@ -1,4 +1,4 @@
-"""The tables, as what they are of the facts, and of what is kept of each order."""
+"""The tables, computed from the facts and from each order's aggregates."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ Wanted = tuple[Sequence[type[Event]], Sequence[str]]
 """Events, and their fields."""
 
 DEFINITION = 1
-"""Which version of these tables it is: those of another one are rebuilt from the beginning."""
+"""The version of these table definitions: tables of another one are rebuilt from the beginning."""
 
 
 def _first(*cases: tuple[Column, str], otherwise: str) -> Column:
@@ -29,7 +29,7 @@ def _first(*cases: tuple[Column, str], otherwise: str) -> Column:
 
 
 def orders(kept: DataFrame) -> DataFrame:
-    """Return one row for each order that was placed, with the status that its customer is told."""
+    """Return one row per placed order, with the status that its customer sees."""
     status = _first(
         (has(order.OrderCancelled), "cancelled"),
         (has(order.OrderCompleted), "completed"),
@@ -52,7 +52,7 @@ def _reason() -> Column:
 
 
 def payments(kept: DataFrame) -> DataFrame:
-    """Return one row for each order with an event of payment's."""
+    """Return one row per order with an event of payment's."""
     cases: Mapping[str, type[Event]] = {
         "refunded": payment.PaymentRefunded,
         "voided": payment.PaymentVoided,
@@ -71,7 +71,7 @@ def payments(kept: DataFrame) -> DataFrame:
 
 
 def dispatches(kept: DataFrame) -> DataFrame:
-    """Return one row for each order with an event of dispatch's that is not only the refusal of a wish to cancel."""
+    """Return one row per order with an event of dispatch's other than a refused cancellation."""
     cases: Mapping[str, type[Event]] = {
         "dispatched": dispatch.OrderDispatched,
         "failed": dispatch.DispatchFailed,
@@ -88,7 +88,7 @@ def dispatches(kept: DataFrame) -> DataFrame:
 
 
 def saga_outcomes(kept: DataFrame) -> DataFrame:
-    """Return one row for each saga: how it ended, how long it took, and how many of its steps undid something."""
+    """Return one row per saga: how it ended, how long it took, and how many of its steps were compensations."""
     outcome = _first(
         (has(order.OrderCancelled), "cancelled"), (has(order.OrderCompleted), "completed"), otherwise="open"
     )
@@ -101,15 +101,15 @@ def saga_outcomes(kept: DataFrame) -> DataFrame:
 
 
 OF_ORDERS = {"orders": orders, "payments": payments, "dispatches": dispatches, "saga_outcomes": saga_outcomes}
-"""The tables that follow from what is kept of each order."""
+"""The tables computed from each order's aggregates."""
 
 
 OF_LINES = ("order_id", "lines", "currency", "placed_at")
-"""The fields that `order_lines` is made of."""
+"""The fields of `order_lines`."""
 
 
 def order_lines(facts: DataFrame) -> DataFrame:
-    """Return one row for each line of an order that was placed."""
+    """Return one row per line of a placed order."""
     lines = facts.filter(is_one(order.OrderPlaced)).select(
         "order_id", f.explode("lines").alias("line"), "currency", "placed_at"
     )
@@ -119,11 +119,11 @@ def order_lines(facts: DataFrame) -> DataFrame:
 
 
 OF_RECEIPTS: Wanted = (stock.StockReceived,), ("sku", "quantity", "order_id", "line_no")
-"""What `stock_movements` is made of, beside the steps of sagas."""
+"""The source of `stock_movements`, beside the steps of sagas."""
 
 
 def stock_movements(facts: DataFrame) -> DataFrame:
-    """Return one row for each time that units of a product moved: onto a shelf, aside, back, or out of the house."""
+    """Return one row per movement of units of a product: received, reserved, released, or shipped."""
     kinds: Mapping[type[Event], str] = {
         stock.StockReceived: "received",
         stock.LineReserved: "reserved",
@@ -138,7 +138,7 @@ def stock_movements(facts: DataFrame) -> DataFrame:
 
 
 def stock_levels(movements: DataFrame, before: DataFrame | None) -> DataFrame:
-    """Return one row for each product: its units, received in all, and where they are."""
+    """Return one row per product: its units, received in all, and where they are."""
 
     def moved(**signs: int) -> Column:
         found: Column = f.lit(0)
@@ -158,24 +158,22 @@ def stock_levels(movements: DataFrame, before: DataFrame | None) -> DataFrame:
 
 
 OF_STEPS = ("order_id", "sku", "line_no", "quantity", "amount_cents", "reason")
-"""The fields of all events that `saga_steps` is made of."""
+"""The fields of all events in `saga_steps`."""
 
 NOT_OF_LINES: Wanted = (
     tuple(event for event in EVENTS if event not in ABOUT_LINES),
     tuple(dict.fromkeys((*OF_STEPS, *OF_LINES, *FIELDS))),
 )
-"""What four tables are made of, beside the many events about single lines: worth being decoded once and put down."""
+"""The source of four tables, beside the many events about single lines: worth decoding once and storing."""
 
 
 def saga_steps(facts: DataFrame, causes: DataFrame) -> DataFrame:
-    """Return one row for each event of each saga, with its cause and the time since it.
+    """Return one row per event of each saga, with its cause and the time since it.
 
-    `causes` are the ids, types and times of `EVENTS`; an id that stands on a log twice counts from the first time on.
+    `causes` are the ids, types and times of `EVENTS`; for an id that is on a log twice, the first time counts.
     """
     names = sorted(contract_of(event).type for event in EVENTS)
-    number = f.array_position(
-        f.array(*map(f.lit, names)), f.col("type")
-    )  # Spark keeps the least number without sorting
+    number = f.array_position(f.array(*map(f.lit, names)), f.col("type"))  # Spark keeps the minimum without sorting
     first = causes.groupBy("id").agg(f.min("recorded_at").alias("cause_at"), f.min(number).alias("cause_number"))
     first = first.select(
         f.col("id").alias("causation_id"),

@@ -1,7 +1,7 @@
-"""Where the tables stand: in versions of which one counts, all of its tables at one moment.
+"""The tables' directory: versions, one of which is current, with all its tables at once.
 
-`DIR/orders` leads by a link to `DIR/current/orders`, and `DIR/current` to the version that counts. A version is never
-changed; what it shares with the one before are the same files under two names.
+`DIR/orders` is a link to `DIR/current/orders`, and `DIR/current` to the current version. A version never changes; files
+that it shares with the one before are hard links.
 """
 
 import os
@@ -24,26 +24,26 @@ from eventlib.log.base import TopicPartition
 FORMAT = 1
 
 GROWING = ("order_lines", "stock_movements", "saga_steps")
-"""Tables to which rows are only added."""
+"""Tables to which rows are only appended."""
 
 WHOLE = ("orders", "payments", "dispatches", "saga_outcomes", "stock_levels")
-"""Tables that each version has anew."""
+"""Tables that each version rewrites."""
 
 TABLES = (*WHOLE, *GROWING)
 KEPT = "kept"
-"""What is kept of each order, from which the next version goes on: no table to be read."""
+"""Each order's aggregates, from which the next version continues: not a table for readers."""
 
 _PLAIN = {f"parquet.enable.dictionary#{column}": "false" for column in ("id", "causation_id", "correlation_id")}
-"""For columns of which Parquet would make a dictionary only to find that it does not pay."""
+"""For columns of which Parquet would build a dictionary in vain."""
 
 _MANIFEST = "manifest.json"
 _SCRATCH = "scratch"
 
 
 class Manifest(BaseModel):
-    """What a version is made of: whose log, of which definition, up to where, and as of when if not to its end.
+    """A version's origin: its log, table definitions and end offsets, and as of when if not up to the log's end.
 
-    `dropped` is what the log did not have any more, so that the tables are incomplete.
+    `dropped` are the records that the log no longer had, so that the tables are incomplete.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,19 +60,19 @@ class Manifest(BaseModel):
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """Up to where each partition is in the tables."""
+        """The tables' end in each partition."""
         return {(name, i): end for name, ends in self.topics.items() for i, end in enumerate(ends)}
 
 
 class Version:
-    """A version that is being made, beside the one that counts."""
+    """A version under construction, beside the current one."""
 
     def __init__(self, place: Path, number: int) -> None:
         self.place = place.absolute()
         self.number = number
         self.path = self.place / "versions" / f"{number:010}"
-        self._delete()  # what a run has left that was killed
-        # Not where a killed run's Spark, which ends a moment after it, may still be writing.
+        self._delete()  # left by a killed run
+        # Not where a killed run's Spark, which ends a moment later, may still be writing.
         self.scratch = self.place / _SCRATCH / token_hex(4)
         self.path.mkdir(parents=True)
 
@@ -80,7 +80,7 @@ class Version:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Leave nothing of a version that is not to be."""
+        """Delete an unfinished version."""
         if kind is not None:
             self._delete()
 
@@ -89,7 +89,7 @@ class Version:
             shutil.rmtree(made, ignore_errors=True)
 
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write rows to be read again before the version counts, and return them as they stand there."""
+        """Write rows to be read again before the version is current, and return them from there."""
         path = str(self.scratch / name)
         rows.write.options(**_PLAIN).parquet(path)
         return rows.sparkSession.read.schema(rows.schema).parquet(path)
@@ -113,9 +113,9 @@ class Version:
         return {table: sum(pq.read_metadata(file).num_rows for file in found) for table, found in files.items()}
 
     def commit(self, manifest: Manifest, keep: int) -> None:
-        """Let the version count, and delete all but so many of the newest ones.
+        """Make the version current, and delete all but the `keep` newest ones.
 
-        Guarantee: all of it is on the disk before it does.
+        Guarantee: all of it is on disk before it becomes current.
         """
         for table in GROWING:
             merge_small(self.path / table, f"{self.number:010}")
@@ -142,13 +142,13 @@ def _link(path: Path, target: Path) -> None:
 
 
 def current(place: Path) -> Path | None:
-    """Return the directory of the version that counts, None when there is none."""
+    """Return the directory of the current version, None when there is none."""
     link = place / "current"
     return link.resolve() if link.is_symlink() else None
 
 
 def read_manifest(version: Path) -> Manifest:
-    """Return what a version is made of. Raises: LogCorrupt, LogVersionMismatch."""
+    """Return a version's manifest. Raises: LogCorrupt, LogVersionMismatch."""
     path = version / _MANIFEST
     remedy = "; rebuild with --full"
     try:
@@ -158,10 +158,10 @@ def read_manifest(version: Path) -> Manifest:
 
 
 def tables(spark: SparkSession, place: Path) -> dict[str, DataFrame]:
-    """Return the tables of the version that counts now, by name. Raises: LogUnavailable when there are none."""
+    """Return the tables of the current version, by name. Raises: LogUnavailable when there are none."""
     version = current(place)
     if version is None:
         raise LogUnavailable(
-            f"there are no tables in {place}: `python -m analytics rebuild --log URL --out {place}` makes them"
+            f"there are no tables in {place}: `python -m analytics rebuild --log URL --out {place}` creates them"
         )
     return {table: spark.read.parquet(str(version / table)) for table in TABLES}

@@ -1,4 +1,4 @@
-"""Reconciliation: the live state against what the log says it should be."""
+"""Reconciliation: the live state compared with the state that follows from the log."""
 
 from analytics.reconciling.difference import Compared, Difference
 from analytics.reconciling.reconcile import Reconciled, Wanted, reconcile

@@ -1,7 +1,7 @@
-"""The order API against the tables: each order as it is, and as the log had it at the position that the API says.
+"""The order API compared with the tables: each order now, and on the log at the position in the API's answer.
 
-The list is compared with the tables as of the log's end. What differs there may only have moved meanwhile; it is asked
-for again, one by one, not before the API is as far as the log, and compared with the log at the answer's own position.
+The list is compared with the tables as of the log's end. An order that differs may only have changed meanwhile: it is
+requested again, once the API is as far as the log, and compared with the log at the answer's own position.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ _ROUNDS = 4
 _THE_END = "the end of the log"
 _CHUNK = 1_000
 _FURTHEST = 20_000
-"""How far back an order's position is looked for: beyond, its changelog has been compacted."""
+"""How far back an order's position is searched: earlier changelog records are compacted."""
 
 
 def api_findings(
@@ -38,9 +38,9 @@ def api_findings(
     live: Mapping[str, Row],
     logged: Mapping[str, Row],
 ) -> tuple[Compared, list[Difference]]:
-    """Return what differs between the orders of an API and a log (its URL, and whose it is).
+    """Return the differences between the orders of an API and a log (its URL, and its application).
 
-    `live` is what the API had listed, before the log was asked what is `logged`. Raises: LogUnavailable, ContractError.
+    `live` is the API's list, read before `logged` was read from the log. Raises: LogUnavailable, ContractError.
     """
     keys = live.keys() | logged.keys()
     found = {name: _differ(name, live.get(name), logged.get(name), _THE_END) for name in keys}
@@ -60,14 +60,14 @@ def api_findings(
 
 
 class _Asked(NamedTuple):
-    """What differs of orders that were asked for again; `unsettled` are those of them that go on meanwhile."""
+    """The differences of orders that were requested again; `unsettled` are those that keep changing."""
 
     differ: dict[str, list[Difference]]
     unsettled: set[str]
 
 
 def _again(spark: SparkSession, url: str, api: OrdersApi, positions: "_Positions", suspects: Collection[str]) -> _Asked:
-    """Ask for orders again, and compare them with the log at the positions of the answers."""
+    """Request orders again, and compare them with the log at the positions of the answers."""
     least = positions.now(suspects)
     asked = {name: api.order(name, least.get(positions.home(name))) for name in sorted(suspects)}
     cuts = {name: positions.cut(position) for name, (_, position) in asked.items()}
@@ -81,7 +81,7 @@ def _again(spark: SparkSession, url: str, api: OrdersApi, positions: "_Positions
 
 
 def _has_ended(row: Row | None) -> bool:
-    """Tell whether an order goes on no more; one that is not known does not."""
+    """Return whether an order has ended; an unknown one has not."""
     return row is None or row["ended_at"] is not None
 
 
@@ -99,9 +99,9 @@ def _differ(name: str, live: Row | None, logged: Row | None, position: str) -> l
 
 
 def _seen(field: str, row: Row) -> object:
-    """Return what is compared: while an order is open, only whether there is a reason against it.
+    """Return the compared value: while an order is open, only whether there is a reason against it.
 
-    Which of several was the first one depends on the order in which they were heard, and is said in the end.
+    Which of several is the first depends on the order in which they were consumed, and is decided at the end.
     """
     value = row[field]
     return value is not None if field == "reason" and row["ended_at"] is None else value
@@ -116,7 +116,7 @@ def _text(value: object) -> str | None:
 
 
 class _Positions:
-    """What the API's positions mean: how far order had come in a task."""
+    """Resolves the API's positions: how far the order service had come in a task."""
 
     def __init__(self, opened: EventLog, run: Run) -> None:
         self._opened, self._run = opened, run
@@ -138,7 +138,7 @@ class _Positions:
         return found
 
     def cut(self, position: str) -> Cut | None:
-        """Return how far order had come at a position `partition-request-changelog`; None when that is not known."""
+        """Return the order service's cursors at a position `partition-request-changelog`; None when unknown."""
         parts = [int(part) for part in position.split("-")] if position else []
         return self._cut_at(parts[0], parts[2]) if len(parts) == 3 else None  # noqa: PLR2004  as the API says it
 
@@ -148,7 +148,7 @@ class _Positions:
         return self._cuts[partition, end]
 
     async def _look_for(self, partition: int, end: int) -> Cut | None:
-        """Look backwards from an offset of the changelog for what the task has said of its position."""
+        """Search backwards from an offset of the changelog for the task's positions."""
         topic, high, least = self._service.changelog.name, end, max(0, end - _FURTHEST)
         while high > least:
             low = max(least, high - _CHUNK)

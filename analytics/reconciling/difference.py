@@ -1,4 +1,4 @@
-"""What a reconciliation finds: where the live state is not what the log says."""
+"""The findings of a reconciliation: where the live state differs from the log."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,11 @@ from pyspark.sql import types as t
 
 
 class Difference(NamedTuple):
-    """A field of a key that is not what the log says, at a position that both sides have.
+    """A field of a key that differs from the log, at a position that both sides have.
 
-    `where` is who was asked (`store`, `changelog`, `HTTP API`, `gateway`; `log` for a past that is not whole), `about`
-    the decider, table or task. `field` is empty for a key that one side does not know at all; None stands for what a
-    side does not have.
+    `where` is the live source (`store`, `changelog`, `HTTP API`, `gateway`; `log` for an incomplete history), `about` the
+    decider, table or task. `field` is empty for a key that one side does not know at all; None means that a side has no
+    value.
     """
 
     where: str
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """How many keys were compared: those alike, those that differ in a field, and those that only one side has."""
+    """How many keys were compared: equal ones, those with a different field, and those that only one side has."""
 
     where: str
     about: str
@@ -48,7 +48,7 @@ def rows_of(compared: Compared, differences: list[Difference]) -> list[tuple[obj
 
 
 def compared_of(where: str, about: str, alike: int, differences: list[Difference]) -> Compared:
-    """Count keys: so many `alike`, and those that differences are about."""
+    """Count keys: `alike` equal ones, and those that differences are about."""
     by_key = {each.key: each for each in differences}
     only_log = sum(not each.field and each.live is None for each in by_key.values())
     only_live = sum(not each.field and each.log is None for each in by_key.values())

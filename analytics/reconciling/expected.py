@@ -1,4 +1,4 @@
-"""What the log says of orders and their money: as of its end, or for each order as far as order had come with it."""
+"""Orders and their money according to the log: as of its end, or at the order service's cursors for each order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from services.order.events import OrderPlaced
 
 ORDERS = contract_of(OrderPlaced).topic.name
 HEARD = ("stock", "payments", "dispatches")
-"""The topics from which order hears of its orders."""
+"""The topics that the order service consumes."""
 
 Row = Mapping[str, object]
 """Fields by name: texts, numbers, times in UTC."""
@@ -23,16 +23,16 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Cut:
-    """How far order had come with its task: the next offset of each input, and the time of its last transaction (ms)."""
+    """The order service's cursors in a task: the next offset of each input, and the time of its last transaction (ms)."""
 
     next: Mapping[str, int]
     at_ms: int
 
 
 def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None] | None = None) -> dict[str, Row]:
-    """Return what the tables `orders`, `payments`, `dispatches` and `order_lines` say of each order.
+    """Return each order from the tables `orders`, `payments`, `dispatches` and `order_lines`.
 
-    As of the log's end; with `cuts`, only of these orders, and where there is one as of what order had handled by then.
+    As of the log's end; with `cuts`, only these orders, and where there is a cut as of what the order service had handled.
     """
     found = Facts(spark, url).of(kept.ABOUT_ORDERS, (*kept.FIELDS, "lines"))
     if cuts is not None:
@@ -46,7 +46,7 @@ def expected_orders(spark: SparkSession, url: str, cuts: Mapping[str, Cut | None
         "amount_cents": f.col("total_cents"),
         "taken_cents": f.coalesce("taken_cents", f.lit(0)),
         "refunded_cents": f.coalesce("refunded_cents", f.lit(0)),
-        "placed_at": f.unix_micros("placed_at"),  # collected times would be the machine's own
+        "placed_at": f.unix_micros("placed_at"),  # collected times would be local times
         "ended_at": f.unix_micros("ended_at"),
     }
     plain = ("status", "reason", "customer_id", "country", "currency", "tracking", "line_count")

@@ -1,4 +1,4 @@
-"""The simulated gateway's ledger against the table `payments`: every order that has ended, whose money moves no more."""
+"""The simulated gateway's ledger compared with the table `payments`: every order that has ended, whose money is final."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ FROM charges c GROUP BY c.order_id
 
 
 class Account(NamedTuple):
-    """What the gateway has of an order: how often it was charged, what was taken and returned, in minor units."""
+    """The gateway's account of an order: how often it was charged, what was taken and returned, in minor units."""
 
     charges: int
     taken_cents: int
@@ -34,7 +34,7 @@ _NOTHING = Account(0, 0, 0)
 def ledger_findings(
     path: Path, before: Mapping[str, Account], logged: Mapping[str, Row]
 ) -> tuple[Compared, list[Difference]]:
-    """Return what differs between a ledger and what is `logged`; `before` is what it had before the log was asked.
+    """Return the differences between a ledger and `logged`; `before` is the ledger, read before the log was.
 
     Raises: LogUnavailable.
     """
@@ -62,7 +62,7 @@ def ledger_findings(
 
 
 def accounts(path: Path) -> dict[str, Account]:
-    """Return what a ledger has of each order. Raises: LogUnavailable when it cannot be read."""
+    """Return a ledger's account of each order. Raises: LogUnavailable when it cannot be read."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as books:
             return {order: Account(*rest) for order, *rest in books.execute(_BOOKS)}

@@ -1,7 +1,7 @@
-"""What is live: the states that local stores and changelogs hold, as rows beside those of the log.
+"""The live state: the states in local stores and changelogs, as rows beside those of the log.
 
-They are taken down before the log is read, so that the log has all that they know. Each task's states are given the time
-of the task's last transaction that is in them: up to there its past has to be folded to come to the same.
+They are copied before the log is read, so that the log has all their inputs. Each task's states have the time of the
+last transaction in them: the history is folded up to there to compare.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,9 +36,9 @@ Its `source` is where it is, and its `subject` up to where that is complete.
 def take_down(
     spark: SparkSession, url: str, application: Application, place: Path
 ) -> tuple[DataFrame, list[Difference]]:
-    """Write down all live states as they are now, and return them as rows of `ROUTED`.
+    """Copy all live states as they are now, and return them as rows of `ROUTED`.
 
-    And what is already known to be wrong: a store or a changelog that does not know how far it is.
+    With the faults known already: a store or a changelog without a readable position.
     """
     stores, changelog = place / "stores.parquet", place / "changelogs"
     lost, routes = list[Difference](), Routes(application.choreography)
@@ -107,7 +107,7 @@ def _lost(where: str, task: str, position: bytes | None, until: str) -> Differen
 
 
 def _unpacked(key: str, stored: bytes) -> Record:
-    """Return the record that a store keeps; one whose attributes are damaged as its bytes, which are no state."""
+    """Return the record that a store keeps; one with damaged attributes as its bytes, which are no state."""
     try:
         return unpack(key, stored)
     except (ValueError, TypeError):
@@ -115,7 +115,7 @@ def _unpacked(key: str, stored: bytes) -> Record:
 
 
 def _time_of(position: bytes | None, opened: EventLog) -> int | None:
-    """Return the time of a task's last transaction, of its encoded position (ms); None when it cannot tell."""
+    """Return the time of a task's last transaction, from its encoded position (ms); None when it cannot be read."""
     if position is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The order API of running services, asked for all its orders."""
+"""The order API of running services, from which all orders are read."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -22,13 +22,13 @@ FIELDS = (
     *("status", "reason", "customer_id", "country", "amount_cents", "currency", "line_count", "placed_at", "ended_at"),
     *("taken_cents", "refunded_cents", "tracking"),
 )
-"""What the API says of an order that the tables have, too."""
+"""The API's fields of an order that the tables have, too."""
 
 _TIMES = ("placed_at", "ended_at")
 
 
 class OrdersApi:
-    """Asks an order API over HTTP."""
+    """Queries an order API over HTTP."""
 
     def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
         refuse_userinfo(url, "--api", "the order API takes none")
@@ -54,7 +54,7 @@ class OrdersApi:
                 return
 
     def order(self, order_id: str, min_position: str | None) -> tuple[Row | None, str]:
-        """Return an order as it is at or after a position, and the position that the answer says; None: there is none.
+        """Return an order at or after a position, None if there is none, and the position in the answer.
 
         Raises: LogUnavailable when the API does not answer; ContractError when it is another one.
         """
@@ -77,7 +77,7 @@ class OrdersApi:
                     return answer
                 problem = f"{answer.status_code} {answer.text[:200]}"
                 if answer.is_client_error:
-                    raise ContractError(f"{self._url}{path} is no order API of this shop: {problem}")
+                    raise ContractError(f"{self._url}{path} is not an order API of this shop: {problem}")
             if left:
                 sleep(_PAUSE_S)
         raise LogUnavailable(f"the order API at {self._url} does not answer: {problem}")

@@ -1,4 +1,4 @@
-"""Reconciles the live state with the log: whoever is asked, key by key, at a position that both sides have."""
+"""Reconciles the live state with the log: key by key, at a position that both sides have."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -21,12 +21,12 @@ from analytics.reconciling.states import state_findings
 _COUNTS = Compared._fields[2:]
 
 Progress = Callable[[str], None]
-"""ExternalStates what is being compared."""
+"""Called with what is being compared."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is compared with the log: states always, an order API and a gateway's ledger where they are named."""
+    """What is compared with the log: states always, an order API and a gateway's ledger if given."""
 
     api: str | None = None
     ledger: Path | None = None
@@ -43,11 +43,11 @@ class Reconciled:
 
 
 def reconcile(spark: SparkSession, url: str, wanted: Wanted, progress: Progress = lambda _: None) -> Reconciled:
-    """Compare the live state with what the log says it should be.
+    """Compare the live state with the state that follows from the log.
 
-    States are those of every decider: in the local stores on this machine, and on the changelogs. Guarantee: what is
-    under way is no difference, services may be running; nothing is written but temporary files.
-    A task whose journal and inputs are not whole is a difference by itself.
+    States are those of every decider: in the local stores on this machine, and on the changelogs. Guarantee: changes in
+    progress are no difference, services may be running; nothing is written except temporary files.
+    A task whose journal and inputs are incomplete is itself a difference.
     Raises: LogUnavailable when the log, the API or the ledger is out of reach; ContractError when the API is another one.
     """
     began = perf_counter()
@@ -61,7 +61,7 @@ def reconcile(spark: SparkSession, url: str, wanted: Wanted, progress: Progress 
 def _outside(
     spark: SparkSession, url: str, wanted: Wanted, progress: Progress
 ) -> Iterator[tuple[Compared, list[Difference]]]:
-    """Yield what was found of the API and of the ledger: both are asked before the log is."""
+    """Yield the data of the API and of the ledger: both are read before the log."""
     with ExitStack() as stack:
         api = None if wanted.api is None else stack.enter_context(OrdersApi(wanted.api))
         progress("the order API and the ledger")

@@ -1,4 +1,4 @@
-"""Live states against the folded log: each task's past folded up to where its store, or its changelog, is complete."""
+"""Live states compared with the folded log: each task's history folded up to where its store, or changelog, is complete."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -36,15 +36,15 @@ from eventlib.values import from_ms
 _NOTHING_IS_JUDGED = OutputQuery(since_ms=1 << 62)
 _TIME = itemgetter(1)  # of a row
 _MOST = 10_000
-"""How many differences of one decider in one task are told; all are counted."""
+"""How many differences of one decider in one task are listed; all are counted."""
 
 
 def state_findings(
     spark: SparkSession, url: str, application: Application, place: Path
 ) -> tuple[DataFrame, list[Difference]]:
-    """Return what differs between live states and the log, as rows of `FOUND`; and stores that cannot be compared.
+    """Return the differences between live states and the log, as rows of `FOUND`; and stores that cannot be compared.
 
-    `place` is a directory for what is taken down of the live states.
+    `place` is a directory for the copies of the live states.
     """
     live, lost = take_down(spark, url, application, place)
     routes = Routes(application.choreography)
@@ -53,7 +53,7 @@ def state_findings(
 
 
 def _compared(batches: Iterable[pa.RecordBatch], application: Application, url: str) -> Iterator[pa.RecordBatch]:
-    """Yield what was compared and what differs, task by task."""
+    """Yield the counts and differences, task by task."""
     for share in shares(batches, application, url):
         task = _Task(share.opened, share.task)
         yield from batches_of(share.run(task.compared(share.rows)), FOUND)
@@ -61,7 +61,7 @@ def _compared(batches: Iterable[pa.RecordBatch], application: Application, url: 
 
 @dataclass
 class _Source:
-    """What one store, or changelog, holds of a task: its entries by decider and key, and its index of deadlines."""
+    """A task's data in one store or changelog: its entries by decider and key, and its index of deadlines."""
 
     where: str
     until: str
@@ -71,7 +71,7 @@ class _Source:
 
 
 class _Task:
-    """One task's past, from its rows in the order of time, and what is live of it among them."""
+    """One task's history, from its rows in time order, with the live states among them."""
 
     def __init__(self, opened: EventLog, task: tuple[Service, int]) -> None:
         self._opened = opened
@@ -81,7 +81,7 @@ class _Task:
         self._done = f"{self._service.journal.name}/{self._partition}:0"
 
     async def compared(self, rows: Iterable[tuple[Any, ...]]) -> list[tuple[object, ...]]:
-        """Fold the past, stop where something live is as of, and compare; a past that is not whole is a difference."""
+        """Fold the history, stop where a live state is as of, and compare; an incomplete history is a difference."""
         spill = Spill()
         try:
             entries = kept_entries(self._service.deciders, spill)
@@ -111,7 +111,7 @@ class _Task:
             else:
                 given.append((record, role))
         await self._window.give(given)
-        # Where a task has made several transactions in one millisecond, what is live is as of one of them.
+        # Where a task has made several transactions in one millisecond, a live state is as of one of them.
         sources = _sources_of(live)
         for entry in done:
             await again.go_on(entry)
@@ -119,7 +119,7 @@ class _Task:
                 self._compare(source, entries)
         for source in [] if done else sources:
             self._compare(source, entries)
-        self._window.unclaimed(self._service.name, at_ms)  # what follows from nothing is the audit's to tell
+        self._window.unclaimed(self._service.name, at_ms)  # outputs without a transaction are reported by the audit
         self._sources += sources
 
     def _compare(self, source: _Source, entries: Mapping[str, SpillingCache]) -> None:
@@ -130,7 +130,7 @@ class _Task:
     def _differences(
         self, source: _Source, decider: Decider[Any], folded: SpillingCache
     ) -> tuple[int, list[Difference]]:
-        """Return how many keys of a decider are alike, and what differs."""
+        """Return how many keys of a decider are equal, and the differences."""
         alike, found, seen = 0, list[Difference](), set[str]()
         for key, entry in folded.all():
             if entry.state is None:
@@ -191,7 +191,7 @@ def _sources_of(live: Sequence[Record]) -> list[_Source]:
 
 
 def _deadlines(source: _Source, decider: Decider[Any], key: str, live: KeyedState) -> dict[str, tuple[Any, Any]]:
-    """Return those deadlines of a key that its state has and its store's index has not, so that they would never pass."""
+    """Return the deadlines of a key that its state has but its store's index lacks, so that they would never pass."""
     if source.where != STORE:
         return {}
     return {

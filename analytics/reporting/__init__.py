@@ -1,1 +1,1 @@
-"""The report: what is computed from the rebuilt tables, how it is drawn, and the page that it stands on."""
+"""The report: computed from the rebuilt tables, drawn, and put on one page."""

@@ -1,4 +1,4 @@
-"""Pictures as SVG whose colours the page decides: what is drawn in a stand-in colour becomes a variable of its style."""
+"""Charts as SVG whose colours the page decides: stand-in colours become CSS variables."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _PLAIN = {INK: "#222", LINE: "#ddd", MUTED: "#777"} | dict(
 )
 _STYLE: Any = {  # its type has a literal for each name
     "svg.fonttype": "none",
-    "svg.hashsalt": "report",  # else ids are drawn by lot
+    "svg.hashsalt": "report",  # else ids are random
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": INK,
@@ -47,7 +47,7 @@ Format = Callable[[float], str]
 
 
 def styled() -> AbstractContextManager[None]:
-    """Draw as the report does, whatever else is set."""
+    """Draw in the report's style, whatever else is set."""
     return mpl.rc_context(_STYLE)
 
 
@@ -64,7 +64,7 @@ def canvas(height: float, *, narrow: bool, panels: int = 1) -> tuple[Figure, lis
 def bars(
     labels: Sequence[str], values: Sequence[float], texts: Sequence[str], *, narrow: bool, color: str = SERIES[0]
 ) -> Figure:
-    """Return lying bars, the first one on top, each with its value behind it."""
+    """Return horizontal bars, the first one on top, each with its value behind it."""
     with styled():
         figure, (axes,) = canvas(0.25 + _ROW * len(values), narrow=narrow)
         axes.barh(range(len(values)), values, color=color, height=0.68)
@@ -102,7 +102,7 @@ def ranges(labels: Sequence[str], triples: Sequence[Sequence[float]], form: Form
 
 
 def svg(figure: Figure, name: str, title: str, description: str) -> str:
-    """Return a figure as an element of a page, with its words for who does not see it; `name` makes its ids its own."""
+    """Return a figure as an element of a page, with its text alternative; `name` makes its ids unique."""
     text = re.sub(r'\bid="', f'id="{name}-', _drawn(figure))
     text = text.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'href="#{name}-')
     for color, variable in _VARIABLES.items():
@@ -112,7 +112,7 @@ def svg(figure: Figure, name: str, title: str, description: str) -> str:
 
 
 def plain_svg(figure: Figure) -> str:
-    """Return a figure as an element that has its colours in it."""
+    """Return a figure as an element with fixed colours."""
     text = _drawn(figure)
     for color, plain in _PLAIN.items():
         text = text.replace(color, plain)
@@ -120,7 +120,7 @@ def plain_svg(figure: Figure) -> str:
 
 
 def _drawn(figure: Figure) -> str:
-    """Return the element alone: without what says when it was drawn, and by what."""
+    """Return the element alone: without metadata on when and by what it was drawn."""
     file = StringIO()
     with styled():
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -129,7 +129,7 @@ def _drawn(figure: Figure) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a label that leaves room for its bar; `$` is no mathematics here."""
+    """Return a label that leaves room for its bar; `$` is not mathematics here."""
     text = "".join(c if c.isprintable() else "�" for c in text)
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
 

@@ -1,4 +1,4 @@
-"""Makes the report of a log: tables rebuilt, log audited, figures computed, and all of it on one page."""
+"""Makes the report of a log: tables rebuilt, log audited, numbers computed, and all of it on one page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from eventlib.runtime.records import code_version
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[str, int, int], None]
-"""ExternalStates what is being done, how many steps are done, and how many there are."""
+"""Called with the current step, how many steps are done, and how many there are."""
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A page, and what it was made of."""
+    """A page, and its sources."""
 
     html: str
     made: Made
@@ -46,7 +46,7 @@ def make_report(
     application: Application | None = None,
     progress: Progress = lambda *_: None,
 ) -> Reported:
-    """Bring the tables in `place` up to the log's end, and report on them; `audited` says whether with an audit.
+    """Bring the tables in `place` up to the log's end, and report on them; `audited` is whether to include an audit.
 
     Raises: as `rebuild` and `audit` do.
     """
@@ -84,7 +84,7 @@ def span_of(found: Tables) -> tuple[datetime, datetime] | None:
 
 
 def _read(place: Path) -> dict[TopicPartition, range]:
-    """Return the offsets that the tables are made of."""
+    """Return the offsets that the tables are made from."""
     version = current(place)
     ends = {} if version is None else read_manifest(version).ends
     return {place: range(end) for place, end in ends.items()}

@@ -1,4 +1,4 @@
-"""Money for people: an amount in minor units as its currency is written.
+"""Money for people: an amount in minor units in its currency's notation.
 
 Source: ISO 4217, list one; currencies that are not named here have two decimals.
 """

@@ -1,4 +1,4 @@
-"""Puts the parts of a report on one page that needs nothing else: no network, no files."""
+"""Puts the parts of a report on one self-contained page: no network, no files."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ TITLE = "How the shop is doing"
 
 
 class Made(NamedTuple):
-    """How a report was made: of which log and offsets, by which code, when (UTC), and how long it took."""
+    """How a report was made: from which log and offsets, by which code, when (UTC), and how long it took."""
 
     log: str
     read: Mapping[TopicPartition, range]
@@ -56,7 +56,7 @@ class _Head(NamedTuple):
 def page(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, made: Made) -> str:
     """Return the page as HTML; `span` is from the first event to the last.
 
-    Guarantee: the same input gives the same text; what came from outside is escaped.
+    Guarantee: the same input gives the same text; external text is escaped.
     """
     sections = [
         Section(name, title, [parts[each] for each in names if each in parts]) for name, title, names in _SECTIONS
@@ -95,7 +95,7 @@ def _picture(part: Part) -> _Picture | None:
     if wide is None or narrow is None:
         return None
     words = part.title, part.describe(part.rows)
-    # Made by matplotlib of texts that it has escaped.
+    # Made by matplotlib, which has escaped its texts.
     return _Picture(Markup(svg(wide, part.name, *words)), Markup(svg(narrow, f"{part.name}-n", *words)))  # noqa: S704  as said
 
 

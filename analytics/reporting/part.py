@@ -1,4 +1,4 @@
-"""A part of the report: a small table, and a picture of it; in a notebook it shows itself."""
+"""A part of the report: a small table with a chart; in a notebook it shows itself."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from analytics.reporting.money import money
 Kind = Literal["text", "count", "money", "ms", "share"]
 Row = dict[str, Any]
 Draw = Callable[[Sequence[Row], bool], Figure | None]
-"""Draws rows, narrow or wide; None where there is nothing to be seen."""
+"""Draws rows, narrow or wide; None without anything to draw."""
 
 
 class Column(NamedTuple):
-    """A column of the table: its name in the rows, what stands above it, and what it holds.
+    """A column of the table: its name in the rows, its heading, and its kind.
 
     `money` is in minor units of the row's `currency`, `share` from 0 to 1.
     """
@@ -28,7 +28,7 @@ class Column(NamedTuple):
     kind: Kind = "text"
 
     def text(self, row: Row) -> str:
-        """Return a row's value as it is written."""
+        """Return a row's value as text."""
         value = row[self.name]
         if value is None:
             return "–"  # noqa: RUF001  the sign for nothing
@@ -46,7 +46,7 @@ class Column(NamedTuple):
 
 
 def duration(milliseconds: float) -> str:
-    """Return a duration in the unit that a person would choose."""
+    """Return a duration in a readable unit."""
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
         if milliseconds >= size:
             return f"{milliseconds / size:,.1f} {unit}"
@@ -55,10 +55,10 @@ def duration(milliseconds: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A table with a title, what it says in a sentence, and how it is drawn.
+    """A table with a title, a sentence of explanation, and its chart.
 
-    `frame` is small after aggregation; at most `most` rows of it are shown. `describe` says in words what is to be seen, `nothing`
-    what is said where there are no rows.
+    `frame` is small after aggregation; at most `most` rows of it are shown. `describe` returns the chart's text alternative,
+    `nothing` is shown instead of an empty table.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Part:
     draw: Draw | None = None
     describe: Callable[[Sequence[Row]], str] = lambda _: ""
     most: int = 100
-    nothing: str = "There is nothing of this."
+    nothing: str = "None."
 
     @cached_property
     def rows(self) -> Sequence[Row]:
@@ -77,7 +77,7 @@ class Part:
         return [row.asDict(recursive=True) for row in self.frame.collect()]
 
     def plot(self, *, narrow: bool = False) -> Figure | None:
-        """Return the picture; None where there is nothing to be seen."""
+        """Return the chart; None without anything to draw."""
         return self.draw(self.rows, narrow) if self.draw is not None and self.rows else None
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""What is drawn of each part of the report."""
+"""The chart of each part of the report."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ _STEPS = 24
 
 
 def over_time(every: Sequence[Row], narrow: bool) -> Figure | None:
-    """Draw orders by how they ended, and below them revenue, each currency for itself; those of no possible time are left out."""
+    """Draw orders by how they ended, and below them revenue by currency; impossible times are left out."""
     days = {row["period"]: day for row in every if (day := _day(row["period"])) is not None}
     rows = [row for row in every if row["period"] in days]
     if not rows:
@@ -49,7 +49,7 @@ def over_time(every: Sequence[Row], narrow: bool) -> Figure | None:
 
 
 def _stacked(panel: Axes, rows: Sequence[Row], days: Mapping[str, float], width: float) -> None:
-    """Draw orders by period, of all currencies, one way to end above the other."""
+    """Draw orders by period, of all currencies, stacked by outcome."""
     below = dict.fromkeys(days, 0)
     for kind, color in zip(("completed", "cancelled", "open"), SERIES, strict=False):
         found = dict.fromkeys(days, 0)
@@ -68,7 +68,7 @@ def _money_tick(currency: str, value: float, _at: int) -> str:
 
 
 def _day(period: str) -> float | None:
-    """Return a period's beginning as matplotlib counts it; None for one that is not of the calendar."""
+    """Return a period's beginning in matplotlib's time; None for one outside the calendar."""
     for form in _FORMS:
         try:
             at = datetime.strptime(period, form)  # noqa: DTZ007  only drawn
@@ -87,7 +87,7 @@ def _currencies(rows: Sequence[Row]) -> list[str]:
 
 
 def top_money(label: str, value: str) -> Draw:
-    """Return how the rows with most money are drawn: in the currency of most of them, since others do not compare."""
+    """Return a chart of the rows with most money: in the most frequent currency, since others cannot be compared."""
 
     def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
         found = top_rows(rows, value)
@@ -100,7 +100,7 @@ def top_money(label: str, value: str) -> Draw:
 
 
 def top_rows(rows: Sequence[Row], value: str) -> list[Row]:
-    """Return the first rows of the currency of most orders, those with any money."""
+    """Return the first rows of the most frequent currency, those with any money."""
     currency = next(iter(_currencies(rows)), "")
     return [row for row in rows if row["currency"] == currency and row[value]][:_TOP]
 
@@ -108,7 +108,7 @@ def top_rows(rows: Sequence[Row], value: str) -> list[Row]:
 def counted(
     label: Callable[[Row], str], value: str, text: Callable[[Row], str], color: str = SERIES[0], most: int = _TOP
 ) -> Draw:
-    """Return how numbers are drawn that may be added up: those of one label are."""
+    """Return a chart of numbers that may be added up: those of one label are."""
 
     def draw(rows: Sequence[Row], narrow: bool) -> Figure | None:
         sums = dict[str, Row]()
@@ -131,7 +131,7 @@ def counted(
 
 
 def steps(rows: Sequence[Row], narrow: bool) -> Figure:
-    """Draw how long steps take; in the order of the table, those that happen most if there are too many."""
+    """Draw how long steps take; in the table's order, the most frequent ones if there are too many."""
     often = sorted(rows, key=lambda row: -row["events"])[:_STEPS]
     shown = [row for row in rows if row in often]
     labels = [row["type"] if narrow else f"{row['cause_type']} → {row['type']}" for row in shown]

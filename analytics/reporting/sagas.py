@@ -1,4 +1,4 @@
-"""How sagas went, from the rebuilt tables: how far orders came, why they ended, how long steps took, what was undone."""
+"""Sagas, from the rebuilt tables: the stages that orders reached, why they ended, step times, compensations."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ _WAITS: Mapping[str, tuple[list[type[Event]], list[type[Event]]]] = {
     "order: from dispatch to the end": ([OrderDispatched], [OrderCompleted]),
     "undoing: from the failure to the end": ([StockRejected, PaymentFailed, DispatchFailed], [OrderCancelled]),
 }
-"""The parts of a saga's time: from the first of some events to the first of others."""
+"""The phases of a saga: from the first of some events to the first of others."""
 
 
 def _types(events: list[type[Event]]) -> list[str]:
@@ -47,7 +47,7 @@ def _percentiles(of: str) -> list[Column]:
 
 
 def funnel(tables: Tables) -> DataFrame:
-    """Return how many orders came to each stage, their share of those placed, and how many were lost before it."""
+    """Return how many orders reached each stage, their share of those placed, and how many were lost before it."""
     by_type = tables["saga_steps"].groupBy("type").agg(f.countDistinct("order_id").alias("orders"))
     spark = tables["orders"].sparkSession
     stages = [(i, name, contract_of(event).type) for i, (name, event) in enumerate(_STAGES.items())]
@@ -64,14 +64,14 @@ def funnel(tables: Tables) -> DataFrame:
 
 
 def outcomes(tables: Tables) -> DataFrame:
-    """Return how orders stand and why, with their money, each currency for itself; the most frequent first."""
+    """Return the orders by status and reason, with their money, by currency; the most frequent first."""
     sums = [f.count("*").alias("orders"), f.sum("total_cents").alias("amount_cents")]
     found = tables["orders"].groupBy("status", "reason", "currency").agg(*sums)
     return found.orderBy(f.desc("orders"), "status", "reason", "currency")
 
 
 def reasons(tables: Tables) -> DataFrame:
-    """Return why orders were not completed, with their money, each currency for itself; the most frequent first."""
+    """Return why orders were not completed, with their money, by currency; the most frequent first."""
     return outcomes(tables).filter(f.col("reason").isNotNull())
 
 
@@ -84,7 +84,7 @@ def step_times(tables: Tables) -> DataFrame:
 
 
 def waits(tables: Tables) -> DataFrame:
-    """Return where sagas wait: of each part of their time how long it was in ms, and its share of all of it."""
+    """Return where sagas wait: the time of each phase in ms, and its share of the total."""
     types = {kind for parts in _WAITS.values() for events in parts for kind in _types(events)}
     steps = tables["saga_steps"].filter(f.col("type").isin(*sorted(types)))
     at = [f.min(f.when(f.col("type") == kind, f.unix_millis("recorded_at"))).alias(kind) for kind in sorted(types)]
@@ -104,7 +104,7 @@ def waits(tables: Tables) -> DataFrame:
 
 
 def compensations(tables: Tables) -> DataFrame:
-    """Return what was undone: events and orders by type, with the money that went back, each currency for itself."""
+    """Return the compensations: events and orders by type, with the returned money, by currency."""
     steps = tables["saga_steps"].filter(f.col("type").isin(*_REVERSING))
     whose = tables["orders"].select("order_id", "currency")
     currency = f.when(f.col("amount_cents").isNotNull(), f.col("currency"))

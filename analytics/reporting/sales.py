@@ -1,4 +1,4 @@
-"""What was sold, from the rebuilt tables: over time, by country and by product; each currency for itself."""
+"""Sales, from the rebuilt tables: over time, by country and by product; by currency."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from eventlib.values import EARLIEST, LATEST
 Tables = Mapping[str, DataFrame]
 
 _UNITS = ((3, "minute", "yyyy-MM-dd HH:mm"), (72, "hour", "yyyy-MM-dd HH:mm"), (24 * 400, "day", "yyyy-MM-dd"))
-"""Up to so many hours from the first order to the last, what one bar stands for, and how it is written."""
+"""Up to so many hours from the first order to the last, the period of one bar, and its format."""
 
 
 def _sums() -> list[Column]:
@@ -27,14 +27,14 @@ def _sums() -> list[Column]:
 
 
 def totals(tables: Tables) -> DataFrame:
-    """Return one row for each currency: its orders, how they stand, and their money; revenue is that of completed ones."""
+    """Return one row per currency: its orders by status, and their money; revenue is that of completed ones."""
     return tables["orders"].groupBy("currency").agg(*_sums()).orderBy(f.desc("orders"), "currency")
 
 
 def sales_over_time(tables: Tables) -> DataFrame:
-    """Return orders and revenue by the time at which orders were placed: by minute, hour, day or month, as they span.
+    """Return orders and revenue by the time at which orders were placed: by minute, hour, day or month, depending on the span.
 
-    Those of times that no order can have are one period each: `before 1970` and `from 2200`.
+    Impossible times are one period each: `before 1970` and `from 2200`.
     """
     orders = tables["orders"]
     early, late = (f.col("placed_at") < f.lit(EARLIEST), f.col("placed_at") >= f.lit(LATEST))

@@ -1,4 +1,4 @@
-"""What ran out, and what that cost, from the rebuilt tables."""
+"""Stock-outs and their cost, from the rebuilt tables."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -22,7 +22,7 @@ def stock_outs(tables: Tables) -> DataFrame:
 
 
 def turned_away(tables: Tables) -> DataFrame:
-    """Return what stock-outs cost: whole orders that were rejected, each currency for itself."""
+    """Return the cost of stock-outs: rejected orders, by currency."""
     rejected = tables["saga_steps"].filter(f.col("type") == contract_of(StockRejected).type)
     orders = tables["orders"].join(rejected.select("order_id").distinct(), "order_id")
     sums = [f.count("*").alias("orders"), f.sum("total_cents").alias("amount_cents")]

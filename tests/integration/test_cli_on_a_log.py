@@ -277,9 +277,7 @@ def test_a_mended_effect_is_retried_and_the_order_ends(
     monkeypatch.setenv("EVENTLIB_LOG", url)
     asyncio.run(fill(url))
     assert run(["parked", "retry", "payment", "broken"]) == 0
-    assert (
-        "payment, ChargeRequested broken: requested. The services do it when they run." in capsys.readouterr().out
-    )
+    assert "payment, ChargeRequested broken: requested. The services do it when they run." in capsys.readouterr().out
 
     async def again() -> None:
         async with open_log(url, shop) as log:
