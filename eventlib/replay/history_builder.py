@@ -179,7 +179,7 @@ class KeyHistoryBuilder:
         return _StepResult("deadline", None, emitted, changed, meta, deadline=name)
 
     def _answer(self, at_ms: int, request_id: str) -> _StepResult:
-        """Count an effect's answer: the state changes when its decider consumes it from the log."""
+        """Record an effect's answer: the state changes when its decider consumes it from the log."""
         entry = self._entry
         cause = Cause(request_id, request_id, "", None)
         emitted = self._emitted.of(self._builder.turn(self._key, entry.sequence, cause, at_ms))

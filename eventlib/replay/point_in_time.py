@@ -161,7 +161,7 @@ def _until(history: KeyHistory, at: datetime) -> Steps:
     if not steps:
         first = history.steps[0].at.isoformat(timespec="milliseconds")
         raise UnknownKey(
-            f"{history.decider.name} knew nothing of {history.key!r} then: its first input of it was at {first}"
+            f"{history.decider.name} had no state of {history.key!r} then: its first input was at {first}"
         )
     return steps
 

@@ -75,11 +75,11 @@ class HandlerReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a replay has found. `first` has the first difference of each of the first sagas.
+    """The result of a replay. `first` has the first difference of each of the first sagas.
 
-    `unknown` are events that a service has said and its journal does not know of: something wrote in its name. `notes`
-    are sentences about what could not be compared, `damaged` about records that are not what was written: what hangs on
-    them is not compared. `silent` are the sagas for which nothing is said where something was.
+    `unknown` are events with a service as source that no journal has: another program wrote them. `notes` are sentences
+    about what could not be compared, `damaged` about damaged records: what depends on them is not compared. `silent` are the
+    sagas for which nothing is emitted where something was.
     """
 
     events: int

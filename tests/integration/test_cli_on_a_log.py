@@ -229,7 +229,7 @@ def test_the_state_of_a_key_at_a_time_and_after_an_event(objects: Objects, shown
     (now,) = objects("state", "payment", "declined")
     assert objects("state", "payment", "declined", "--at", "2999-01-01") == [now]
     assert "stage         charging" in shown("state", "payment", "declined", "--at", asked["id"][:8])
-    assert "payment knew nothing of 'declined' then" in shown(
+    assert "payment had no state of 'declined' then" in shown(
         "state", "payment", "declined", "--at", "2020-01-01", code=1
     )
     assert "no event on this log has the id 'soon'" in shown("state", "payment", "declined", "--at", "soon", code=1)

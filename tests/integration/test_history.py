@@ -131,7 +131,7 @@ async def test_what_is_no_moment_of_a_key_is_explained(log: EventLog) -> None:
     ordered = (await steps_of(log, "1"))[0]
     other = (await steps_of(log, "2"))[0].said[0]
     expected: dict[datetime | str, str] = {
-        LONG_AGO: "order knew nothing of '1' then: its first input of it was at 20",
+        LONG_AGO: "order had no state of '1' then: its first input was at 20",
         "nonsense": r"no event on this log has the id 'nonsense', nor is that a time such as .*`eventlib history order 1`",
         other.id: f"order neither consumed nor emitted Noted {other.id} under key '1': it is an event of key '2' on notes, emitted",
         ordered.said[0].id[:3]: "may be .*: write more of the event's id",

@@ -68,7 +68,7 @@ async def asked(log: EventLog, name: Name, moment: datetime | str) -> KnownState
     try:
         return await state_at(log, *name, moment)
     except ContractError as error:
-        if "knew nothing of" in str(error) or "had handled nothing of" in str(error):
+        if "had no state of" in str(error) or "had handled nothing of" in str(error):
             return None
         raise
 
