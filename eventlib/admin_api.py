@@ -15,7 +15,7 @@ from eventlib.errors import ContractError, EventlibError, UndecodableRecord, Wir
 from eventlib.eventlog import EventLog
 from eventlib.http.body_limit import StrictRoute
 from eventlib.model.event import Position
-from eventlib.operations.command_status import asked_already
+from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
 from eventlib.operations.startup_waits import STATE_DIR
 from eventlib.operations.status import Limits, StatusReader, complaints
@@ -26,17 +26,17 @@ _MOST_LISTED = 1_000
 Who = Annotated[str, Field(min_length=1, max_length=200, description="Who does it; stored on the log.")]
 
 
-class _Wish(BaseModel):
+class _OperatorRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     by: Who
 
 
-class Retry(_Wish):
+class Retry(_OperatorRequest):
     """A request to handle something again."""
 
 
-class Edit(_Wish):
+class Edit(_OperatorRequest):
     """New data for the first input of a parked key: all of it, or some fields."""
 
     data: dict[str, object] | None = None
@@ -44,13 +44,13 @@ class Edit(_Wish):
     reason: str = ""
 
 
-class Discard(_Wish):
+class Discard(_OperatorRequest):
     """Why a parked input or effect is discarded."""
 
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
-class Meant(BaseModel):
+class Selection(BaseModel):
     """Which parked keys and effects are selected, as query parameters."""
 
     model_config = ConfigDict(extra="forbid")
@@ -64,7 +64,7 @@ class Meant(BaseModel):
         return ParkedQuery.of(log, self.service, self.decider, self.reason_matches)
 
 
-class Listed(Meant):
+class ListQuery(Selection):
     """Which parked keys and effects to list, and how many."""
 
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
@@ -85,21 +85,21 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR) -> Fas
     app = FastAPI(title=f"{log.choreography.name}: admin", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(EventlibError, _problem)
     app.router.route_class = StrictRoute
-    known = [Depends(_guard(tokens))]
-    desk = _Desk(log, state_dir)
-    app.get("/healthz")(desk.health)
-    app.get("/status", dependencies=known)(desk.status)
-    app.get("/parked", dependencies=known)(desk.listed)
-    app.post("/parked/retry", dependencies=known, status_code=202)(desk.retry_all)
-    app.get("/parked/{service}/{decider}/{key:path}", dependencies=known)(desk.show)
+    authorized = [Depends(_guard(tokens))]
+    handlers = _Handlers(log, state_dir)
+    app.get("/healthz")(handlers.health)
+    app.get("/status", dependencies=authorized)(handlers.status)
+    app.get("/parked", dependencies=authorized)(handlers.list_parked)
+    app.post("/parked/retry", dependencies=authorized, status_code=202)(handlers.retry_all)
+    app.get("/parked/{service}/{decider}/{key:path}", dependencies=authorized)(handlers.show)
     one = "/parked/{service}/{decider}/{key:path}"
-    app.post(f"{one}/retry", dependencies=known, status_code=202)(desk.retry)
-    app.post(f"{one}/edit", dependencies=known, status_code=202)(desk.edit)
-    app.post(f"{one}/discard", dependencies=known, status_code=202)(desk.discard)
+    app.post(f"{one}/retry", dependencies=authorized, status_code=202)(handlers.retry)
+    app.post(f"{one}/edit", dependencies=authorized, status_code=202)(handlers.edit)
+    app.post(f"{one}/discard", dependencies=authorized, status_code=202)(handlers.discard)
     return app
 
 
-class _Desk:
+class _Handlers:
     """The request handlers of one log."""
 
     def __init__(self, log: EventLog, state_dir: str) -> None:
@@ -115,10 +115,10 @@ class _Desk:
         status = await self._reader.look()
         return status_json(status, complaints(status, Limits()))
 
-    async def listed(self, meant: Annotated[Listed, Query()]) -> dict[str, object]:
+    async def list_parked(self, selection: Annotated[ListQuery, Query()]) -> dict[str, object]:
         """List what is parked, oldest first."""
-        found = await parkings(self._log, wanted=meant.on(self._log))
-        return {"count": len(found), "parked": [parking_json(each) for each in found[: meant.limit]]}
+        found = await parkings(self._log, wanted=selection.on(self._log))
+        return {"count": len(found), "parked": [parking_json(each) for each in found[: selection.limit]]}
 
     async def show(
         self, service: str, decider: str, key: str, limit: Annotated[int, Query(ge=1, le=_MOST_LISTED)] = 100
@@ -128,29 +128,29 @@ class _Desk:
         waiting = await waiting_inputs(self._log, parking, limit)
         return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in waiting]}
 
-    async def retry_all(self, wish: Retry, meant: Annotated[Meant, Query()]) -> dict[str, int]:
+    async def retry_all(self, request: Retry, selection: Annotated[Selection, Query()]) -> dict[str, int]:
         """Request that all selected are handled again; pending requests are not repeated."""
-        found = await parkings(self._log, wanted=meant.on(self._log))
-        already = await asked_already(self._log, found)
+        found = await parkings(self._log, wanted=selection.on(self._log))
+        already = await pending_retries(self._log, found)
         new = [each for each in found if each.name not in already]
-        await request_retries(self._log, new, wish.by)
+        await request_retries(self._log, new, request.by)
         return {"asked": len(new), "asked_already": len(already)}
 
-    async def retry(self, service: str, decider: str, key: str, wish: Retry) -> dict[str, object]:
+    async def retry(self, service: str, decider: str, key: str, request: Retry) -> dict[str, object]:
         """Request that one is handled again."""
         parking = await self._one(service, decider, key)
-        return _asked(parking, (await request_retries(self._log, [parking], wish.by))[0])
+        return _accepted(parking, (await request_retries(self._log, [parking], request.by))[0])
 
-    async def edit(self, service: str, decider: str, key: str, wish: Annotated[Edit, Body()]) -> dict[str, object]:
+    async def edit(self, service: str, decider: str, key: str, request: Annotated[Edit, Body()]) -> dict[str, object]:
         """Request that a key's first input is handled with other data, and then those behind it."""
         parking = await self._one(service, decider, key)
-        event = await event_with(self._log, parking, wish.data, wish.fields)
-        return _asked(parking, await request_edit(self._log, parking, event, wish.by, wish.reason))
+        event = await event_with(self._log, parking, request.data, request.fields)
+        return _accepted(parking, await request_edit(self._log, parking, event, request.by, request.reason))
 
-    async def discard(self, service: str, decider: str, key: str, wish: Discard) -> dict[str, object]:
+    async def discard(self, service: str, decider: str, key: str, request: Discard) -> dict[str, object]:
         """Discard a key's first input, or an effect, permanently."""
         parking = await self._one(service, decider, key)
-        return _asked(parking, await request_discard(self._log, parking, wish.by, wish.reason))
+        return _accepted(parking, await request_discard(self._log, parking, request.by, request.reason))
 
     async def _one(self, service: str, decider: str, key: str) -> Parking:
         wanted = ParkedQuery.of(self._log, [service], [decider], None)
@@ -162,7 +162,7 @@ class _Desk:
         return found[0]
 
 
-def _asked(parking: Parking, position: Position) -> dict[str, object]:
+def _accepted(parking: Parking, position: Position) -> dict[str, object]:
     at = {"topic": position.topic, "partition": position.partition, "offset": position.offset}
     return {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id, "asked": at}
 

@@ -40,10 +40,10 @@ def admin(
     serve_admin(LogOptions.of(context, app, log), http)
 
 
-def serve_admin(place: LogOptions, http: str) -> None:
+def serve_admin(log_options: LogOptions, http: str) -> None:
     """Serve the admin API until SIGINT or SIGTERM. Raises: WiringError without a token."""
-    choreography = load_choreography(place.app)
-    refuse_missing(place.url)
+    choreography = load_choreography(log_options.app)
+    refuse_missing(log_options.url)
     token = eventlib_settings().admin_token
     if token is None:
         raise WiringError(
@@ -54,14 +54,14 @@ def serve_admin(place: LogOptions, http: str) -> None:
 
     async def serve() -> None:
         stop, state_dir = stop_signal(), runtime_config().state_dir
-        with starting_up(place.url, state_dir, "the admin API") as startup, suppress(Stopped):
+        with starting_up(log_options.url, state_dir, "the admin API") as startup, suppress(Stopped):
             async with AsyncExitStack() as stack:
                 listening = stack.enter_context(closing(Listening(http)))
                 late = LateApp(lambda: startup.lacks)
                 server = await stack.enter_async_context(listening.serve(late))
                 async with unless_stopped(stop):
-                    opened = partial(open_log, place.url, choreography, read_only=True)
-                    log = await startup.enter(stack, f"the log {place.url}", opened)
+                    opened = partial(open_log, log_options.url, choreography, read_only=True)
+                    log = await startup.enter(stack, f"the log {log_options.url}", opened)
                 await stack.enter_async_context(late.opened(create_admin(log, *tokens, state_dir=state_dir)))
                 stack.push_async_callback(server.stop)
                 tell(f"The admin API of {choreography.name} is at {listening.url}; Ctrl-C stops.")

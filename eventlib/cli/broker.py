@@ -101,8 +101,8 @@ def start(  # noqa: PLR0913, PLR0917  one argument for each option
       export EVENTLIB_LOG=$(eventlib broker start --nodes 3)
       eventlib broker start --sasl scram --tls --user ada:1815 --json
     """
-    wish = BrokerOptions(nodes, port, sasl, tuple(user or ()), tls=tls, authorize=authorize)
-    start_cluster(directory, wish, as_json=as_json)
+    options = BrokerOptions(nodes, port, sasl, tuple(user or ()), tls=tls, authorize=authorize)
+    start_cluster(directory, options, as_json=as_json)
 
 
 @broker.command(cls=Command)
@@ -168,17 +168,17 @@ class BrokerOptions:
         return self.nodes in {None, config.nodes} and self.security in (None, config.security)
 
 
-def start_cluster(directory: Path, wish: BrokerOptions, *, as_json: bool) -> None:
+def start_cluster(directory: Path, options: BrokerOptions, *, as_json: bool) -> None:
     """Start the cluster in a directory, a new one if none exists, and print its URL.
 
     Raises: BrokerFailed, also when the existing cluster has other options.
     """
-    new = wish.new()
+    new = options.new()
     with alone_in(directory):
         found = Cluster.open(directory)
         ran = found is not None and found.is_running
         if found is not None:
-            _fit(found, wish)
+            _fit(found, options)
         cluster = found or Cluster.create(directory, new)
         if not ran:
             fetched(KAFKA, find_java())
@@ -220,14 +220,14 @@ def print_status(directory: Path, *, as_json: bool) -> int:
     return 0 if cluster is not None and cluster.is_running else 1
 
 
-def _fit(found: Cluster, wish: BrokerOptions) -> None:
-    if not wish.fits(found.config):
+def _fit(found: Cluster, options: BrokerOptions) -> None:
+    if not options.fits(found.config):
         raise BrokerFailed(
             f"a cluster with other options is in {found.directory}: "
             "`eventlib broker stop` deletes it, or name another directory with --dir"
         )
-    if wish.port and wish.port != found.nodes[0].ports.client:
-        found.adopt(wish.port)
+    if options.port and options.port != found.nodes[0].ports.client:
+        found.adopt(options.port)
 
 
 def _user(text: str) -> tuple[str, str]:

@@ -46,9 +46,9 @@ def check(
 _INDENT = 9
 
 
-def print_check(place: LogOptions, *, strict: bool, as_json: bool) -> int:
+def print_check(log_options: LogOptions, *, strict: bool, as_json: bool) -> int:
     """Print the choreography's faults, and return the exit code: 1 for errors, and for warnings if `strict`."""
-    choreography = load_choreography(place.app)
+    choreography = load_choreography(log_options.app)
     findings = check_wiring(choreography)
     errors, warnings = (_count(findings, severity) for severity in ("error", "warning"))
     if as_json:

@@ -24,14 +24,14 @@ def config(context: typer.Context, as_json: JsonOption = False, app: AppOption =
       eventlib config --json | jq 'select(.source != "default")'
     """
     before = Shared.of(context)
-    place, given = LogOptions.of(context, app, log), Given(log or before.log, app or before.app)
-    print_config(place, given, as_json=as_json)
+    log_options, given = LogOptions.of(context, app, log), Given(log or before.log, app or before.app)
+    print_config(log_options, given, as_json=as_json)
 
 
-def print_config(place: LogOptions, given: Given, *, as_json: bool) -> None:
+def print_config(log_options: LogOptions, given: Given, *, as_json: bool) -> None:
     """Print the library's settings, and those of the application if one is named. Raises: SettingsError."""
     named = nearest(Path.cwd())[1]
-    application = load_choreography(place.app).settings if place.app or named else ()
+    application = load_choreography(log_options.app).settings if log_options.app or named else ()
     found = settings_now(application, Given(given.log, given.app, named))
     if as_json:
         output.print_json(asdict(each) for each in found)

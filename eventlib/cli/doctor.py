@@ -68,23 +68,25 @@ def doctor(
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-def print_diagnoses(place: LogOptions, *, deep: bool, same_as: str | None, as_json: bool) -> int:
+def print_diagnoses(log_options: LogOptions, *, deep: bool, same_as: str | None, as_json: bool) -> int:
     """Examine a log, print the findings, and return the exit code: 1 when there are errors."""
     if same_as is not None:
-        refuse_missing(place.url)
+        refuse_missing(log_options.url)
         refuse_missing(same_as)
-    choreography = load_choreography(place.app)
-    found = asyncio.run(examine(place.url, choreography, runtime_config().state_dir, _views(place.url, choreography)))
+    choreography = load_choreography(log_options.app)
+    found = asyncio.run(
+        examine(log_options.url, choreography, runtime_config().state_dir, _views(log_options.url, choreography))
+    )
     if deep:
         with output.records_bar("verifying", quiet=as_json) as progress:
-            found += asyncio.run(examine_deep(place.url, choreography, progress))
+            found += asyncio.run(examine_deep(log_options.url, choreography, progress))
     if same_as is not None:
         with output.records_bar("comparing", quiet=as_json) as progress:
-            found += asyncio.run(compare(place.url, same_as, progress))
+            found += asyncio.run(compare(log_options.url, same_as, progress))
     if as_json:
         output.print_json(asdict(each) for each in found)
     else:
-        _print(place.url, found)
+        _print(log_options.url, found)
     return 1 if any(each.verdict == "error" for each in found) else 0
 
 

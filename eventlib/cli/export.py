@@ -78,9 +78,9 @@ def export(
     print_export(LogOptions.of(context, app, None), form, name or [], out, as_json=as_json)
 
 
-def print_export(place: LogOptions, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
+def print_export(log_options: LogOptions, form: str, names: list[str], out: Path | None, *, as_json: bool) -> None:
     """Print a form's files, or write them into a directory."""
-    files = _files(load_choreography(place.app), form)
+    files = _files(load_choreography(log_options.app), form)
     if names:
         chosen = {file: text for file, text in files.items() if file.partition(".")[0] in names}
         if missing := set(names) - {file.partition(".")[0] for file in chosen}:

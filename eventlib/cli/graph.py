@@ -64,11 +64,11 @@ def graph(
 WRITERS: dict[str, Callable[[Picture], str]] = {"mermaid": mermaid, "dot": dot, "svg": svg}
 
 
-def print_graph(place: LogOptions, written_as: str, out: Path | None, *, counted: bool) -> None:
+def print_graph(log_options: LogOptions, written_as: str, out: Path | None, *, counted: bool) -> None:
     """Write the choreography's diagram to a file or to stdout; `counted` adds the log's traffic."""
-    shown = picture(load_choreography(place.app))
+    shown = picture(load_choreography(log_options.app))
     if counted:
-        shown = _with_traffic(place, shown)
+        shown = _with_traffic(log_options, shown)
     text = _json(shown) if written_as == "json" else WRITERS[written_as](shown)
     if out is None:
         sys.stdout.write(text)
@@ -76,10 +76,10 @@ def print_graph(place: LogOptions, written_as: str, out: Path | None, *, counted
         out.write_text(text, encoding="utf-8")
 
 
-def _with_traffic(place: LogOptions, shown: Picture) -> Picture:
-    with output.terminal(stderr=True).status(f"counting the events on {place.url} …"):
-        found = look(place, count_traffic)
-    about = [f"{found.total:,} events on {place.url}; p95 from cause to event, exact to 1%"]
+def _with_traffic(log_options: LogOptions, shown: Picture) -> Picture:
+    with output.terminal(stderr=True).status(f"counting the events on {log_options.url} …"):
+        found = look(log_options, count_traffic)
+    about = [f"{found.total:,} events on {log_options.url}; p95 from cause to event, exact to 1%"]
     if found.unexplained:
         about.append(f"{found.unexplained:,} have a cause that these services do not answer so (older code?)")
     if found.without_cause:

@@ -55,7 +55,7 @@ _MOST = 3
 Types = Mapping[str, str]
 
 
-def print_history(place: LogOptions, decider: str, key: str, *, fold: bool, as_json: bool) -> None:
+def print_history(log_options: LogOptions, decider: str, key: str, *, fold: bool, as_json: bool) -> None:
     """Print each step of a key under its decider: as text, or as JSON, one object a line.
 
     `fold` makes one line of many events of one type that were emitted together.
@@ -65,7 +65,7 @@ def print_history(place: LogOptions, decider: str, key: str, *, fold: bool, as_j
         past = await key_history(log, log.choreography.decider(decider), key)
         return past, code_version(log.choreography)
 
-    past, today = look(place, read)
+    past, today = look(log_options, read)
     if as_json:
         output.print_json(_step_json(step) for step in past.steps)
     else:

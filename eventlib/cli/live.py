@@ -95,14 +95,14 @@ def reset(
     reset_live(LogOptions.of(context, app, log), service or [], yes=yes, as_json=as_json)
 
 
-def run_live(place: LogOptions, only: list[str], http: str | None, metrics: str | None = None) -> None:
+def run_live(log_options: LogOptions, only: list[str], http: str | None, metrics: str | None = None) -> None:
     """Run views until SIGINT or SIGTERM, or until a terminal failure."""
     at = None if http is None else host_and_port(http, "--http", least=1, example=6066)  # of ports in a row
-    apps = _apps(place, only)
+    apps = _apps(log_options, only)
     settings, options = eventlib_settings(), telemetry_options()
     set_up_logging(settings.log_format, settings.log_level)
     measured = None if options.sdk_disabled else metrics or options.metrics_place
-    asyncio.run(_run(apps, at, place.url, measured))
+    asyncio.run(_run(apps, at, log_options.url, measured))
 
 
 async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metrics: str | None) -> None:
@@ -128,7 +128,9 @@ async def _run(apps: "list[LiveApp]", at: tuple[str, int] | None, url: str, metr
     tell("Stopped.")
 
 
-async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: str) -> "tuple[str, asyncio.Task[None]]":
+async def _serve_metrics(
+    stack: AsyncExitStack, apps: "list[LiveApp]", address: str
+) -> "tuple[str, asyncio.Task[None]]":
     """Serve the metrics of views until the stack is left; return the address, and a task that ends only on failure."""
     from eventlib.live.figures import look_at
 
@@ -142,18 +144,18 @@ async def _serve_metrics(stack: AsyncExitStack, apps: "list[LiveApp]", place: st
             return f"waits for {waits_for}"
         return next((lacking for app in apps if (lacking := app.queries.lacking())), "")
 
-    listening = stack.enter_context(closing(Listening(place, option="--metrics-port")))
+    listening = stack.enter_context(closing(Listening(address, option="--metrics-port")))
     measured = stack.enter_context(measured_views(apps[0].choreography, partial(look_at, apps), lacks))
     return listening.url, (await stack.enter_async_context(listening.serve(measured))).task
 
 
-def reset_live(place: LogOptions, only: list[str], *, yes: bool, as_json: bool) -> None:
+def reset_live(log_options: LogOptions, only: list[str], *, yes: bool, as_json: bool) -> None:
     """Delete what views have computed. Raises: ContractError while they run."""
     from eventlib.live.running import reset_views
 
-    apps = _apps(place, only)
+    apps = _apps(log_options, only)
     names = ", ".join(app.of for app in apps)
-    agree(f"Rebuild the live views of {names}, from the beginning of {place.url}?", yes=yes)
+    agree(f"Rebuild the live views of {names}, from the beginning of {log_options.url}?", yes=yes)
     for app in apps:
         topics = asyncio.run(reset_views(app))
         if as_json:
@@ -164,12 +166,12 @@ def reset_live(place: LogOptions, only: list[str], *, yes: bool, as_json: bool) 
             )
 
 
-def _apps(place: LogOptions, only: list[str]) -> "list[LiveApp]":
-    choreography = load_choreography(place.app)
+def _apps(log_options: LogOptions, only: list[str]) -> "list[LiveApp]":
+    choreography = load_choreography(log_options.app)
     services = [choreography.service(name) for name in only] or list(choreography.services)
     with faust_or_remedy():
         from eventlib.live.connection import refuse_elsewhere
         from eventlib.live.running import load_views
-    refuse_elsewhere(place.url)
-    os.environ[LOG_VARIABLE] = place.url  # where views look when they are imported, also by Faust's own command
+    refuse_elsewhere(log_options.url)
+    os.environ[LOG_VARIABLE] = log_options.url  # where views look when they are imported, also by Faust's own command
     return load_views(choreography, services)

@@ -52,13 +52,13 @@ def list_(  # noqa: PLR0913, PLR0917  one argument for each option
     print_list(LogOptions.of(context, app, log), Which(service or [], decider or [], reason_matches), as_json=as_json)
 
 
-def print_list(place: LogOptions, which: Which, *, as_json: bool) -> None:
+def print_list(log_options: LogOptions, which: Which, *, as_json: bool) -> None:
     """Print a line for each selected parked key and effect."""
 
     async def listed(log: EventLog) -> list[Parking]:
         return await parkings(log, wanted=which.of(log))
 
-    found = look(place, listed)
+    found = look(log_options, listed)
     if as_json:
         output.print_json(parking_json(parking) for parking in found)
         return
@@ -101,14 +101,14 @@ def show(
     print_waiting(LogOptions.of(context, app, log), key, as_json=as_json)
 
 
-def print_waiting(place: LogOptions, key: str, *, as_json: bool) -> None:
+def print_waiting(log_options: LogOptions, key: str, *, as_json: bool) -> None:
     """Print the inputs that wait behind a parked key."""
 
     async def waiting(log: EventLog) -> list[tuple[Parking, list[WaitingInput]]]:
         found = of_key(await parkings(log), key)
         return [(parking, await waiting_inputs(log, parking)) for parking in found]
 
-    for number, (parking, inputs) in enumerate(look(place, waiting)):
+    for number, (parking, inputs) in enumerate(look(log_options, waiting)):
         lines = [waiting_json(parking, each) for each in inputs]
         if as_json:
             output.print_json(lines)
@@ -130,9 +130,9 @@ def _print_inputs(parking: Parking, lines: list[dict[str, object]]) -> None:
         console.print(Text(parking.traceback.rstrip(), style="red"))
     for line in lines:
         grid = Table.grid(padding=(0, 2))
-        place = f"{line['topic']}/{line['partition']}@{line['offset']}" if line["topic"] else "a deadline"
+        location = f"{line['topic']}/{line['partition']}@{line['offset']}" if line["topic"] else "a deadline"
         content = line["bytes"] if "bytes" in line else output.json_line(line["data"]).decode()
-        rows = {"from": f"{place}  {line['recorded_at']}", "id": line["id"], "reason": line["reason"]}
+        rows = {"from": f"{location}  {line['recorded_at']}", "id": line["id"], "reason": line["reason"]}
         if line["edited"]:
             rows["edited by"] = line["edited"]
         if line.get("error") not in (None, line["reason"]):

@@ -13,11 +13,11 @@ from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
 from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, ServicesOption, Which, of_key
 from eventlib.cli._common.prompts import user
-from eventlib.cli.parked_outcomes import SOON_S, Patience, Tried, followed, print_outcomes
+from eventlib.cli.parked_outcomes import SOON_S, Patience, Retried, follow, print_outcomes
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.event import Position
-from eventlib.operations.command_status import CommandQuery, asked_already
+from eventlib.operations.command_status import CommandQuery, pending_retries
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
 from eventlib.queries.parked import Parking, parkings
 
@@ -81,32 +81,32 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib parked retry --all --service payment --reason-matches 'KeyError.*tax'
     """
     which = Which(of_service or [], of_decider or [], reason_matches)
-    place = LogOptions.of(context, app, log)
+    log_options = LogOptions.of(context, app, log)
     if everything:
         if decider is not None:
             raise typer.BadParameter("it excludes DECIDER and KEY", param_hint="--all")
-        code = retry_all(place, which, by or user(), 10 if wait is None else wait, as_json=as_json)
+        code = retry_all(log_options, which, by or user(), 10 if wait is None else wait, as_json=as_json)
     elif of_service or of_decider or reason_matches is not None:
         raise typer.BadParameter("they need --all", param_hint="--service / --decider / --reason-matches")
     elif decider is None or key is None:
         raise typer.BadParameter("name both, or give --all", param_hint="DECIDER KEY")
     else:
-        code = retry_one(place, decider, key, by or user(), 1 if wait is None else wait, as_json=as_json)
+        code = retry_one(log_options, decider, key, by or user(), 1 if wait is None else wait, as_json=as_json)
     raise typer.Exit(code)
 
 
-def retry_one(place: LogOptions, decider: str, key: str, by: str, wait_s: float, *, as_json: bool) -> int:
+def retry_one(log_options: LogOptions, decider: str, key: str, by: str, wait_s: float, *, as_json: bool) -> int:
     """Ask for a (decider, key) to be handled again, and print the outcome; return the exit code."""
 
-    async def tried(log: EventLog) -> Tried:
+    async def tried(log: EventLog) -> Retried:
         name = log.choreography.decider(decider).name
         found = of_key([each for each in await parkings(log) if each.decider == name], key)
         return await _retried(log, found, by, Patience(wait_s))
 
-    return print_outcomes(look(place, tried), as_json=as_json)
+    return print_outcomes(look(log_options, tried), as_json=as_json)
 
 
-def retry_all(place: LogOptions, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
+def retry_all(log_options: LogOptions, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
     """Ask for every selected key and effect to be handled again, and follow that; return the exit code.
 
     Requests that are already pending are followed, and not made again.
@@ -114,13 +114,13 @@ def retry_all(place: LogOptions, which: Which, by: str, wait_s: float, *, as_jso
     with _progress() as progress:
         bar = progress.add_task("retried", total=None)
 
-        def told(done: int, of: int) -> None:
+        def on_progress(done: int, of: int) -> None:
             progress.update(bar, completed=done, total=of, visible=of > 0)
 
-        async def tried(log: EventLog) -> Tried:
-            return await _retried(log, await parkings(log, wanted=which.of(log)), by, Patience(wait_s, told))
+        async def tried(log: EventLog) -> Retried:
+            return await _retried(log, await parkings(log, wanted=which.of(log)), by, Patience(wait_s, on_progress))
 
-        done = look(place, tried)
+        done = look(log_options, tried)
     return print_outcomes(done, as_json=as_json)
 
 
@@ -176,14 +176,16 @@ class Change:
         return data, dict(map(_field, self.fields))
 
 
-def edit_input(place: LogOptions, name: tuple[str, str], change: Change, why: tuple[str, str], *, as_json: bool) -> int:
+def edit_input(
+    log_options: LogOptions, name: tuple[str, str], change: Change, why: tuple[str, str], *, as_json: bool
+) -> int:
     """Replace the data of the first input of a parked (decider, key); `why` is (who, reason)."""
     data, fields = change.parsed()
 
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_edit(log, parking, await event_with(log, parking, data, fields), *why)
 
-    return print_outcomes(look(place, lambda log: _amended(log, name, asked)), as_json=as_json)
+    return print_outcomes(look(log_options, lambda log: _amended(log, name, asked)), as_json=as_json)
 
 
 def discard(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -213,32 +215,32 @@ def discard(  # noqa: PLR0913, PLR0917  one argument for each option
     raise typer.Exit(discard_input(LogOptions.of(context, app, log), (decider, key), why, as_json=as_json))
 
 
-def discard_input(place: LogOptions, name: tuple[str, str], why: tuple[str, str], *, as_json: bool) -> int:
+def discard_input(log_options: LogOptions, name: tuple[str, str], why: tuple[str, str], *, as_json: bool) -> int:
     """Discard the first input of a parked (decider, key), or a parked effect by its id."""
 
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_discard(log, parking, *why)
 
-    return print_outcomes(look(place, lambda log: _amended(log, name, asked)), as_json=as_json)
+    return print_outcomes(look(log_options, lambda log: _amended(log, name, asked)), as_json=as_json)
 
 
 async def _amended(
     log: EventLog, name: tuple[str, str], ask: Callable[[EventLog, Parking], Awaitable[Position]]
-) -> Tried:
+) -> Retried:
     decider = log.choreography.decider(name[0]).name
     found = of_key([each for each in await parkings(log) if each.decider == decider], name[1])
     if len(found) > 1:
         ids = ", ".join(each.id or each.key for each in found)
         raise ContractError(f"more than one thing is parked under {name[1]!r}: name one of {ids}")
     position = await ask(log, found[0])
-    return await followed(log, [CommandQuery(found[0], position.offset)], Patience(SOON_S))
+    return await follow(log, [CommandQuery(found[0], position.offset)], Patience(SOON_S))
 
 
-async def _retried(log: EventLog, found: Sequence[Parking], by: str, patience: Patience) -> Tried:
-    already = await asked_already(log, found)
+async def _retried(log: EventLog, found: Sequence[Parking], by: str, patience: Patience) -> Retried:
+    already = await pending_retries(log, found)
     new = [each for each in found if each.name not in already]
     offsets = {each.name: p.offset for each, p in zip(new, await request_retries(log, new, by), strict=True)}
-    return await followed(log, [CommandQuery(each, {**already, **offsets}[each.name]) for each in found], patience)
+    return await follow(log, [CommandQuery(each, {**already, **offsets}[each.name]) for each in found], patience)
 
 
 def _progress() -> Progress:

@@ -23,7 +23,7 @@ _REASONS = 5
 SOON_S = 1.0
 
 
-ExternalStates = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Patience:
     """How long to wait without progress (seconds), and the callback for progress."""
 
     seconds: float
-    told: ExternalStates = lambda _done, _of: None
+    on_progress: Progress = lambda _done, _of: None
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Retried:
     """The requests, their progress, and their outcomes."""
 
-    asked: Sequence[CommandQuery]
+    requests: Sequence[CommandQuery]
     outcomes: Outcomes
 
     def lines(self) -> list[dict[str, object]]:
@@ -49,49 +49,49 @@ class Tried:
                 "requested_at_offset": each.offset,
                 "outcome": outcome,
             }
-            for each, outcome in zip(self.asked, self.outcomes.all, strict=True)
+            for each, outcome in zip(self.requests, self.outcomes.all, strict=True)
         ]
 
 
-async def followed(log: EventLog, asked: Sequence[CommandQuery], patience: Patience) -> Tried:
+async def follow(log: EventLog, requests: Sequence[CommandQuery], patience: Patience) -> Retried:
     """Wait until all is done, or nothing progresses for a while."""
-    outcomes = Outcomes(log, asked)
+    outcomes = Outcomes(log, requests)
     left, moved_at = await outcomes.look(), monotonic()
-    patience.told(len(asked) - left, len(asked))
+    patience.on_progress(len(requests) - left, len(requests))
     while left and monotonic() - moved_at < patience.seconds:
         await asyncio.sleep(_LOOKS_S)
         before, left = left, await outcomes.look()
         if left < before:
             moved_at = monotonic()
-            patience.told(len(asked) - left, len(asked))
-    return Tried(asked, outcomes)
+            patience.on_progress(len(requests) - left, len(requests))
+    return Retried(requests, outcomes)
 
 
-def print_outcomes(tried: Tried, *, as_json: bool) -> int:
+def print_outcomes(retried: Retried, *, as_json: bool) -> int:
     """Print the outcome of each command, and return the exit code: 1 when something is parked again."""
     if as_json:
-        output.print_json(tried.lines())
+        output.print_json(retried.lines())
     else:
-        _print_summary(output.terminal(), tried)
-    return 1 if tried.outcomes.parked_again else 0
+        _print_summary(output.terminal(), retried)
+    return 1 if retried.outcomes.parked_again else 0
 
 
-def _print_summary(console: Console, tried: Tried) -> None:
-    counts = Counter(tried.outcomes.all)
-    if not tried.asked:
+def _print_summary(console: Console, retried: Retried) -> None:
+    counts = Counter(retried.outcomes.all)
+    if not retried.requests:
         console.print("Nothing is parked.")
         return
-    if len(tried.asked) == 1:
-        parking = tried.asked[0].parking
+    if len(retried.requests) == 1:
+        parking = retried.requests[0].parking
         console.print(
             Text(
-                f"{parking.service}, {parking.effect or parking.decider} {output.printable(parking.key)}: {_ONE[tried.outcomes.all[0]]}"
+                f"{parking.service}, {parking.effect or parking.decider} {output.printable(parking.key)}: {_ONE[retried.outcomes.all[0]]}"
             )
         )
     else:
         parts = [f"{counts[outcome]:,} {_MANY[outcome]}" for outcome in _MANY if counts[outcome]]
         console.print(", ".join(parts) + ".")
-    reasons = Counter(each.reason for each in tried.outcomes.parked_again.values())
+    reasons = Counter(each.reason for each in retried.outcomes.parked_again.values())
     for reason, count in reasons.most_common(_REASONS):
         console.print(Text(f"{count:>7,}  {output.printable(reason)}", style="red"))
     if len(reasons) > _REASONS:

@@ -55,8 +55,8 @@ def publish(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib publish CancelSubmitted --key 536365 --data '{"reason": "late"}'
       eventlib publish OrderSubmitted --idempotency-key c1 --data - < order.json
     """
-    wish = PublishOptions(event_type, data, key, idempotency_key, tuple(header or ()), partition, force)
-    publish_one(LogOptions.of(context, app, log), wish, as_json=as_json)
+    options = PublishOptions(event_type, data, key, idempotency_key, tuple(header or ()), partition, force)
+    publish_one(LogOptions.of(context, app, log), options, as_json=as_json)
 
 
 _FORCE = "; --force publishes it all the same"
@@ -75,23 +75,23 @@ class PublishOptions:
     force: bool
 
 
-def publish_one(place: LogOptions, wish: PublishOptions, *, as_json: bool) -> None:
+def publish_one(log_options: LogOptions, options: PublishOptions, *, as_json: bool) -> None:
     """Publish an event, and print its topic, partition and offset.
 
     Raises: WiringError for an unknown type or a log that ends with this process; ContractError, naming the field, for
     data that does not fit, and for what may break the services' guarantees unless it is forced.
     """
-    choreography = load_choreography(place.app)
-    if place.url.startswith("memory:"):
-        raise WiringError(f"{place.url} lives and ends with one process: name a log file")
-    event_type = choreography.event(wish.event_type)
-    headers = dict(map(_header, wish.headers))
-    event = _event(event_type, wish)
-    if not wish.force:
+    choreography = load_choreography(log_options.app)
+    if log_options.url.startswith("memory:"):
+        raise WiringError(f"{log_options.url} lives and ends with one process: name a log file")
+    event_type = choreography.event(options.event_type)
+    headers = dict(map(_header, options.headers))
+    event = _event(event_type, options)
+    if not options.force:
         _refuse_facts(choreography, event_type)
-        _refuse_misplaced(event, wish.partition)
-    publication = Publication(event, wish.idempotency_key, wish.partition, headers)
-    _print(asyncio.run(_published(place.url, choreography, publication)), event, as_json=as_json)
+        _refuse_misplaced(event, options.partition)
+    publication = Publication(event, options.idempotency_key, options.partition, headers)
+    _print(asyncio.run(_published(log_options.url, choreography, publication)), event, as_json=as_json)
 
 
 async def _published(url: str, choreography: Choreography, publication: Publication) -> Position:
@@ -99,17 +99,17 @@ async def _published(url: str, choreography: Choreography, publication: Publicat
         return (await log.publish_many([publication]))[0]
 
 
-def _event(event_type: type[Event], wish: PublishOptions) -> Event:
+def _event(event_type: type[Event], options: PublishOptions) -> Event:
     contract = contract_of(event_type)
-    text = sys.stdin.read() if wish.data == "-" else wish.data
+    text = sys.stdin.read() if options.data == "-" else options.data
     try:
         fields = decode_json(text)
     except (ValueError, JsonRefused) as error:
         raise ContractError(f"--data is not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise ContractError(f"--data is a JSON {type(fields).__name__}, and an event is an object of fields")
-    if wish.key is not None:
-        _take_key(fields, wish.key, contract)
+    if options.key is not None:
+        _take_key(fields, options.key, contract)
     try:
         return event_type.model_validate_json(to_json(fields))
     except ValidationError as error:
@@ -164,5 +164,5 @@ def _print(position: Position, event: Event, *, as_json: bool) -> None:
     if as_json:
         output.print_json([line])
     else:
-        place = f"{position.topic}/{position.partition}@{position.offset}"
-        print(f"{line['type']} is on the log: {place}, recorded at {line['recorded_at']}.")
+        location = f"{position.topic}/{position.partition}@{position.offset}"
+        print(f"{line['type']} is on the log: {location}, recorded at {line['recorded_at']}.")

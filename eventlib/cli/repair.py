@@ -67,12 +67,12 @@ def repair(  # noqa: PLR0913, PLR0917  one argument for each option
     raise typer.Exit(repair_log(LogOptions.of(context, app, log), dry_run=dry_run, seals=seal, as_json=as_json))
 
 
-def repair_log(place: LogOptions, *, dry_run: bool, seals: bool, as_json: bool) -> int:
+def repair_log(log_options: LogOptions, *, dry_run: bool, seals: bool, as_json: bool) -> int:
     """Repair a log, print what was repaired and what is left, and return the exit code: 1 when damage is left."""
-    path = log_file(place.url)
+    path = log_file(log_options.url)
     if path is None:
         raise WiringError(
-            f"{place.url} is not a file on this machine: Kafka repairs itself from its replicas; rebuild an archive from its "
+            f"{log_options.url} is not a file on this machine: Kafka repairs itself from its replicas; rebuild an archive from its "
             "log (`python -m analytics archive`)"
         )
     if not path.is_file():

@@ -137,9 +137,9 @@ def replay(  # noqa: PLR0913, PLR0917  one argument for each option
         return
     if key is not None or break_at is not None or decider is not None:
         raise typer.BadParameter("--key and --break-at go together, perhaps with --decider", param_hint="--break-at")
-    place, wanted = LogOptions.of(context, app, log), ReplayOptions(tuple(service or ()), since, limit)
+    log_options, wanted = LogOptions.of(context, app, log), ReplayOptions(tuple(service or ()), since, limit)
     run = replay_in_flight if in_flight else replay_all
-    raise typer.Exit(run(place, wanted, as_json=as_json))
+    raise typer.Exit(run(log_options, wanted, as_json=as_json))
 
 
 T = TypeVar("T")
@@ -162,16 +162,16 @@ class ReplayOptions:
     limit: int
 
 
-def replay_all(place: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
+def replay_all(log_options: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
     """Print what today's code would emit differently, and return the exit code: 1 if anything."""
-    report = _Replayer(place, wanted).report()
+    report = _Replayer(log_options, wanted).report()
     print_report(report, as_json=as_json)
     return 0 if report.same else 1
 
 
-def replay_in_flight(place: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
+def replay_in_flight(log_options: LogOptions, wanted: ReplayOptions, *, as_json: bool) -> int:
     """Print what today's code would do to in-flight sagas, and return the exit code: 1 if it cannot take over."""
-    found = _Replayer(place, wanted).gate()
+    found = _Replayer(log_options, wanted).gate()
     print_gate(found, as_json=as_json)
     return 0 if found.is_open else 1
 
@@ -179,10 +179,10 @@ def replay_in_flight(place: LogOptions, wanted: ReplayOptions, *, as_json: bool)
 class _Replayer:
     """Replays a log in several processes, each of which opens the log."""
 
-    def __init__(self, place: LogOptions, wanted: ReplayOptions) -> None:
-        self._choreography = load_choreography(place.app)
-        refuse_missing(place.url)
-        self._url = place.url
+    def __init__(self, log_options: LogOptions, wanted: ReplayOptions) -> None:
+        self._choreography = load_choreography(log_options.app)
+        refuse_missing(log_options.url)
+        self._url = log_options.url
         self._since = None if wanted.since is None else time_of(wanted.since)
         self._services = [self._choreography.service(name).name for name in wanted.services] or None
         self._limit = wanted.limit

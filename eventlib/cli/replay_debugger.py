@@ -32,14 +32,14 @@ class Break:
     stdin: bool
 
 
-def debug(place: LogOptions, wanted: Break) -> None:
+def debug(log_options: LogOptions, wanted: Break) -> None:
     """Stop in each handler of an event, one after the other, and print whether it emits the same as before."""
     if wanted.debugger == "pdb" and not (wanted.stdin or sys.stdin.isatty()):
         raise WiringError(
             "pdb needs a terminal, and stdin is none: give --stdin to let it read its commands from there, or "
             "--debugger debugpy to attach an IDE"
         )
-    found = look(place, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
+    found = look(log_options, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
     console = output.terminal()
     stop = stop_in_pdb if wanted.debugger == "pdb" else debugpy_on(wanted.port, lambda: _say_where(console, wanted))
     for number, decision in enumerate(found, 1):

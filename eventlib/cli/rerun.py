@@ -82,22 +82,22 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib rerun payment --drop payment-2
       eventlib rerun --list
     """
-    place = LogOptions.of(context, app, log)
+    log_options = LogOptions.of(context, app, log)
     if sum([into is not None, switch is not None, drop is not None, list_]) != 1:
         raise typer.BadParameter("give one of them", param_hint="--into / --switch / --drop / --list")
     if list_:
-        print_reruns(place, as_json=as_json)
+        print_reruns(log_options, as_json=as_json)
         return
     if service is None:
         raise typer.BadParameter("name a service", param_hint="SERVICE")
     if into is not None:
         wanted = RerunSpec(f"{user()}: {reason}".removesuffix(": "), ms_of(since), ms_of(until), follow)
-        print_rerun(place, service, into, wanted, limit=limit, as_json=as_json)
+        print_rerun(log_options, service, into, wanted, limit=limit, as_json=as_json)
     elif switch is not None:
         consent = Consent(signed_reason(reason), effects is Effects.RUN, yes)
-        print_switch(place, service, switch, consent, limit=limit, as_json=as_json)
+        print_switch(log_options, service, switch, consent, limit=limit, as_json=as_json)
     elif drop is not None:
-        drop_rerun(place, service, drop, as_json=as_json)
+        drop_rerun(log_options, service, drop, as_json=as_json)
 
 
 def ms_of(text: str | None) -> int:
@@ -105,9 +105,11 @@ def ms_of(text: str | None) -> int:
     return 0 if text is None else to_ms(time_of(text))
 
 
-def print_rerun(place: LogOptions, service: str, name: str, wanted: RerunSpec, *, limit: int, as_json: bool) -> None:
+def print_rerun(
+    log_options: LogOptions, service: str, name: str, wanted: RerunSpec, *, limit: int, as_json: bool
+) -> None:
     """Reprocess a service's history under a name, or continue that, and print what differs."""
-    stores = open_stores(place.url, runtime_config().state_dir)
+    stores = open_stores(log_options.url, runtime_config().state_dir)
     console = output.terminal(stderr=True)
     columns = TextColumn(f"{service} again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -120,7 +122,7 @@ def print_rerun(place: LogOptions, service: str, name: str, wanted: RerunSpec, *
                 return await difference(again, limit), bool(again.followers)
 
         try:
-            found, is_open = look(place, run)
+            found, is_open = look(log_options, run)
         finally:
             stores.close()
     if as_json:
@@ -135,9 +137,9 @@ def print_rerun(place: LogOptions, service: str, name: str, wanted: RerunSpec, *
     print(f"Delete it:              eventlib rerun {service} --drop {name}")
 
 
-def print_reruns(place: LogOptions, *, as_json: bool) -> None:
+def print_reruns(log_options: LogOptions, *, as_json: bool) -> None:
     """Print a line for each rerun on the log."""
-    found = look(place, reruns)
+    found = look(log_options, reruns)
     if as_json:
         output.print_json({**asdict(each), "status": _status(each)} for each in found)
         return
@@ -165,14 +167,14 @@ def _status(known: KnownRerun) -> str:
     )
 
 
-def drop_rerun(place: LogOptions, service: str, name: str, *, as_json: bool) -> None:
+def drop_rerun(log_options: LogOptions, service: str, name: str, *, as_json: bool) -> None:
     """Delete a rerun."""
 
     async def dropped(log: EventLog) -> None:
         await described(log, log.choreography.service(service), name)
         await drop(log, log.choreography.service(service), name)
 
-    look(place, dropped)
+    look(log_options, dropped)
     if as_json:
         output.print_json([{"service": service, "rerun": name, "dropped": True}])
     else:

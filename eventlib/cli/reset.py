@@ -71,16 +71,16 @@ def reset(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib reset payment --to earliest --reason "refunds were forgotten"
       eventlib reset stock --skip 3f2a… --reason "order 536365 was a test"
     """
-    place, why = LogOptions.of(context, app, log), signed_reason(reason)
+    log_options, why = LogOptions.of(context, app, log), signed_reason(reason)
     if (to is None) == (skip is None):
         raise typer.BadParameter("give one of the two", param_hint="--to / --skip")
     if skip is not None:
         if topic or dry_run:
             raise typer.BadParameter("they need --to, not --skip", param_hint="--topic / --dry-run")
-        print_skip(place, service, skip, why, as_json=as_json)
+        print_skip(log_options, service, skip, why, as_json=as_json)
     elif to is not None:
-        wish = SeekOptions(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
-        print_reset(place, service, wish, as_json=as_json)
+        options = SeekOptions(to, topic or [], why, dry_run, yes, effects is Effects.RUN)
+        print_reset(log_options, service, options, as_json=as_json)
 
 
 _MOST_KEYS = 8
@@ -101,31 +101,31 @@ class SeekOptions:
     runs_effects: bool
 
 
-def print_reset(place: LogOptions, service_name: str, wish: SeekOptions, *, as_json: bool) -> None:
+def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions, *, as_json: bool) -> None:
     """Move a service's offsets, after printing the consequences."""
-    start = start_of(wish.to)
+    start = start_of(options.to)
     if isinstance(start, int):
-        raise ContractError(f"--to {wish.to}: offsets differ from task to task; write earliest, latest, or a time")
+        raise ContractError(f"--to {options.to}: offsets differ from task to task; write earliest, latest, or a time")
 
     async def planned(log: EventLog) -> list[SeekPlan] | None:
         service = log.choreography.service(service_name)
         if start == "earliest" or await _is_backwards(log, service, start):
             return None
-        return await passages(log, service, start, wish.topics)
+        return await passages(log, service, start, options.topics)
 
-    plan = look(place, planned)
+    plan = look(log_options, planned)
     if plan is None:
-        _go_back(place, service_name, start, wish, as_json=as_json)
+        _go_back(log_options, service_name, start, options, as_json=as_json)
         return
-    if wish.dry_run or not plan:
-        _print_passages(service_name, plan, wish, as_json=as_json, is_done=False)
+    if options.dry_run or not plan:
+        _print_passages(service_name, plan, options, as_json=as_json, is_done=False)
         return
     if not as_json:
-        _print_passages(service_name, plan, wish, as_json=False, is_done=False)
-    agree(f"Skip these inputs in {service_name} permanently?", yes=wish.yes)
-    done = look(place, lambda log: move(log, log.choreography.service(service_name), plan, wish.why))
+        _print_passages(service_name, plan, options, as_json=False, is_done=False)
+    agree(f"Skip these inputs in {service_name} permanently?", yes=options.yes)
+    done = look(log_options, lambda log: move(log, log.choreography.service(service_name), plan, options.why))
     if as_json:
-        _print_passages(service_name, done, wish, as_json=True, is_done=True)
+        _print_passages(service_name, done, options, as_json=True, is_done=True)
     else:
         print(f"Done, and recorded: {counted(sum(each.inputs for each in done), 'input')} skipped.")
 
@@ -137,20 +137,20 @@ async def _is_backwards(log: EventLog, service: Service, start: Later) -> bool:
     return any(each.at_ms >= to_ms(start) for each in positions)
 
 
-def _go_back(place: LogOptions, service: str, start: Start, wish: SeekOptions, *, as_json: bool) -> None:
-    if wish.topics:
+def _go_back(log_options: LogOptions, service: str, start: Start, options: SeekOptions, *, as_json: bool) -> None:
+    if options.topics:
         raise ContractError(
-            f"--topic {wish.topics[0]}: the states of {service} come from all of its topics, so that it cannot go back in one "
+            f"--topic {options.topics[0]}: the states of {service} come from all of its topics, so that it cannot go back in one "
             "of them alone; leave --topic out"
         )
     since_ms = to_ms(start) if isinstance(start, datetime) else 0
-    consent = Consent(wish.why, wish.runs_effects, wish.yes, wish.dry_run)
-    print_way_back(place, service, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
+    consent = Consent(options.why, options.runs_effects, options.yes, options.dry_run)
+    print_way_back(log_options, service, since_ms, consent, limit=_MOST_SHOWN, as_json=as_json)
 
 
-def _print_passages(service: str, plan: list[SeekPlan], wish: SeekOptions, *, as_json: bool, is_done: bool) -> None:
+def _print_passages(service: str, plan: list[SeekPlan], options: SeekOptions, *, as_json: bool, is_done: bool) -> None:
     if as_json:
-        output.print_json({"service": service, **asdict(each), "done": is_done, "why": wish.why} for each in plan)
+        output.print_json({"service": service, **asdict(each), "done": is_done, "why": options.why} for each in plan)
         return
     console = output.terminal()
     if not plan:
@@ -171,9 +171,9 @@ def _keys(passage: SeekPlan) -> str:
     return ", ".join(map(output.printable, named[:_MOST_KEYS])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def print_skip(place: LogOptions, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
+def print_skip(log_options: LogOptions, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
     """Make a service skip one input."""
-    done = look(place, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
+    done = look(log_options, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
     if as_json:
         output.print_json([{**asdict(done), "why": why}])
         return

@@ -180,7 +180,7 @@ def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]
     return lines
 
 
-def _listening(place: str, option: str = "--http") -> "Listening":
+def _listening(address: str, option: str = "--http") -> "Listening":
     from eventlib.cli._common.http import Listening  # a process without HTTP does not import uvicorn
 
-    return Listening(place, option=option)
+    return Listening(address, option=option)

@@ -79,12 +79,12 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib run --service stock --workers 4 --log kafka://broker:9092/
       eventlib run --log sqlite:///var/other.db
     """
-    place = LogOptions.of(context, app, log)
-    run_services(place, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
+    log_options = LogOptions.of(context, app, log)
+    run_services(log_options, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
 
 
 def run_services(
-    place: LogOptions,
+    log_options: LogOptions,
     only: list[str],
     http: str | None = None,
     *,
@@ -96,24 +96,24 @@ def run_services(
 
     With `workers`, in that many processes: the first serves HTTP, and each serves metrics at its own port.
     """
-    choreography = load_choreography(place.app)
+    choreography = load_choreography(log_options.app)
     named = [choreography.service(name).name for name in only]
     names = [] if no_services else named or [service.name for service in choreography.services]
     _refuse_misfits(choreography, names, http, named if no_services else [])
-    refuse_wrong(choreography.settings, place.url)
+    refuse_wrong(choreography.settings, log_options.url)
     options, settings = telemetry_options(), eventlib_settings()
     measured = None if options.sdk_disabled else metrics or options.metrics_place
     what = Running(list(dict.fromkeys(names)), http, measured)
     config = runtime_config()
     set_up_logging(settings.log_format, settings.log_level)
     if workers is not None:
-        _refuse_workers(place, what)
-        asyncio.run(_supervise(choreography, what, place, workers))
+        _refuse_workers(log_options, what)
+        asyncio.run(_supervise(choreography, what, log_options, workers))
         return
     collect_garbage_seldom()
 
     async def serve() -> None:
-        await serve_until(stop_signal(), choreography, what, place.url, Tuning(config, options))
+        await serve_until(stop_signal(), choreography, what, log_options.url, Tuning(config, options))
 
     asyncio.run(serve())
 
@@ -136,29 +136,29 @@ def _refuse_misfits(choreography: Choreography, names: list[str], http: str | No
         )
 
 
-def _refuse_workers(place: LogOptions, what: Running) -> None:
-    if place.url.startswith("memory:"):
+def _refuse_workers(log_options: LogOptions, what: Running) -> None:
+    if log_options.url.startswith("memory:"):
         raise WiringError(
-            f"{place.url} exists in one process only, so that --workers cannot share it: name another log"
+            f"{log_options.url} exists in one process only, so that --workers cannot share it: name another log"
         )
     if not what.services:
         raise WiringError("--workers run services, and --no-services runs none: leave one out")
 
 
-async def _supervise(choreography: Choreography, what: Running, place: LogOptions, workers: int) -> None:
+async def _supervise(choreography: Choreography, what: Running, log_options: LogOptions, workers: int) -> None:
     stop = stop_signal()
     services = [choreography.service(name) for name in what.services]
     # Errors of settings and of the log are reported here, once; and workers do not create topics all at the same time.
     try:
-        with starting_up(place.url, runtime_config().state_dir, what.name) as startup:
+        with starting_up(log_options.url, runtime_config().state_dir, what.name) as startup:
             async with unless_stopped(stop), AsyncExitStack() as stack:
-                _, log = await open_ports_and_log(stack, choreography, what, place.url, startup)
+                _, log = await open_ports_and_log(stack, choreography, what, log_options.url, startup)
                 await startup.run(OWN_SCHEMAS, lambda: prepare_own(log, services))
     except Stopped:
         tell("Stopped.")
         return
-    tell(f"Running {', '.join(what.services)} on {place.url} in {workers} processes; Ctrl-C stops.")
-    own = ["run", *(["--app", place.app] if place.app else []), "--log", place.url]
+    tell(f"Running {', '.join(what.services)} on {log_options.url} in {workers} processes; Ctrl-C stops.")
+    own = ["run", *(["--app", log_options.app] if log_options.app else []), "--log", log_options.url]
     own += [option for name in what.services for option in ("--service", name)]
     command = [sys.executable, "-m", "eventlib.cli._common.supervised", *own]
     await supervise([command + _served_by(what, number) for number in range(workers)], stop)

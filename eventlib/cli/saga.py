@@ -76,9 +76,11 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
         print_saga(LogOptions.of(context, app, log), key, at, only_tree=tree, fold=not unfold, as_json=as_json)
 
 
-def print_saga(place: LogOptions, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool) -> None:
+def print_saga(
+    log_options: LogOptions, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool
+) -> None:
     """Print a saga's timeline and tree, or all of it as one JSON object; as of a time if one is given."""
-    read = look(place, lambda log: _read(log, key, at))
+    read = look(log_options, lambda log: _read(log, key, at))
     found, standings = read.saga, read.standings
     if as_json:
         then = {} if at is None else {"at": output.iso(at), "states": standings_json(standings)}
@@ -150,9 +152,9 @@ def _amendment_json(amendment: Amendment) -> dict[str, object]:
     return {**asdict(amendment), "at": output.iso(amendment.at)}
 
 
-def print_following(place: LogOptions, key: str, *, as_json: bool) -> None:
+def print_following(log_options: LogOptions, key: str, *, as_json: bool) -> None:
     """Print a saga's events, and new ones as they arrive, until the saga has ended."""
-    look(place, lambda log: _follow(log, key, as_json=as_json))
+    look(log_options, lambda log: _follow(log, key, as_json=as_json))
 
 
 async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:

@@ -52,9 +52,9 @@ def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = 
     print_list(LogOptions.of(context, app, log), as_json=as_json)
 
 
-def print_list(place: LogOptions, *, as_json: bool) -> None:
+def print_list(log_options: LogOptions, *, as_json: bool) -> None:
     """Print a line for each contract."""
-    rows = query_schemas(place, _rows)
+    rows = query_schemas(log_options, _rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return
@@ -86,13 +86,13 @@ def show(
     print_schema(LogOptions.of(context, app, log), name)
 
 
-def print_schema(place: LogOptions, name: str) -> None:
+def print_schema(log_options: LogOptions, name: str) -> None:
     """Print one schema."""
 
     async def ask(log: EventLog) -> Schema:
         return await _schema(log, name)
 
-    schema = query_schemas(place, ask)
+    schema = query_schemas(log_options, ask)
     text = json.dumps(json.loads(schema.text), indent=2, ensure_ascii=False) if _is_json(schema) else schema.text
     output.write_lines([text.encode()])
 
@@ -115,13 +115,13 @@ def diff(
     print_diff(LogOptions.of(context, app, log), before, after, as_json=as_json)
 
 
-def print_diff(place: LogOptions, before: str, after: str, *, as_json: bool) -> None:
+def print_diff(log_options: LogOptions, before: str, after: str, *, as_json: bool) -> None:
     """Print the differences of two schemas."""
 
     async def ask(log: EventLog) -> tuple[Schema, Schema]:
         return await _schema(log, before), await _schema(log, after)
 
-    found = difference(*query_schemas(place, ask))
+    found = difference(*query_schemas(log_options, ask))
     if as_json:
         output.print_json([asdict(found)])
         return

@@ -57,7 +57,7 @@ def check(
 T = TypeVar("T")
 
 
-def print_check(place: LogOptions, also: Sequence[str], *, sample: int, as_json: bool) -> int:
+def print_check(log_options: LogOptions, also: Sequence[str], *, sample: int, as_json: bool) -> int:
     """Print what today's code would break, and return the exit code: 1 if anything."""
     for url in also:
         refuse_missing(url)
@@ -67,7 +67,7 @@ def print_check(place: LogOptions, also: Sequence[str], *, sample: int, as_json:
             others = [await stack.enter_async_context(open_log(url, log.choreography, read_only=True)) for url in also]
             return await verdict(log, others, sample=sample)
 
-    found = query_schemas(place, ask)
+    found = query_schemas(log_options, ask)
     _print_problems(found.problems, as_json=as_json)
     if not as_json:
         looked = f"{output.counted(found.contracts, 'contract')} against {output.counted(found.versions, 'version')}"
@@ -88,10 +88,10 @@ def register(context: typer.Context, as_json: JsonOption = False, app: AppOption
     raise typer.Exit(print_register(LogOptions.of(context, app, log), as_json=as_json))
 
 
-def print_register(place: LogOptions, *, as_json: bool) -> int:
+def print_register(log_options: LogOptions, *, as_json: bool) -> int:
     """Register today's schemas, print which, and return the exit code: 1 if any is incompatible."""
     problems, made = look(
-        _place(place), register_schemas, missing=True
+        _place(log_options), register_schemas, missing=True
     )  # a log of contracts comes before one of events
     _print_problems(problems, as_json=as_json)
     if problems:
@@ -121,14 +121,14 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
     print_epoch(LogOptions.of(context, app, log), name)
 
 
-def print_epoch(place: LogOptions, name: str) -> None:
+def print_epoch(log_options: LogOptions, name: str) -> None:
     """Start a new major version of a contract, and print it."""
 
     async def ask(log: EventLog) -> tuple[Declared, Version]:
         each = named(log, name)
         return each, await open_epoch(log, each)
 
-    each, made = query_schemas(place, ask)
+    each, made = query_schemas(log_options, ask)
     output.terminal().print(
         f"{each.name} is version {each.version} of its contract from now on: {made.subject} version {made.version}, "
         f"id {made.id}."
@@ -152,7 +152,7 @@ def level(
     print_level(LogOptions.of(context, app, log), name, level)
 
 
-def print_level(place: LogOptions, name: str, level: str) -> None:
+def print_level(log_options: LogOptions, name: str, level: str) -> None:
     """Set a contract's compatibility level, and print it."""
     if level not in list(Level):
         raise ContractError(f"{level!r} is not a level: choose one of {', '.join(Level)}")
@@ -162,21 +162,21 @@ def print_level(place: LogOptions, name: str, level: str) -> None:
         await log.codec.registry.set_level(each.subject, level)
         return each
 
-    output.terminal().print(f"{query_schemas(place, ask).subject} has compatibility level {level} from now on.")
+    output.terminal().print(f"{query_schemas(log_options, ask).subject} has compatibility level {level} from now on.")
 
 
-def query_schemas(place: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:
+def query_schemas(log_options: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:
     """Run a command on the log, or on an empty one if it is missing and the registry is external."""
-    found = _place(place)
-    return look(found, command, missing=found != place)
+    found = _place(log_options)
+    return look(found, command, missing=found != log_options)
 
 
-def _place(place: LogOptions) -> LogOptions:
+def _place(log_options: LogOptions) -> LogOptions:
     """Return the log to use: with an external registry it may be missing, as in a pipeline."""
     options = read_settings(RegistryOptions, {}, also=None)
-    file = log_file(place.url)
+    file = log_file(log_options.url)
     is_missing = file is not None and not file.is_file()
-    return LogOptions(place.app, "memory://") if is_missing and options.registry is not None else place
+    return LogOptions(log_options.app, "memory://") if is_missing and options.registry is not None else log_options
 
 
 def _print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:

@@ -49,7 +49,7 @@ def serve(
         from eventlib.cli.schemas_server import serve_schemas
         from eventlib.registry.server.options import schemas_options
 
-        place = LogOptions.of(context, None, log)
-        serve_schemas(place.url, schemas_options(port=port, compatibility=compatibility))
+        log_options = LogOptions.of(context, None, log)
+        serve_schemas(log_options.url, schemas_options(port=port, compatibility=compatibility))
     except ModuleNotFoundError as error:
         raise WiringError(f"the registry needs the package {error.name}: install eventlib-sagas[schemas]") from error

@@ -101,47 +101,47 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib simulate --exhaustive
       eventlib simulate --replay var/simulate/money_is_conserved.json
     """
-    place = LogOptions.of(context, app, None)
-    wish = SimulateOptions(place.app, scenario, diagram, as_json)
+    log_options = LogOptions.of(context, app, None)
+    options = SimulateOptions(log_options.app, scenario, diagram, as_json)
     if exhaustive:
-        raise typer.Exit(print_explored(wish))
+        raise typer.Exit(print_explored(options))
     if replay is not None:
-        raise typer.Exit(print_replayed(wish, replay))
-    raise typer.Exit(print_searched(wish, Extent(schedules, orders, seed, workers or cores()), save))
+        raise typer.Exit(print_replayed(options, replay))
+    raise typer.Exit(print_searched(options, Extent(schedules, orders, seed, workers or cores()), save))
 
 
 _REFRESHED_EVERY_S = 0.1
 
 
-def print_searched(wish: SimulateOptions, extent: Extent, save: Path | None) -> int:
+def print_searched(options: SimulateOptions, extent: Extent, save: Path | None) -> int:
     """Run schedules, print the result, and return the exit code: 1 when an invariant is broken."""
-    case = _case(wish)
-    searched = _searched(case, extent, show=not wish.as_json)
+    case = _case(options)
+    searched = _searched(case, extent, show=not options.as_json)
     failure = searched.failure
     path: Path | None = None
     if failure is not None:
         path = save or Path("var/simulate") / f"{failure.violation.invariant.name}.json"
         save_failure(path, case.stage.declared.name, case.stage.code_version, failure)
-    if wish.as_json:
+    if options.as_json:
         output.print_json([searched_json(searched, extent, path)])
         return int(failure is not None)
     console = output.terminal()
     print_counts(console, searched, len(case.stage.declared.invariants))
     if failure is not None and path is not None:
-        print_failure(console, failure, wish)
+        print_failure(console, failure, options)
         console.print(f"\nSaved as {path}. To see it again: eventlib simulate --replay {path}")
     return int(failure is not None)
 
 
-def print_replayed(wish: SimulateOptions, path: Path) -> int:
+def print_replayed(options: SimulateOptions, path: Path) -> int:
     """Run a saved schedule again, print the result, and return the exit code: 1 when an invariant is broken."""
     saved = load(path)
-    case = _case(wish)
+    case = _case(options)
     if saved.application != case.stage.declared.name:
         raise ContractError(f"{path} is a schedule of {saved.application}, and this is {case.stage.declared.name}")
     choices = Recorded(saved.choices)
     failure = play_again(case, saved.orders, choices)
-    if wish.as_json:
+    if options.as_json:
         found = None if failure is None else failure_json(failure)
         output.print_json([{"file": str(path), "differs": choices.differs or None, "failure": found}])
         return int(failure is not None)
@@ -153,17 +153,17 @@ def print_replayed(wish: SimulateOptions, path: Path) -> int:
     if failure is None:
         console.print(f"No invariant is broken any more. It was {saved.law}.")
         return 0
-    print_failure(console, failure, wish)
+    print_failure(console, failure, options)
     return 1
 
 
-def print_explored(wish: SimulateOptions) -> int:
+def print_explored(options: SimulateOptions) -> int:
     """Explore the small case, print its size, and return the exit code: 1 when an invariant is broken."""
-    case = _case(wish)
+    case = _case(options)
     began = perf_counter()
     found = explore(case.stage, case.scenario())
     seconds = perf_counter() - began
-    if wish.as_json:
+    if options.as_json:
         failure = (
             None if found.violation is None else {"law": found.violation.invariant.name, "key": found.violation.key}
         )
@@ -183,8 +183,8 @@ def print_explored(wish: SimulateOptions) -> int:
     return int(found.violation is not None)
 
 
-def _case(wish: SimulateOptions) -> Case:
-    choreography, scenario = load_choreography(wish.app), load_simulation(wish.scenario)
+def _case(options: SimulateOptions) -> Case:
+    choreography, scenario = load_choreography(options.app), load_simulation(options.scenario)
     if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
         raise WiringError(
             f"{scenario!r} is not a scenario class: derive one from eventlib.simulation.scenario.Scenario"

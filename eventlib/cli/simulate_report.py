@@ -38,15 +38,15 @@ def print_counts(console: Console, searched: Searched, invariants: int) -> None:
             console.print(Text(f"{times:>11,}  {fault}"))
 
 
-def print_failure(console: Console, failure: Failure, wish: SimulateOptions) -> None:
+def print_failure(console: Console, failure: Failure, options: SimulateOptions) -> None:
     """Print the story of a broken invariant, and the violation."""
     violation = failure.violation
     drawn = arrows(failure.story)
     console.print()
-    if wish.diagram == "mermaid":
+    if options.diagram == "mermaid":
         print(mermaid(drawn, f"{violation.invariant.name}: {violation.invariant.sentence}"))
         return
-    if wish.diagram == "text":
+    if options.diagram == "text":
         print_diagram(console, drawn)
     console.print(
         Text.assemble(("✗ ", "bold red"), (violation.invariant.name, "bold red"), f"  {violation.invariant.sentence}")

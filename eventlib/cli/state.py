@@ -56,9 +56,9 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
     print_state(LogOptions.of(context, app, log), decider, key, at, as_json=as_json)
 
 
-def print_state(place: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
+def print_state(log_options: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
     """Print a decider's state for a key, now or at a point in time: a time, or an event's id."""
-    known, doubt = look(place, lambda log: _known(log, decider, key, at))
+    known, doubt = look(log_options, lambda log: _known(log, decider, key, at))
     if as_json:
         output.print_json([{**state_json(known), **({"doubt": doubt} if doubt else {})}])
     else:

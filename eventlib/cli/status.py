@@ -64,12 +64,12 @@ def status(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib status --watch --sagas
       eventlib status --json --max-behind 10 | jq .complaints
     """
-    place, limits = LogOptions.of(context, app, log), Limits(max_behind, max_parked, max_overdue, allow_stopped)
+    log_options, limits = LogOptions.of(context, app, log), Limits(max_behind, max_parked, max_overdue, allow_stopped)
     if not watch:
-        raise typer.Exit(print_status(place, limits, sagas=sagas, as_json=as_json))
+        raise typer.Exit(print_status(log_options, limits, sagas=sagas, as_json=as_json))
     if as_json:
         raise typer.BadParameter("refreshes a screen: call it repeatedly instead", param_hint="--watch / --json")
-    watch_status(place, limits, every, sagas=sagas)
+    watch_status(log_options, limits, every, sagas=sagas)
 
 
 _REASONS = 5
@@ -81,7 +81,7 @@ _NARROW = 100
 _RATE_WIDTH = 16
 
 
-def print_status(place: LogOptions, limits: Limits, *, sagas: bool, as_json: bool) -> int:
+def print_status(log_options: LogOptions, limits: Limits, *, sagas: bool, as_json: bool) -> int:
     """Print the status of services; return 0 when all are healthy, else 1."""
     state_dir = runtime_config().state_dir
 
@@ -89,9 +89,9 @@ def print_status(place: LogOptions, limits: Limits, *, sagas: bool, as_json: boo
         return await StatusReader(log, with_sagas=sagas, state_dir=state_dir).look()
 
     try:
-        status = look(place, read)
+        status = look(log_options, read)
     except RetryableError:  # other processes may wait for the same cause
-        for each in waiting_here(place.url, state_dir):
+        for each in waiting_here(log_options.url, state_dir):
             tell(each.sentence)
         raise
     found = complaints(status, limits)
@@ -103,7 +103,7 @@ def print_status(place: LogOptions, limits: Limits, *, sagas: bool, as_json: boo
     return 1 if found else 0
 
 
-def watch_status(place: LogOptions, limits: Limits, every_s: float, *, sagas: bool) -> None:
+def watch_status(log_options: LogOptions, limits: Limits, every_s: float, *, sagas: bool) -> None:
     """Show the status of services until Ctrl-C, with inputs handled per second."""
 
     async def watch(log: EventLog) -> None:
@@ -118,7 +118,7 @@ def watch_status(place: LogOptions, limits: Limits, every_s: float, *, sagas: bo
                 before = status
                 await asyncio.sleep(every_s)
 
-    look(place, watch)
+    look(log_options, watch)
 
 
 def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:

@@ -62,7 +62,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
 _WIDE = 110  # a narrower terminal has no room for dates and offsets
 
 
-def print_tail(place: LogOptions, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
+def print_tail(log_options: LogOptions, topics: list[str], start: str, *, follow: bool, as_json: bool) -> None:
     """Print records: as JSON lines, or as one line of text each. Raises: BadParameter for an invalid start."""
     try:
         begin = start_of(start)
@@ -77,7 +77,7 @@ def print_tail(place: LogOptions, topics: list[str], start: str, *, follow: bool
             async for records in batches:
                 output.write_lines(map(line, await reader.read(records)))
 
-    look(place, printed)
+    look(log_options, printed)
 
 
 def _json(reading: Reading) -> bytes:
@@ -118,8 +118,8 @@ def _readable(reading: Reading, width: int | None, *, colour: bool) -> bytes:
     if width is not None and width < _WIDE:
         start = output.printable(f"{at[11:23]} {record.topic:<14} {key_text(record):<10} ")
     else:
-        place = f"{record.topic}/{record.partition}@{record.offset}"
-        start = output.printable(f"{at[:10]} {at[11:23]}  {place:<20} {key_text(record):<10} ")
+        location = f"{record.topic}/{record.partition}@{record.offset}"
+        start = output.printable(f"{at[:10]} {at[11:23]}  {location:<20} {key_text(record):<10} ")
     name = f"{output.printable(record.type or '-'):<20}"
     rest = output.printable(_data_text(reading))
     if width is not None:

@@ -44,9 +44,9 @@ class _TopicRow:
     events: tuple[str, ...]
 
 
-def print_topics(place: LogOptions, *, as_json: bool) -> None:
+def print_topics(log_options: LogOptions, *, as_json: bool) -> None:
     """Print a line for each topic on the log."""
-    rows = look(place, _rows)
+    rows = look(log_options, _rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return

@@ -68,7 +68,7 @@ class Outcomes:
         return found
 
 
-async def asked_already(log: EventLog, found: Sequence[Parking]) -> dict[Name, int]:
+async def pending_retries(log: EventLog, found: Sequence[Parking]) -> dict[Name, int]:
     """Return which of these have a pending retry request, with its offset on the control topic."""
     wanted = {(each.service, each.partition): log.choreography.service(each.service) for each in found}
     notes = TaskNotes(log, [(service, partition) for (_, partition), service in wanted.items()])

@@ -160,9 +160,7 @@ def _until(history: KeyHistory, at: datetime) -> Steps:
     steps = [step for step in history.steps if to_ms(step.at) <= at_ms]
     if not steps:
         first = history.steps[0].at.isoformat(timespec="milliseconds")
-        raise UnknownKey(
-            f"{history.decider.name} had no state of {history.key!r} then: its first input was at {first}"
-        )
+        raise UnknownKey(f"{history.decider.name} had no state of {history.key!r} then: its first input was at {first}")
     return steps
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from eventlib import Choreography, EventLog, Runtime
 from eventlib.errors import ContractError
-from eventlib.operations.command_status import asked_already
+from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import (
     event_with,
     request_discard,
@@ -295,6 +295,6 @@ async def test_those_that_are_meant_and_those_that_are_asked_for_already(opened:
         with pytest.raises(ContractError, match="is no regular expression"):
             ParkedQuery.of(log, [], [], "(")
         await request_retries(log, found[:2], "ada")
-        assert set(await asked_already(log, found)) == {each.name for each in found[:2]}
+        assert set(await pending_retries(log, found)) == {each.name for each in found[:2]}
         await settle(log)
-        assert await asked_already(log, found) == {}
+        assert await pending_retries(log, found) == {}

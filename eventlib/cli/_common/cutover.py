@@ -51,7 +51,9 @@ class Consent:
     dry_run: bool = False
 
 
-def print_switch(place: LogOptions, service: str, name: str, consent: Consent, *, limit: int, as_json: bool) -> None:
+def print_switch(
+    log_options: LogOptions, service: str, name: str, consent: Consent, *, limit: int, as_json: bool
+) -> None:
     """Let a service take over a rerun's states, after showing the consequences."""
 
     async def switched(log: EventLog) -> Switched | None:
@@ -59,11 +61,11 @@ def print_switch(place: LogOptions, service: str, name: str, consent: Consent, *
         wanted = RerunSpec(consent.why, note.since_ms, note.until_ms)
         return await _switched(log, service, name, wanted, consent, None if as_json else limit)
 
-    _print_switched(look(place, switched), service, name, consent, as_json=as_json)
+    _print_switched(look(log_options, switched), service, name, consent, as_json=as_json)
 
 
 def print_way_back(
-    place: LogOptions, service: str, since_ms: int, consent: Consent, *, limit: int, as_json: bool
+    log_options: LogOptions, service: str, since_ms: int, consent: Consent, *, limit: int, as_json: bool
 ) -> None:
     """Let a service handle again all inputs since a time (ms; 0: all), after showing the consequences."""
     name = ""
@@ -78,7 +80,7 @@ def print_way_back(
             await drop(log, old, name)
         return done
 
-    _print_switched(look(place, gone_back), service, name, consent, as_json=as_json)
+    _print_switched(look(log_options, gone_back), service, name, consent, as_json=as_json)
 
 
 async def _switched(

@@ -15,16 +15,16 @@ def fetched(jars: JarSet, java: Java) -> Path:
 
     Raises: BrokerFailed when the download fails.
     """
-    place = jars.default_place()
-    if jars.is_at(place):
-        return place
+    directory = jars.default_place()
+    if jars.is_at(directory):
+        return directory
     ivy()
     count = len(jars.pinned())
     files = "1 file" if count == 1 else f"{count} files"
     sys.stderr.write(
-        f"Downloading {jars.title} {jars.version} from Maven Central, once: {files}, {jars.size / 1e6:.1f} MB, to {place}\n"
+        f"Downloading {jars.title} {jars.version} from Maven Central, once: {files}, {jars.size / 1e6:.1f} MB, to {directory}\n"
     )
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as shown:
         task = shown.add_task(jars.main, total=jars.size)
-        return jars.fetched(java, place, lambda arrived: shown.update(task, completed=arrived))
+        return jars.fetched(java, directory, lambda arrived: shown.update(task, completed=arrived))

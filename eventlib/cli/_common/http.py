@@ -41,9 +41,9 @@ class Listening:
     Raises: WiringError when the address or the certificate cannot be used.
     """
 
-    def __init__(self, place: str, *, option: str = "--http", tls: Tls | None = None) -> None:
+    def __init__(self, address: str, *, option: str = "--http", tls: Tls | None = None) -> None:
         self._tls = _tls_options(tls)
-        self._socket = _bound(place, option)
+        self._socket = _bound(address, option)
         host, port = self._socket.getsockname()[:2]
         scheme = "http" if tls is None else "https"
         self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
@@ -131,22 +131,24 @@ def _tls_options(tls: Tls | None) -> dict[str, Any]:
     return {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key, "ssl_keyfile_password": tls.key_password}
 
 
-def host_and_port(place: str, option: str, *, least: int = 0, example: int = 8000) -> tuple[str, int]:
+def host_and_port(address: str, option: str, *, least: int = 0, example: int = 8000) -> tuple[str, int]:
     """Parse an option's PORT, HOST:PORT or [HOST]:PORT. Raises: WiringError."""
-    host, _, port = place.rpartition(":")
+    host, _, port = address.rpartition(":")
     if not port.isdecimal() or not least <= int(port) <= _LARGEST_PORT:
-        raise WiringError(f"{option} {place}: expected a port or HOST:PORT, for example {example} or 0.0.0.0:{example}")
+        raise WiringError(
+            f"{option} {address}: expected a port or HOST:PORT, for example {example} or 0.0.0.0:{example}"
+        )
     return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
 
 
-def _bound(place: str, option: str) -> socket.socket:
-    host, port = host_and_port(place, option)
+def _bound(address: str, option: str) -> socket.socket:
+    host, port = host_and_port(address, option)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=2_048)
     except OSError as error:
         raise WiringError(
-            f"{option} {place}: this address cannot be used ({error.strerror}); name another port"
+            f"{option} {address}: this address cannot be used ({error.strerror}); name another port"
         ) from error
     # For its connections, too: asyncio does it only for sockets that were made with a protocol's number, and without it
     # an answer's body waits 40 ms for the client to acknowledge its head.

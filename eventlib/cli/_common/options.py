@@ -119,7 +119,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def look(place: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, missing: bool = False) -> T:
+def look(log_options: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, missing: bool = False) -> T:
     """Run a command on an existing log, or also on a missing one if `missing`.
 
     Raises: WiringError when there is no such application or log.
@@ -129,12 +129,12 @@ def look(place: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, mi
     from eventlib.cli._common.project import load_choreography
     from eventlib.opening import open_log
 
-    choreography = load_choreography(place.app)
+    choreography = load_choreography(log_options.app)
     if not missing:
-        refuse_missing(place.url)
+        refuse_missing(log_options.url)
 
     async def opened() -> T:
-        async with open_log(place.url, choreography, read_only=True) as log:
+        async with open_log(log_options.url, choreography, read_only=True) as log:
             return await command(log)
 
     return asyncio.run(opened())
