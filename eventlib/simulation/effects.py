@@ -12,7 +12,7 @@ from eventlib.model.event import Event
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer
 from eventlib.simulation.log import driven
-from eventlib.simulation.owner import Errand, Owner, Reply
+from eventlib.simulation.owner import Owner, Reply, RunningEffect
 from eventlib.simulation.scenario import Choices
 from eventlib.simulation.scheduler import ScheduledMove
 from eventlib.simulation.world import World
@@ -69,16 +69,16 @@ class CallOutcome(Enum):
 
 
 _SILENT = (CallOutcome.NEVER_ARRIVES, CallOutcome.ANSWER_LOST, CallOutcome.TIMES_OUT, CallOutcome.ARRIVES_LATE)
-_GOINGS = (*[CallOutcome.ANSWERS] * 7, *tuple(CallOutcome)[1:])
+_OUTCOMES = (*[CallOutcome.ANSWERS] * 7, *tuple(CallOutcome)[1:])
 """Half of the calls succeed."""
 
 
-def how_it_goes(choose: Choices, call: str) -> CallOutcome:
+def call_outcome(choose: Choices, call: str) -> CallOutcome:
     """Choose a call's outcome."""
-    return choose.one_of(f"what becomes of {call}", _GOINGS)
+    return choose.one_of(f"what becomes of {call}", _OUTCOMES)
 
 
-def how_it_is_silent(choose: Choices, call: str) -> CallOutcome:
+def silent_outcome(choose: Choices, call: str) -> CallOutcome:
     """Choose the outcome of a call that gets no answer."""
     return choose.one_of(f"how {call} is not answered", _SILENT)
 
@@ -97,13 +97,13 @@ class SimulatedEffects:
 
     def _start(self, owner: Owner, request: Record, event: Event | None) -> None:
         """Begin an effect, as the effect runner does: one that already runs is not started again."""
-        if request.event_id in owner.errands:
+        if request.event_id in owner.running_effects:
             return
         effect = owner.effects[request.type or ""]
         event = event or self._world.log.decode(request)
         assert event is not None  # noqa: S101  the service has said it
         silent = self._silence(request, effect.ask.retry.attempts)
-        owner.errands[request.event_id] = Errand(EffectAttempts(effect, request, event), silent)
+        owner.running_effects[request.event_id] = RunningEffect(EffectAttempts(effect, request, event), silent)
         self._world.add(ScheduledMove("attempt", owner, request.event_id))
 
     def _silence(self, request: Record, attempts: int | None) -> int:
@@ -115,69 +115,69 @@ class SimulatedEffects:
     def _attempt(self, move: ScheduledMove) -> None:
         """Begin an attempt, or continue one after its slow call."""
         owner: Owner = move.whom
-        errand = owner.errands.get(move.what)
-        if errand is None:
+        running = owner.running_effects.get(move.what)
+        if running is None:
             return
         try:
-            answer = self._answer(owner, move.what, errand)
+            answer = self._answer(owner, move.what, running)
         except Exception as error:  # noqa: BLE001  the course knows what follows from which error
-            errand.under_way = None
-            follows = errand.course.failed(error)
+            running.under_way = None
+            follows = running.course.failed(error)
             if not isinstance(follows, Answer):
                 self._world.add(ScheduledMove("attempt", owner, move.what))
                 return
             answer = follows
         if answer is not None:
-            del owner.errands[move.what]
+            del owner.running_effects[move.what]
             owner.worker.answers.append(answer)
-            self._world.look(owner)
+            self._world.add_moves(owner)
 
-    def _answer(self, owner: Owner, request_id: str, errand: Errand) -> Answer | None:
+    def _answer(self, owner: Owner, request_id: str, running: RunningEffect) -> Answer | None:
         """Return an attempt's answer; None while it waits for a call. Raises: what the attempt raises."""
-        course = errand.course
-        reply, errand.reply = errand.reply or Reply(), None
-        if errand.under_way is None:
-            errand.under_way = course.asking.call(*course.arguments(self._ports)).__await__()
-        under_way = errand.under_way
+        course = running.course
+        reply, running.reply = running.reply or Reply(), None
+        if running.under_way is None:
+            running.under_way = course.asking.call(*course.arguments(self._ports)).__await__()
+        under_way = running.under_way
         try:
             while True:
                 call = under_way.throw(reply.error) if reply.error else under_way.send(reply.value)
                 if not isinstance(call, Call):
                     raise TypeError(f"an effect of {owner.service.name} waits for something else than a port")
-                reply, late = self._go(owner, errand, call)
+                reply, late = self._go(owner, running, call)
                 if late:
-                    errand.reply = reply
+                    running.reply = reply
                     self._world.add(ScheduledMove("attempt", owner, request_id), after=late)
                     return None
         except StopIteration as end:
             return course.answered(end.value)
 
-    def _go(self, owner: Owner, errand: Errand, call: Call) -> tuple[Reply, int]:
+    def _go(self, owner: Owner, running: RunningEffect, call: Call) -> tuple[Reply, int]:
         """Choose a call's outcome; return its result, and after how many steps."""
         world = self._world
-        going = self._going(errand, call)
-        harmless = going is CallOutcome.ANSWERS
+        outcome = self._outcome(running, call)
+        harmless = outcome is CallOutcome.ANSWERS
         if not harmless:
-            world.faults[f"a call {going.value}"] += 1
-        world.story.call(str(owner), call.port, f"{call.method} {going.value}", harmless=harmless)
-        if going is CallOutcome.FAILS:
+            world.faults[f"a call {outcome.value}"] += 1
+        world.story.call(str(owner), call.port, f"{call.method} {outcome.value}", harmless=harmless)
+        if outcome is CallOutcome.FAILS:
             return Reply(error=TerminalError("simulated: it will never do that")), 0
-        if going in {CallOutcome.ARRIVES_LATE, CallOutcome.ARRIVES_TWICE}:
+        if outcome in {CallOutcome.ARRIVES_LATE, CallOutcome.ARRIVES_TWICE}:
             self._send_late(call)
-        if going in {CallOutcome.NEVER_ARRIVES, CallOutcome.ARRIVES_LATE}:
+        if outcome in {CallOutcome.NEVER_ARRIVES, CallOutcome.ARRIVES_LATE}:
             return _UNKNOWN, 0
         reply = _acted(call)
-        if going is CallOutcome.TAKES_LONG:
+        if outcome is CallOutcome.TAKES_LONG:
             return reply, 1 + world.choose.number_of("for steps", _LONG)
-        return _LOST.get(going, reply), 0
+        return _LOST.get(outcome, reply), 0
 
-    def _going(self, errand: Errand, call: Call) -> CallOutcome:
+    def _outcome(self, running: RunningEffect, call: Call) -> CallOutcome:
         if not self.faults:
             return CallOutcome.ANSWERS
-        if errand.silent:
-            errand.silent -= 1
-            return how_it_is_silent(self._world.choose, call.method)
-        return how_it_goes(self._world.choose, call.method)
+        if running.silent:
+            running.silent -= 1
+            return silent_outcome(self._world.choose, call.method)
+        return call_outcome(self._world.choose, call.method)
 
     def _send_late(self, call: Call) -> None:
         self._calls += 1

@@ -26,7 +26,7 @@ class Faults:
         self._world = world
         self._does = {
             Fault.TIME: self._pass_time,
-            Fault.AGAIN: self._ask_again,
+            Fault.AGAIN: self._repeat_request,
             Fault.CRASH: self._crash,
             Fault.STALL: self._stall,
             Fault.ZOMBIE: self._give_up,
@@ -36,14 +36,14 @@ class Faults:
             Fault.COMPACTION: self._compact,
             Fault.CLOCK: self._set_clock,
             Fault.HALT: self._halt,
-            Fault.BYTES: self._lie,
+            Fault.BYTES: self._corrupt,
         }
         self._disks = DiskFaults(world, partial(self._tell, Fault.BYTES))
         world.doers |= {
             "mend": self._mend,
             "log is back": self._bring_log_back,
             "days pass": self._pass_days,
-            "go on": self._let_go_on,
+            "go on": self._resume,
         }
 
     def happen(self, departure: Departure) -> None:
@@ -61,7 +61,7 @@ class Faults:
         for owner in world.owners.values():
             owner.skew_ms = 0
             owner.interrupted = None
-        world.look_all()
+        world.add_all_moves()
 
     def _tell(self, fault: Fault, what: str, owner: Owner | None = None) -> None:
         self._world.faults[fault.value] += 1
@@ -80,7 +80,7 @@ class Faults:
     def _jump(self, by_ms: int) -> None:
         self._world.now_ms += by_ms
         self._tell(Fault.TIME, f"time passes: it is {by_ms / 1000:,.0f} s later")
-        self._world.look_all()
+        self._world.add_all_moves()
 
     def _halt(self, departure: Departure) -> None:
         """Pause a service until all others are at rest, and again after days have passed for them."""
@@ -96,12 +96,12 @@ class Faults:
         self._jump(move.what)
         self._world.add(ScheduledMove("go on", move.whom), after=_AT_REST)
 
-    def _let_go_on(self, move: ScheduledMove) -> None:
+    def _resume(self, move: ScheduledMove) -> None:
         self._world.story.note(f"{move.whom} continues")
         for put_off in self._world.halted.pop(move.whom):
             self._world.add(put_off)
 
-    def _ask_again(self, departure: Departure) -> None:
+    def _repeat_request(self, departure: Departure) -> None:
         world = self._world
         asked = [i for i in world.asked if contract_of(type(world.requests[i])).request]
         if not asked:
@@ -215,19 +215,19 @@ class Faults:
         self._tell(Fault.COMPACTION, "the log is compacted")
         driven(self._world.port.compact())
 
-    def _lie(self, departure: Departure) -> None:
+    def _corrupt(self, departure: Departure) -> None:
         owner = self._owner(departure)
-        if owner is not None and self._disks.lie(owner, departure):
+        if owner is not None and self._disks.corrupt(owner, departure):
             self._die(owner, departure, "on the machine of that disk")
-            self._world.port.lies.clear()
+            self._world.port.corruptions.clear()
 
     def _set_clock(self, departure: Departure) -> None:
         owner = self._owner(departure)
         if owner is not None:
-            self._world.judge.log_laws.clocks_are_right = False
+            self._world.monitor.log_invariants.clocks_are_right = False
             owner.skew_ms = _SKEWS_MS[departure.how % len(_SKEWS_MS)]
             self._tell(Fault.CLOCK, f"its clock is off by {owner.skew_ms / 1000:,.0f} s", owner)
-            self._world.look(owner)
+            self._world.add_moves(owner)
 
 
 def _described(checkpoint: int) -> str:

@@ -118,37 +118,37 @@ class InvariantMonitor:
 
     def __init__(self, stage: Stage, log: EventLog, clock: Callable[[], int]) -> None:
         self.violations = list[Violation]()
-        self.log_laws = LogInvariants(stage.declared, log.codec, clock)
+        self.log_invariants = LogInvariants(stage.declared, log.codec, clock)
         self._log = log
         self._watch = InvariantChecker(stage.declared.invariants)
-        self._hears = stage.hears
+        self._topic_roles = stage.topic_roles
         self._lawful = {
             s.name: s for invariant in stage.declared.invariants for s in invariant.sources if isinstance(s, Decider)
         }
 
-    def hear(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
+    def apply(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
         """Check an append."""
         for record, offset in zip(records, offsets, strict=True):
-            match self._hears.get(record.topic):
+            match self._topic_roles.get(record.topic):
                 case "event":
-                    self._hear_event(record._replace(offset=offset))
+                    self._check_event(record._replace(offset=offset))
                 case "changelog":
-                    self._hear_state(record)
+                    self._check_state(record)
                 case "journal":
-                    self.violations += self.log_laws.journal(record, records)
+                    self.violations += self.log_invariants.journal(record, records)
 
     def rest(self, told: ExternalStates) -> None:
         """Check what must hold when nothing is in flight."""
         self.violations += self._watch.rest(told)
 
-    def _hear_event(self, record: Record) -> None:
+    def _check_event(self, record: Record) -> None:
         event = self._log.decode(record)
         if event is not None:
             self._log.remember([record], [record.offset], [event])
-            self.violations += self.log_laws.event(record)
+            self.violations += self.log_invariants.event(record)
             self.violations += self._watch.said(event, record.meta())
 
-    def _hear_state(self, record: Record) -> None:
+    def _check_state(self, record: Record) -> None:
         key = (record.key or b"").decode()
         if not key.startswith(STATE):
             return

@@ -29,13 +29,13 @@ def reached(point: Point) -> Generator[Point, None, None]:
 class SimulatedLog(MemoryLog):
     """A log in memory; `appended` is called with every append.
 
-    `lies` has the records that a faulty disk returns differently, and how. Readers do not see the newest records of a
+    `corruptions` has the records that a faulty disk returns differently, and how. Readers do not see the newest records of a
     `stale` partition yet.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock=clock)
-        self.lies: dict[tuple[str, int, int], Callable[[Record], Record]] = {}
+        self.corruptions: dict[tuple[str, int, int], Callable[[Record], Record]] = {}
         self.stale = Counter[TopicPartition]()
         self.appended: Callable[[Sequence[Record], Sequence[int]], None] = _nobody
         self.refuses = False
@@ -76,27 +76,27 @@ class SimulatedLog(MemoryLog):
         """See `Log.read`."""
         return self.records((topic, partition), offset, limit)
 
-    def records(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+    def records(self, topic_partition: TopicPartition, offset: int, limit: int) -> list[Record]:
         """Return what `read` does, without waiting. Raises: DamagedRecord."""
-        written = self.written(place, offset, limit)
-        return self._as_the_disk_says(written) if self.lies else written
+        written = self.written(topic_partition, offset, limit)
+        return self._from_disk(written) if self.corruptions else written
 
-    def written(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+    def written(self, topic_partition: TopicPartition, offset: int, limit: int) -> list[Record]:
         """Return records as they were written, whatever the disk returns."""
-        partition = self._partitions[place]
+        partition = self._partitions[topic_partition]
         first = partition.index(offset)
         return partition.records[first : first + limit]
 
-    def visible_end(self, place: TopicPartition) -> int:
+    def visible_end(self, topic_partition: TopicPartition) -> int:
         """Return the end of a partition that readers can see."""
-        return self.known_end(place) - self.stale[place]
+        return self.known_end(topic_partition) - self.stale[topic_partition]
 
-    def _as_the_disk_says(self, written: Sequence[Record]) -> list[Record]:
+    def _from_disk(self, written: Sequence[Record]) -> list[Record]:
         found = list[Record]()
         for record in written:
-            lie = self.lies.get(record[:3])
+            corrupt = self.corruptions.get(record[:3])
             try:
-                found.append(record if lie is None else lie(record))
+                found.append(record if corrupt is None else corrupt(record))
             except DamagedRecord:
                 if found:
                     return found
@@ -111,8 +111,8 @@ class _Forked(dict[TopicPartition, Partition]):
         super().__init__()
         self._others = others
 
-    def __missing__(self, place: TopicPartition) -> Partition:
-        made = self[place] = self._others[place].forked()
+    def __missing__(self, topic_partition: TopicPartition) -> Partition:
+        made = self[topic_partition] = self._others[topic_partition].forked()
         return made
 
 
@@ -123,21 +123,25 @@ class SimulatedReader(Reader):
         self._log = log
         self._positions = dict(positions)
 
-    def take(self, place: TopicPartition, limit: int) -> list[Record]:
+    def take(self, topic_partition: TopicPartition, limit: int) -> list[Record]:
         """Return the next records of one partition, and move past them. Raises: DamagedRecord, without moving."""
-        end = self._log.visible_end(place)
-        records = [each for each in self._log.records(place, self._positions[place], limit) if each.offset < end]
-        is_whole = len(records) < limit and not any(key[:2] == place for key in self._log.lies)
-        self._positions[place] = end if is_whole or not records else records[-1].offset + 1
+        end = self._log.visible_end(topic_partition)
+        records = [
+            each
+            for each in self._log.records(topic_partition, self._positions[topic_partition], limit)
+            if each.offset < end
+        ]
+        is_whole = len(records) < limit and not any(key[:2] == topic_partition for key in self._log.corruptions)
+        self._positions[topic_partition] = end if is_whole or not records else records[-1].offset + 1
         return records
 
-    def next_of(self, place: TopicPartition) -> Record:
+    def next_of(self, topic_partition: TopicPartition) -> Record:
         """Return the next record of a partition that has one, as it was written, without moving."""
-        return self._log.written(place, self._positions[place], 1)[0]
+        return self._log.written(topic_partition, self._positions[topic_partition], 1)[0]
 
-    def is_behind(self, place: TopicPartition) -> bool:
+    def is_behind(self, topic_partition: TopicPartition) -> bool:
         """Return whether a partition has records left to read."""
-        return self._positions[place] < self._log.visible_end(place)
+        return self._positions[topic_partition] < self._log.visible_end(topic_partition)
 
     async def poll(self, limit: int, timeout_s: float | None = None) -> list[Record]:
         """See `Reader.poll`: the schedule takes records, so this is not called."""
@@ -156,7 +160,7 @@ class SimulatedReader(Reader):
 
     async def ends(self) -> Mapping[TopicPartition, int]:
         """See `Reader.ends`."""
-        return {place: self._log.known_end(place) for place in self._positions}
+        return {topic_partition: self._log.known_end(topic_partition) for topic_partition in self._positions}
 
     async def close(self) -> None:
         """See `Reader.close`."""

@@ -26,7 +26,7 @@ class Parked(NamedTuple):
         return f"{self.decider or 'effect'} {self.key} of {self.service}"
 
 
-class Desk:
+class ParkingTracker:
     """Tracks what is parked, and how often a retry was requested for each."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Desk:
         self.asked = Counter[Parked]()
         self._notes: dict[Parked, bytes] = {}
 
-    def hear(self, service: str, record: Record) -> Parked | None:
+    def apply(self, service: str, record: Record) -> Parked | None:
         """Apply a changelog record; return what it parks, if that was not parked before."""
         key = (record.key or b"").decode()
         if key.startswith(PARKED):
@@ -58,7 +58,7 @@ class Desk:
         """Return a task's last record of a parked key."""
         return codec.decode(ParkedKey, self._notes[parked])
 
-    def wish(self, parked: Parked, first: Record | None, *, is_broken: bool) -> Request:
+    def request_for(self, parked: Parked, first: Record | None, *, is_broken: bool) -> Request:
         """Return the operator's request; `first` is the input that the key's others wait behind, if it is one."""
         name = parked.decider, parked.key
         if first is None or first.value is None or self.asked[parked] > _GIVES_UP_AFTER:

@@ -26,7 +26,7 @@ class Reply(NamedTuple):
     error: Exception | None = None
 
 
-class Errand:
+class RunningEffect:
     """An effect that an owner runs: its retries, and the current attempt.
 
     `silent` is how many of its calls get no answer, `reply` the result of a slow call.
@@ -54,7 +54,7 @@ class Owner:
         self.effects: dict[str, Effect] = {
             request.__name__: effect for decider in service.deciders for request, effect in decider.effects.items()
         }
-        self.errands: dict[str, Errand] = {}
+        self.running_effects: dict[str, RunningEffect] = {}
         self.places = [(topic.name, claim.partition) for topic in (*service.inputs, service.control)]
         self.alive = True
         self.is_given_up = False
@@ -74,10 +74,10 @@ class Owner:
     def end(self) -> None:
         """Kill it."""
         self.alive = False
-        for errand in self.errands.values():
-            if errand.under_way is not None:
-                errand.under_way.close()
-        self.errands.clear()
+        for running in self.running_effects.values():
+            if running.under_way is not None:
+                running.under_way.close()
+        self.running_effects.clear()
         if self.turn is not None:
             self.turn.close()
             self.turn = None

@@ -55,24 +55,24 @@ class Schedule:
         for number in range(len(self.world.requests)):
             at = self.plan.asked.get(number, _WHEN_IDLE + number)
             self.world.agenda.add(ScheduledMove("ask", None, number), after=1 + at)
-        self._go_on()
+        self._do_moves()
         self._faults.stop()
         self._errands.faults = False
         for _ in range(_ROUNDS):
-            self._go_on()
+            self._do_moves()
             if not (self._retry_parked() or self._let_time_pass()):
                 break
-        self._judge_rest()
+        self._check_rest()
 
-    def _go_on(self) -> None:
+    def _do_moves(self) -> None:
         """Do moves until none is left."""
         world = self.world
         while ready := world.agenda.ready():
             for departure in self.plan.faults.pop(world.agenda.step, ()):
                 self._faults.happen(departure)
             world.do(world.agenda.take(self.plan.switches.get(world.agenda.step, 0) % ready))
-            if world.judge.violations:
-                raise InvariantViolated(world.judge.violations[0], self.story.told())
+            if world.monitor.violations:
+                raise InvariantViolated(world.monitor.violations[0], self.story.told())
             if world.agenda.step > self._most_steps:
                 raise InvariantViolated(broken(REST, "all", f"{self._most_steps} steps, and no end"), self.story.told())
 
@@ -82,19 +82,19 @@ class Schedule:
 
     def _retry(self, move: ScheduledMove) -> None:
         world = self.world
-        if move.what in world.desk.parked and world.desk.asked[move.what] < _RETRIES:
+        if move.what in world.parking.parked and world.parking.asked[move.what] < _RETRIES:
             service, codec = world.stage.played.service(move.what.service), world.log.codec
             first, is_broken = self._first(move.what, service) if move.what.decider else (None, False)
-            wish = world.desk.wish(move.what, first, is_broken=is_broken)
-            world.story.note(f"an operator {_DOES[type(wish)]} {move.what}")
-            if first is not None and isinstance(wish, ParkedInputDiscarded):
+            request = world.parking.request_for(move.what, first, is_broken=is_broken)
+            world.story.note(f"an operator {_DOES[type(request)]} {move.what}")
+            if first is not None and isinstance(request, ParkedInputDiscarded):
                 self._given_up[first.event_id] = world.log.decode(first)
-            value, kind = codec.encode(wish), wire_name_of(type(wish))
-            world.ask_about(world.desk.request(move.what, service, value, kind, world.now_ms))
+            value, kind = codec.encode(request), wire_name_of(type(request))
+            world.publish_request(world.parking.request(move.what, service, value, kind, world.now_ms))
 
     def _first(self, parked: Parked, service: Service) -> tuple[Record | None, bool]:
         """Return the input that a parked key's others wait behind, if it is one, and whether a bug has parked it."""
-        note = self.world.desk.note(parked, self.world.log.codec)
+        note = self.world.parking.note(parked, self.world.log.codec)
         place = service.parked.name, parked.partition
         facts, record = original_of(driven(waiting_behind(note, place, self.world.port))[0])
         if DAMAGE in facts:
@@ -103,8 +103,8 @@ class Schedule:
 
     def _retry_parked(self) -> bool:
         """Retry what is still parked, a limited number of times."""
-        desk = self.world.desk
-        parked = [each for each in desk.parked if desk.asked[each] < _RETRIES]
+        parking = self.world.parking
+        parked = [each for each in parking.parked if parking.asked[each] < _RETRIES]
         for each in parked:
             self._retry(ScheduledMove("retry", None, each))
         return bool(parked)
@@ -115,15 +115,15 @@ class Schedule:
         if due is None:
             return False
         self.world.now_ms = max(self.world.now_ms, due)
-        self.world.look_all()
+        self.world.add_all_moves()
         return True
 
-    def _judge_rest(self) -> None:
+    def _check_rest(self) -> None:
         world = self.world
-        for parked in world.desk.parked:
-            world.judge.violations.append(broken(PARKED, parked.key, str(parked)))
-        world.judge.rest(world.scenario.facts(world.outside))
-        violations = [violation for violation in world.judge.violations if not self._is_excused(violation)]
+        for parked in world.parking.parked:
+            world.monitor.violations.append(broken(PARKED, parked.key, str(parked)))
+        world.monitor.rest(world.scenario.facts(world.outside))
+        violations = [violation for violation in world.monitor.violations if not self._is_excused(violation)]
         if violations:
             raise InvariantViolated(violations[0], self.story.told())
 
@@ -132,7 +132,7 @@ class Schedule:
 
         An invariant about other things that the input names, such as an order's products, is excused as well.
         """
-        given_up = [self._given_up.get(each) for each in self.world.judge.log_laws.given_up]
+        given_up = [self._given_up.get(each) for each in self.world.monitor.log_invariants.given_up]
         about = [dict(event) for event in given_up if event is not None]
         return violation.invariant.at_rest and any(
             violation.invariant.key not in fields or str(fields[violation.invariant.key]) == violation.key

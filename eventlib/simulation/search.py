@@ -128,14 +128,14 @@ def _play_shared(case: Case, runs: Sequence[_Run], shared: Shared, index: int) -
     """Execute one process's share of the runs, and return their results by number."""
     found = list[tuple[int, Played]]()
     while (number := shared.take()) is not None:
-        played = _play(case, runs[number], partial(shared.tell, index))
+        played = _play(case, runs[number], partial(shared.report, index))
         if played.is_broken:
             shared.end(number)
         found.append((number, played))
     return found
 
 
-def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
+def _play(case: Case, run: _Run, report: Callable[[], None]) -> Played:
     """Execute a run up to its first failure."""
     played = Played()
 
@@ -145,7 +145,7 @@ def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
         if not played.is_broken:
             played.count(schedule, run.orders)
             played.is_broken = broken is not None
-            tell()
+            report()
         if broken is not None:
             raise _as_its_invariant(broken) from broken
 
@@ -153,7 +153,7 @@ def _play(case: Case, run: _Run, tell: Callable[[], None]) -> Played:
     return played
 
 
-def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ...]:
+def _shrunk(case: Case, run: _Run, report: Callable[[], None]) -> tuple[Choice, ...]:
     """Repeat a run, shrink its first failure, and return the choices of the shortest schedule that breaks the invariant."""
     choices: tuple[Choice, ...] | None = None
 
@@ -161,7 +161,7 @@ def _shrunk(case: Case, run: _Run, tell: Callable[[], None]) -> tuple[Choice, ..
         nonlocal choices
         choose = drawn_from(random)
         broken = _broken_by(case.schedule(run.orders, choose))
-        tell()
+        report()
         if broken is not None:
             choices = tuple(choose.made)
             raise _as_its_invariant(broken) from broken

@@ -61,7 +61,7 @@ class Shared:
         with self._end.get_lock():
             self._end.value = min(self._end.value, number)
 
-    def tell(self, index: int) -> None:
+    def report(self, index: int) -> None:
         """Report that the process with this index has run another schedule."""
         with self._played.get_lock():
             self._played.value += 1

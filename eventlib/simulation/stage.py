@@ -47,8 +47,8 @@ class Stage:
         self.played = _fallible(choreography, self.broken)
         self.code_version = code_version(choreography)
         self.changelogs = {service.changelog.name: service.name for service in self.played.services}
-        self.hears = _hears(self.played)
-        self.events = {topic for topic, what in self.hears.items() if what == "event"}
+        self.topic_roles = _topic_roles(self.played)
+        self.events = {topic for topic, what in self.topic_roles.items() if what == "event"}
         self.readers = _readers(self.played)
         self.handles = _handles(self.played)
         self._log = SimulatedLog(lambda: BEGIN_MS)
@@ -62,9 +62,9 @@ class Stage:
         log.rebuild = rebuilt
         return log
 
-    def host(self, log: EventLog, stores: Stores, tell: Callable[[str], object]) -> RuntimeContext:
-        """Return the runtime context of a log's tasks; `tell` is called with damage."""
-        return RuntimeContext(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(tell))
+    def host(self, log: EventLog, stores: Stores, on_damage: Callable[[str], object]) -> RuntimeContext:
+        """Return the runtime context of a log's tasks; `on_damage` is called with damage."""
+        return RuntimeContext(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(on_damage))
 
     async def _prepare(self) -> None:
         log = EventLog(self._log, self._codec, self.played)
@@ -109,7 +109,7 @@ def _fallible(choreography: Choreography, broken: set[tuple[str, str]]) -> Chore
     return Choreography(choreography.name, services, facts=choreography.facts)
 
 
-def _hears(choreography: Choreography) -> dict[str, str]:
+def _topic_roles(choreography: Choreography) -> dict[str, str]:
     """Return the content of each topic, for the invariant monitor: events, states, or journals."""
     found = {contract_of(event).topic.name: "event" for event in choreography.events}
     for service in choreography.services:

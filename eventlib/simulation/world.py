@@ -21,7 +21,7 @@ from eventlib.runtime.task import Task
 from eventlib.simulation.fake_stores import NOTHING, FakeStores, Snapshot
 from eventlib.simulation.invariant_monitor import FAILURES, InvariantMonitor, broken
 from eventlib.simulation.log import Point, SimulatedLog, SimulatedReader, driven
-from eventlib.simulation.operator import Desk
+from eventlib.simulation.operator import ParkingTracker
 from eventlib.simulation.owner import Owner
 from eventlib.simulation.plan import Plan
 from eventlib.simulation.scenario import Choices, Scenario
@@ -49,8 +49,8 @@ class World:
         self.port = _simulated(self.log)
         self.port.appended = self._appended
         self.agenda = Scheduler()
-        self.judge = InvariantMonitor(stage, self.log, lambda: self.now_ms)
-        self.desk = Desk()
+        self.monitor = InvariantMonitor(stage, self.log, lambda: self.now_ms)
+        self.parking = ParkingTracker()
         self.disks = FakeStores()
         self.scenario = scenario
         self.outside = dict(scenario.ports(choose))
@@ -95,7 +95,7 @@ class World:
         self.story.asked(records[0])
         driven(self.port.append(records))
 
-    def ask_about(self, request: Record) -> None:
+    def publish_request(self, request: Record) -> None:
         """Publish an operator's request to a service's control topic."""
         driven(self.port.append([request]))
 
@@ -118,7 +118,7 @@ class World:
         for place in owner.places:
             self._listening.setdefault(place, []).append(owner)
         owner.worker.start_pending()
-        self.look(owner)
+        self.add_moves(owner)
         return owner
 
     def _restored(self, owner: Owner, finds: Snapshot) -> Task:
@@ -130,7 +130,7 @@ class World:
             return driven(restored(owner.service, owner.claim, host))
         except DamagedRecord as error:
             self.story.note(f"{owner} waits for a repair: {error.reason}")
-            self.port.lies.clear()
+            self.port.corruptions.clear()
             self.disks.insert(owner.task, finds)
             return driven(restored(owner.service, owner.claim, host))
         finally:
@@ -144,7 +144,7 @@ class World:
             for place in owner.places:
                 self._listening[place].remove(owner)
 
-    def look(self, owner: Owner) -> None:
+    def add_moves(self, owner: Owner) -> None:
         """Schedule what an owner can do next."""
         if not owner.alive or owner.turn is not None:
             return
@@ -155,10 +155,10 @@ class World:
         if worker.inbox or worker.answers or worker.damaged or (not behind and self._is_due(owner)):
             self.add(ScheduledMove("turn", owner))
 
-    def look_all(self) -> None:
+    def add_all_moves(self) -> None:
         """Schedule what every owner can do next."""
         for owner in [*self.owners.values()]:
-            self.look(owner)
+            self.add_moves(owner)
 
     def next_due_ms(self) -> int | None:
         """Return the earliest time at which a deadline may fall due."""
@@ -219,9 +219,9 @@ class World:
             return
         except Exception as error:  # noqa: BLE001  whatever it is, it is what the simulator looks for
             owner.turn = None
-            self.judge.violations.append(broken(FAILURES, str(owner), f"{type(error).__name__}: {error}"))
+            self.monitor.violations.append(broken(FAILURES, str(owner), f"{type(error).__name__}: {error}"))
             self.end(owner)
-        self.look(owner)
+        self.add_moves(owner)
 
     def _is_interrupted(self, owner: Owner, at: Point | None) -> bool:
         if at is None or owner.interrupted is None or owner.interrupted.at is not at:
@@ -233,7 +233,7 @@ class World:
     # --- the log
 
     def _appended(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
-        self.judge.hear(records, offsets)
+        self.monitor.apply(records, offsets)
         self.story.said(records)
         changelogs = self.stage.changelogs
         for place in dict.fromkeys(record[:2] for record in records):
@@ -246,7 +246,7 @@ class World:
         for record in records:
             service_name = changelogs.get(record.topic)
             if service_name is not None:
-                parked = self.desk.hear(service_name, record)
+                parked = self.parking.apply(service_name, record)
                 if parked is not None:
                     self.add(ScheduledMove("retry", None, parked), after=_RETRIED_AFTER)
 

@@ -183,7 +183,7 @@ def damaged_inputs_are_passed_over(patch: pytest.MonkeyPatch) -> None:
 
 
 def damaged_inputs_are_believed(patch: pytest.MonkeyPatch) -> None:
-    right = SimulatedLog._as_the_disk_says  # noqa: SLF001  no other way to plant it
+    right = SimulatedLog._from_disk  # noqa: SLF001  no other way to plant it
 
     def believe(log: SimulatedLog, written: Sequence[Record]) -> list[Record]:
         try:

@@ -141,7 +141,7 @@ class _Exploration:
         for (service, partition, topic), queue in moment.waiting:
             task, record = (service, partition), self._tasks.record(queue[0])
             taken = moment._replace(waiting=_with(moment.waiting, (service, partition, topic), queue[1:]))
-            made = self._tasks.takes(task, knows.get(task, 0), queue[0])
+            made = self._tasks.handle(task, knows.get(task, 0), queue[0])
             yield self._made(f"{service}/{partition} takes {record.type} {record.subject}", taken, task, made)
         for task, known in moment.knows:
             for pending in self._tasks.pending(known):
@@ -161,7 +161,7 @@ class _Exploration:
         for world, answer in self._outside.attempts(moment.outside, name, course):
             acted = moment._replace(outside=world)
             if answer is not None:
-                made = self._tasks.hears(task, known, answer)
+                made = self._tasks.handle_answer(task, known, answer)
                 said = type(answer.event).__name__ if answer.event else answer.reason
                 yield self._made(f"{request.type} is answered: {said}", acted, task, made)
             if world != moment.outside:
@@ -171,7 +171,7 @@ class _Exploration:
             on_its_way = moment._replace(flying=tuple(sorted((*moment.flying, call))))
             yield Step(f"{self._outside.described(call)} is on its way", on_its_way)
         if effect.ask.retry.attempts is not None:
-            made = self._tasks.hears(task, known, _given_up(course()))
+            made = self._tasks.handle_answer(task, known, _given_up(course()))
             yield self._made(f"{request.type} is given up", moment, task, made)
 
     def _made(self, what: str, moment: Moment, task: TaskName, made: Made) -> Step:

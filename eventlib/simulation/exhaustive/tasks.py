@@ -105,7 +105,7 @@ class Tasks:
         """Return the record on the log with a number."""
         return self._records[number]
 
-    def takes(self, task: TaskName, knows: int, number: int) -> Made:
+    def handle(self, task: TaskName, knows: int, number: int) -> Made:
         """Let a task handle a record."""
         found = self._steps.get((task, knows, number))
         if found is None:
@@ -113,7 +113,7 @@ class Tasks:
             found = self._steps[task, knows, number] = self._make(task, knows, inputs)
         return found
 
-    def hears(self, task: TaskName, knows: int, answer: Answer) -> Made:
+    def handle_answer(self, task: TaskName, knows: int, answer: Answer) -> Made:
         """Let a task handle an effect's answer."""
         same = (answer.request_id, canonical(answer.event), answer.reason)
         found = self._steps.get((task, knows, same))
@@ -141,8 +141,8 @@ class Tasks:
         known = self._known[knows]
         service = self._stage.played.service(name[0])
         made = self._restored(service, name[1], known).handle(inputs)
-        events = [record for record in made.events if self._stage.hears.get(record.topic) == "event"]
-        said, renamed = self._named_alike(events)
+        events = [record for record in made.events if self._stage.topic_roles.get(record.topic) == "event"]
+        said, renamed = self._canonical_ids(events)
         changed = {(r.key or b"").decode(): r for r in (_renamed(record, renamed) for record in made.changes[:-1])}
         after = {key: record for key, record in {**known, **changed}.items() if record.value is not None}
         same = tuple(sorted((key, r.id or "", r.value or b"", r.sequence or 0, r.headers) for key, r in after.items()))
@@ -150,7 +150,7 @@ class Tasks:
         parked = next((key for key in after if key.startswith(PARKED)), "")
         return Made(self._known.number(after, same), tuple(said), tuple(states), parked)
 
-    def _named_alike(self, events: list[Record]) -> tuple[list[int], dict[bytes, bytes]]:
+    def _canonical_ids(self, events: list[Record]) -> tuple[list[int], dict[bytes, bytes]]:
         """Return the numbers of emitted events, and the replacements of their ids.
 
         An id shows which of several causes came last; nothing else depends on it.
