@@ -279,9 +279,9 @@ def reconcile_states(
     """Compare stores, changelogs and the API with the log, key by key; exit code 1 if something differs."""
     from analytics.audit.application import Application
     from analytics.commands.reconcile import reconcile_command
-    from analytics.reconciling import Wanted
+    from analytics.reconciling import ReconcileOptions
 
-    url, wanted = log_url(log), Wanted(api, ledger, Application(app_named(choreography)))
+    url, wanted = log_url(log), ReconcileOptions(api, ledger, Application(app_named(choreography)))
     with job_span("analytics reconcile", {"eventlib.log": url}) as told:
         differs = reconcile_command(url, wanted, as_json=as_json)
         told["eventlib.errors"] = int(differs)

@@ -8,8 +8,8 @@ from analytics.audit.bytes import damage_findings
 from analytics.audit.decisions import decision_findings
 from analytics.audit.finding import FINDING
 from analytics.audit.headers import header_findings
-from analytics.audit.invariants import LawCheck, law_findings
-from analytics.audit.standing import changelogs, standing_of
+from analytics.audit.invariants import InvariantCheck, invariant_findings
+from analytics.audit.status import changelogs, status_of
 from analytics.log import log
 
 
@@ -32,5 +32,5 @@ def rule_findings(spark: SparkSession, url: str, whose: Application) -> DataFram
     """Return the findings of the rules about events, without deciding anything again."""
     events = log(spark, url, topics=whose.topics)
     newest = changelogs(spark, url, whose)
-    check = LawCheck(whose, url, standing_of(newest, url, whose))
-    return header_findings(events, whose).unionAll(law_findings(events, newest, check))
+    check = InvariantCheck(whose, url, status_of(newest, url, whose))
+    return header_findings(events, whose).unionAll(invariant_findings(events, newest, check))

@@ -20,7 +20,7 @@ from eventlib.model.decider import FORGET
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
-from eventlib.replay.push_scanner import SAID, FedWindow
+from eventlib.replay.push_scanner import EMITTED, PushScanner
 from eventlib.replay.report import Difference, Tally
 from eventlib.replay.spilling_cache import Spill, SpillingCache, kept_entries
 from eventlib.replay.task_replayer import TaskReplayer
@@ -71,7 +71,7 @@ class _Task:
         self._story = application.story_field
         self._service, self._partition = task
         self._version = version
-        self._window = FedWindow(opened, *task)
+        self._window = PushScanner(opened, *task)
         self._tally = Tally(_MOST)
         self._found = list[Finding]()
 
@@ -104,16 +104,16 @@ class _Task:
                     entries.append(self._opened.codec.decode(JournalEntry, record.value or b""))
                 else:
                     given.append((record, role))
-            await self._window.give(given)
+            await self._window.push(given)
             if entries:
                 await self._moment(again, at_ms, entries)
                 last_ms = at_ms
-            elif any(role & SAID for _, role in given):
+            elif any(role & EMITTED for _, role in given):
                 self._not_known(at_ms, UNKNOWN)
         return int(last_ms)
 
     async def _moment(self, again: TaskReplayer, at_ms: int, entries: Sequence[JournalEntry]) -> None:
-        told, there = sum(entry.said for entry in entries), self._window.said_at(at_ms)
+        told, there = sum(entry.said for entry in entries), self._window.outputs_at(at_ms)
         for entry in entries:
             await again.go_on(entry)
         if told != there:

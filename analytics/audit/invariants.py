@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING, Finding, Rule
 from analytics.audit.rows import RECORD, WIDTH, findings, record_columns, records_of
-from analytics.audit.standing import Flight, Standing
+from analytics.audit.status import InFlight, LogStatus
 from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
@@ -43,15 +43,15 @@ _LAST = 5
 _NOT_READ, _MISKEYED = UNREADABLE.name, MISKEYED.name
 
 
-def law_rules(choreography: Choreography) -> list[Rule]:
+def invariant_rules(choreography: Choreography) -> list[Rule]:
     """Return the invariants as rules."""
     return [Rule(each.name, "error", each.sentence) for each in judged_by_events(choreography.invariants)]
 
 
-def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> DataFrame:
+def invariant_findings(events: DataFrame, newest: DataFrame, check: "InvariantCheck") -> DataFrame:
     """Return the invariants that a log violates; `newest` are its changelogs' newest records."""
     records = events.select(*record_columns(), f.col("correlation_id").alias("saga"))
-    told = (
+    unfolded = (
         records.repartition("saga")
         .sortWithinPartitions("saga")
         .drop("saga")
@@ -59,7 +59,7 @@ def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> Dat
     )
     states = newest.filter(f.col("key").startswith(STATE)).select(*record_columns())
     known = states.withColumn("at_ms", f.lit(_FOR_EVER)).mapInArrow(partial(_states, check=check), _ROW)
-    by_key = told.unionAll(known).repartition("field", "about")
+    by_key = unfolded.unionAll(known).repartition("field", "about")
     # Spark compares the first number without reading the rows, all of which have one of a few fields.
     first = f.xxhash64("field", "about")
     in_order = by_key.sortWithinPartitions(first, "field", "about", "at_ms", "depth", "topic", "partition", "offset")
@@ -69,26 +69,26 @@ def law_findings(events: DataFrame, newest: DataFrame, check: "LawCheck") -> Dat
 _LATEST, _FOR_EVER = 1 << 30, 1 << 62  # the depth and the time of a decider's state: after all its events
 
 
-class LawCheck:
+class InvariantCheck:
     """What workers need: the log's URL, its application, and its status."""
 
-    def __init__(self, application: Application, url: str, standing: Standing) -> None:
+    def __init__(self, application: Application, url: str, status: LogStatus) -> None:
         self.application = application
         self.url = url
-        self.standing = standing
+        self.status = status
 
 
-def _unfolded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
+def _unfolded(batches: Iterable[pa.RecordBatch], check: InvariantCheck) -> Iterator[pa.RecordBatch]:
     """Yield each event once for each field that an invariant is about.
 
     With its order among those of its millisecond (how many causes it has there, and the nearest of them about the same key),
     and whether its saga is in flight.
     """
-    folds, flight = _folds(check.application.choreography), Flight(check.application, check.standing)
+    folds, flight = _folds(check.application.choreography), InFlight(check.application, check.status)
     with check.application.opened(check.url) as log:
         for whole in _whole_sagas(batches):
             records = [record for record, _ in records_of([whole])]
-            yield from _taken(whole, _told(records, folds, flight, log))
+            yield from _with_columns(whole, _located(records, folds, flight, log))
 
 
 def _folds(choreography: Choreography) -> dict[str, Fold[Any]]:
@@ -118,8 +118,8 @@ def _whole_sagas(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(begun)
 
 
-def _told(
-    records: Sequence[Record], folds: Mapping[str, Fold[Any]], flight: Flight, log: EventLog
+def _located(
+    records: Sequence[Record], folds: Mapping[str, Fold[Any]], flight: InFlight, log: EventLog
 ) -> Iterator["_Added"]:
     """Yield the added columns of each record for each field that it is about."""
     for _, group in groupby(range(len(records)), key=lambda i: records[i].correlation_id):
@@ -150,7 +150,7 @@ _Added = tuple[int, int, str, str, str, bool]
 """Which of a batch's records, and the columns of `_ROW` after a record's."""
 
 
-def _taken(batch: pa.RecordBatch, added: Iterable[_Added]) -> Iterator[pa.RecordBatch]:
+def _with_columns(batch: pa.RecordBatch, added: Iterable[_Added]) -> Iterator[pa.RecordBatch]:
     """Yield records of a batch with added columns; Arrow copies them, in a tenth of the time of Python objects."""
     found = [*added]
     if found:
@@ -200,11 +200,11 @@ def _causes(i: int, records: Sequence[Record], places: Mapping[str, int]) -> Ite
 _UNKNOWN_CAUSE = 1 << 20
 
 
-def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
+def _states(batches: Iterable[pa.RecordBatch], check: InvariantCheck) -> Iterator[pa.RecordBatch]:
     """Yield the states of deciders that an invariant is about, after all events of their keys."""
     judged = {s.name: s for each in judged_by_events(check.application.choreography.invariants) for s in each.sources}
 
-    def told(batch: pa.RecordBatch) -> Iterator[_Added]:
+    def unfolded(batch: pa.RecordBatch) -> Iterator[_Added]:
         for i, (record, _) in enumerate(records_of([batch])):
             decider, _, key = key_text(record).removeprefix(STATE).partition("/")
             source = judged.get(decider)
@@ -212,24 +212,24 @@ def _states(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.R
                 yield i, _LATEST, source.key or "", key, "", False
 
     for batch in batches:
-        yield from _taken(batch, told(batch))
+        yield from _with_columns(batch, unfolded(batch))
 
 
 _AT, _KEY = itemgetter(1), itemgetter(3, 4)  # of a row: a record, its time, and the columns of `_ROW` after a record's
 
 
-def _folded(batches: Iterable[pa.RecordBatch], check: LawCheck) -> Iterator[pa.RecordBatch]:
+def _folded(batches: Iterable[pa.RecordBatch], check: InvariantCheck) -> Iterator[pa.RecordBatch]:
     """Yield the violations of the invariants, key by key."""
     with check.application.opened(check.url) as log:
-        judge = _Judge(check, log)
+        judge = _Checker(check, log)
         keyed = groupby(records_of(batches), key=_KEY)
         yield from findings(each for (field, key), rows in keyed for each in judge.key(field, key, rows))
 
 
-class _Judge:
+class _Checker:
     """Checks the events of one key after the other."""
 
-    def __init__(self, check: LawCheck, log: EventLog) -> None:
+    def __init__(self, check: InvariantCheck, log: EventLog) -> None:
         choreography = check.application.choreography
         self._log = log
         invariants = judged_by_events(choreography.invariants)

@@ -16,7 +16,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.model.topic import PARTITIONERS, Topic
-from eventlib.replay.push_scanner import HEARD, SAID
+from eventlib.replay.push_scanner import CONSUMED, EMITTED
 
 JOURNAL = 4
 """The role of a task's journal, beside HEARD and SAID, which are bits."""
@@ -32,8 +32,8 @@ Number = TypeVar("Number", int, Column)
 
 _MOST_PARTITIONS = 1 << 16
 _TIME_BITS = 42  # milliseconds until the year 2109
-_TRIED = 64  # candidates for each partition, so that each gets one
-_SAYING, _TYPE = "_saying", "_type"
+_CANDIDATES = 64  # candidates for each partition, so that each gets one
+_EMITTING, _TYPE = "_emitting", "_type"
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Routes:
 
     def past(self, spark: SparkSession, url: str) -> DataFrame:
         """Return all inputs, outputs and journal entries of tasks, as rows of `ROUTED`."""
-        said = self.of_records(log(spark, url, topics=self.topics).select(*record_columns()))
+        emitted = self.of_records(log(spark, url, topics=self.topics).select(*record_columns()))
         done = self.of_journals(log(spark, url, topics=self.journals).select(*record_columns()))
-        return said.unionAll(done.select(*ROUTED.names))
+        return emitted.unionAll(done.select(*ROUTED.names))
 
     def in_order(self, routed: DataFrame) -> DataFrame:
         """Return rows of `ROUTED` task by task in time order: at one time by offset, journal entries after outputs."""
-        last = f.greatest("role", f.lit(HEARD | SAID))
+        last = f.greatest("role", f.lit(CONSUMED | EMITTED))
         by_task = routed.repartition(len(self.numbers), self._place(routed.sparkSession))
         first = f.col("task").cast("long")
         if len(self.services) * _MOST_PARTITIONS <= 1 << 64 - _TIME_BITS:
@@ -84,8 +84,8 @@ class Routes:
         Spark's hash of plain numbers puts four into one partition, none into others: too much to sort at once.
         """
         numbers = self.numbers
-        tried = spark.range(len(numbers) * _TRIED, numPartitions=1).select(f.col("id").cast("int"))
-        placed = tried.select(f.pmod(f.hash("id"), f.lit(len(numbers))).alias("place"), "id").collect()
+        candidates = spark.range(len(numbers) * _CANDIDATES, numPartitions=1).select(f.col("id").cast("int"))
+        placed = candidates.select(f.pmod(f.hash("id"), f.lit(len(numbers))).alias("place"), "id").collect()
         labels = {row["place"]: row["id"] for row in placed}
         return constant_of("task", {number: labels[place] for place, number in enumerate(numbers)})
 
@@ -106,43 +106,45 @@ class Routes:
 
     def of_records(self, records: DataFrame) -> DataFrame:
         """Return each record once for each task that consumes or has emitted it, with `task` and `role`."""
-        said_by = {
+        emitted_by = {
             f"{service.speaks_as}/{decider.name}": service for service in self.services for decider in service.deciders
         }
-        topics = {source: service.inputs[0] for source, service in said_by.items()}
+        topics = {source: service.inputs[0] for source, service in emitted_by.items()}
         home = partition_of(topics)
-        saying = {source: self.number(service, f.col(_SAYING)) for source, service in said_by.items()}
+        emitting = {source: self.number(service, f.col(_EMITTING)) for source, service in emitted_by.items()}
         foreign = {c.topic.name: f.lit(c.type) for c in map(contract_of, self.choreography.events) if c.foreign}
-        known = records.withColumns({
-            _SAYING: home("source", "subject"),
+        located = records.withColumns({
+            _EMITTING: home("source", "subject"),
             _TYPE: f.coalesce(by_value("topic", foreign), f.col("type")),
-        }).withColumn(_SAYING, by_value("source", saying))  # fmt: skip
+        }).withColumn(_EMITTING, by_value("source", emitting))  # fmt: skip
         routes = self._roles(())
-        for hearers, types in self._hearers().items():
-            routes = f.when(f.col(_TYPE).isin(*types), self._roles(hearers)).otherwise(routes)
-        return known.select(*records.columns, f.inline(routes))
+        for consumers, types in self._consumers().items():
+            routes = f.when(f.col(_TYPE).isin(*types), self._roles(consumers)).otherwise(routes)
+        return located.select(*records.columns, f.inline(routes))
 
-    def _hearers(self) -> Mapping[tuple[Service, ...], Sequence[str]]:
+    def _consumers(self) -> Mapping[tuple[Service, ...], Sequence[str]]:
         """Return the types that the same services handle."""
-        hearers = dict[str, list[Service]]()
+        consumers = dict[str, list[Service]]()
         for service in self.services:
             for event in service.handles:
-                hearers.setdefault(contract_of(event).type, []).append(service)
+                consumers.setdefault(contract_of(event).type, []).append(service)
         found = dict[tuple[Service, ...], list[str]]()
-        for kind, services in hearers.items():
+        for kind, services in consumers.items():
             found.setdefault(tuple(services), []).append(kind)
         return found
 
-    def _roles(self, hearers: Sequence[Service]) -> Column:
+    def _roles(self, consumers: Sequence[Service]) -> Column:
         """Return the tasks of a record that these services handle, each with its roles."""
-        saying = f.col(_SAYING)
-        hearing = [self.number(service, f.col("partition")) for service in hearers]
-        heard = [_route(task, f.when(task == saying, HEARD | SAID).otherwise(HEARD)) for task in hearing]
-        is_heard_at_home = reduce(or_, (task == saying for task in hearing), f.lit(False))
-        elsewhere = f.array(*heard, _route(saying, f.lit(SAID)))
+        emitting = f.col(_EMITTING)
+        consuming = [self.number(service, f.col("partition")) for service in consumers]
+        consumed = [
+            _route(task, f.when(task == emitting, CONSUMED | EMITTED).otherwise(CONSUMED)) for task in consuming
+        ]
+        is_consumed_at_home = reduce(or_, (task == emitting for task in consuming), f.lit(False))
+        elsewhere = f.array(*consumed, _route(emitting, f.lit(EMITTED)))
         nowhere = f.array().cast("array<struct<task: int, role: int>>")
-        return f.when(saying.isNotNull() & ~is_heard_at_home, elsewhere).otherwise(
-            f.array(*heard) if heard else nowhere
+        return f.when(emitting.isNotNull() & ~is_consumed_at_home, elsewhere).otherwise(
+            f.array(*consumed) if consumed else nowhere
         )
 
 

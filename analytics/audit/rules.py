@@ -5,7 +5,7 @@ from analytics.audit.bytes import DAMAGED
 from analytics.audit.decisions import DECISION_RULES
 from analytics.audit.finding import Rule
 from analytics.audit.headers import HEADER_RULES
-from analytics.audit.invariants import MISKEYED, UNREADABLE, law_rules
+from analytics.audit.invariants import MISKEYED, UNREADABLE, invariant_rules
 
 
 def rules(application: Application) -> tuple[Rule, ...]:
@@ -15,6 +15,6 @@ def rules(application: Application) -> tuple[Rule, ...]:
         *(each.rule for each in HEADER_RULES),
         UNREADABLE,
         MISKEYED,
-        *law_rules(application.choreography),
+        *invariant_rules(application.choreography),
         *DECISION_RULES,
     )

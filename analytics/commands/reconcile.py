@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analytics.asking import refuse_unreadable, spans
 from analytics.commands.showing import bars, ranges_json
 from analytics.connectors import fetch_needed
-from analytics.reconciling import Difference, Reconciled, Wanted, reconcile
+from analytics.reconciling import Difference, Reconciled, ReconcileOptions, reconcile
 from analytics.session import session
 from eventlib import command_line
 
@@ -13,7 +13,7 @@ _MOST_SHOWN = 50
 _LONGEST = 60
 
 
-def reconcile_command(url: str, wanted: Wanted, *, as_json: bool) -> bool:
+def reconcile_command(url: str, wanted: ReconcileOptions, *, as_json: bool) -> bool:
     """Reconcile the live state with a log, print the result, and return whether something differs."""
     wanted.application.load()
     refuse_unreadable(url)

@@ -52,21 +52,23 @@ def api_findings(
         for _ in range(_ROUNDS):
             if not suspects:
                 break
-            again = _again(spark, url, api, positions, suspects)
+            again = _refetch(spark, url, api, positions, suspects)
             found = {name: each for name, each in found.items() if name not in suspects} | again.differ
             suspects = again.unsettled
     differences = [each for name in sorted(found) for each in found[name]]
     return compared_of(WHERE, TABLE, len(keys) - len(found), differences), differences
 
 
-class _Asked(NamedTuple):
+class _Refetched(NamedTuple):
     """The differences of orders that were requested again; `unsettled` are those that keep changing."""
 
     differ: dict[str, list[Difference]]
     unsettled: set[str]
 
 
-def _again(spark: SparkSession, url: str, api: OrdersApi, positions: "_Positions", suspects: Collection[str]) -> _Asked:
+def _refetch(
+    spark: SparkSession, url: str, api: OrdersApi, positions: "_Positions", suspects: Collection[str]
+) -> _Refetched:
     """Request orders again, and compare them with the log at the positions of the answers."""
     least = positions.now(suspects)
     asked = {name: api.order(name, least.get(positions.home(name))) for name in sorted(suspects)}
@@ -77,7 +79,7 @@ def _again(spark: SparkSession, url: str, api: OrdersApi, positions: "_Positions
     }
     differ = {name: each for name, each in differ.items() if each}
     is_final = {name: _has_ended(asked[name][0]) and _has_ended(known.get(name)) for name in differ}
-    return _Asked(differ, {name for name in differ if not is_final[name]})
+    return _Refetched(differ, {name for name in differ if not is_final[name]})
 
 
 def _has_ended(row: Row | None) -> bool:

@@ -14,7 +14,7 @@ from eventlib.model.event import contract_of
 from services.order.events import OrderPlaced
 
 ORDERS = contract_of(OrderPlaced).topic.name
-HEARD = ("stock", "payments", "dispatches")
+CONSUMED = ("stock", "payments", "dispatches")
 """The topics that the order service consumes."""
 
 Row = Mapping[str, object]
@@ -68,12 +68,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _as_of(spark: SparkSession, found: DataFrame, cuts: Mapping[str, Cut | None]) -> DataFrame:
     rows = [
-        (name, *((_NO_END,) * (1 + len(HEARD)) if cut is None else (cut.at_ms, *(cut.next.get(t, 0) for t in HEARD))))
+        (
+            name,
+            *(
+                (_NO_END,) * (1 + len(CONSUMED))
+                if cut is None
+                else (cut.at_ms, *(cut.next.get(t, 0) for t in CONSUMED))
+            ),
+        )
         for name, cut in cuts.items()
     ]
-    schema = f"order_id string, at_ms bigint, {', '.join(f'`{topic}` bigint' for topic in HEARD)}"
+    schema = f"order_id string, at_ms bigint, {', '.join(f'`{topic}` bigint' for topic in CONSUMED)}"
     within = (f.col("topic") == ORDERS) & (f.unix_millis("recorded_at") <= f.col("at_ms"))
-    for topic in HEARD:
+    for topic in CONSUMED:
         within |= (f.col("topic") == topic) & (f.col("offset") < f.col(topic))
     bounds = f.broadcast(spark.createDataFrame(rows, schema))
-    return found.join(bounds, "order_id").filter(within).drop("at_ms", *HEARD)
+    return found.join(bounds, "order_id").filter(within).drop("at_ms", *CONSUMED)

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from analytics.audit.application import Application
 from analytics.audit.routing import ROUTED, Routes, by_value
 from analytics.audit.rows import RECORD, batches_of, record_columns
-from analytics.audit.standing import changelogs
+from analytics.audit.status import changelogs
 from analytics.reconciling.difference import Difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog

@@ -25,7 +25,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReconcileOptions:
     """What is compared with the log: states always, an order API and a gateway's ledger if given."""
 
     api: str | None = None
@@ -42,7 +42,9 @@ class Reconciled:
     seconds: float
 
 
-def reconcile(spark: SparkSession, url: str, wanted: Wanted, progress: Progress = lambda _: None) -> Reconciled:
+def reconcile(
+    spark: SparkSession, url: str, wanted: ReconcileOptions, progress: Progress = lambda _: None
+) -> Reconciled:
     """Compare the live state with the state that follows from the log.
 
     States are those of every decider: in the local stores on this machine, and on the changelogs. Guarantee: changes in
@@ -59,7 +61,7 @@ def reconcile(spark: SparkSession, url: str, wanted: Wanted, progress: Progress 
 
 
 def _outside(
-    spark: SparkSession, url: str, wanted: Wanted, progress: Progress
+    spark: SparkSession, url: str, wanted: ReconcileOptions, progress: Progress
 ) -> Iterator[tuple[Compared, list[Difference]]]:
     """Yield the data of the API and of the ledger: both are read before the log."""
     with ExitStack() as stack:

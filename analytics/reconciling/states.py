@@ -25,7 +25,7 @@ from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
-from eventlib.replay.push_scanner import FedWindow
+from eventlib.replay.push_scanner import PushScanner
 from eventlib.replay.report import Tally
 from eventlib.replay.spilling_cache import Spill, SpillingCache, kept_entries
 from eventlib.replay.task_replayer import TaskReplayer
@@ -76,7 +76,7 @@ class _Task:
     def __init__(self, opened: EventLog, task: tuple[Service, int]) -> None:
         self._opened = opened
         self._service, self._partition = task
-        self._window = FedWindow(opened, *task)
+        self._window = PushScanner(opened, *task)
         self._sources = list[_Source]()
         self._done = f"{self._service.journal.name}/{self._partition}:0"
 
@@ -110,7 +110,7 @@ class _Task:
                 live.append(record)
             else:
                 given.append((record, role))
-        await self._window.give(given)
+        await self._window.push(given)
         # Where a task has made several transactions in one millisecond, a live state is as of one of them.
         sources = _sources_of(live)
         for entry in done:

@@ -154,8 +154,8 @@ def _print_restored(done: Restored, target: str) -> None:
             f"{counted(testimony.missing, 'record')} that had been acknowledged are lost. It is recorded, and the log has a new "
             "id: local stores, tables and views are rebuilt from it; archive it to another directory"
         )
-    elif testimony.asked:
-        print(f"No later record had been acknowledged, as {' and '.join(testimony.asked)} show: it keeps its id.")
+    elif testimony.witnesses:
+        print(f"No later record had been acknowledged, as {' and '.join(testimony.witnesses)} show: it keeps its id.")
     else:
         print(
             "It keeps its id. Nothing was available to tell whether later records had been acknowledged: the gateway's "
@@ -192,7 +192,7 @@ def _as_json(done: Restored) -> dict[str, object]:
         "records": done.records,
         "lost_records": testimony.missing,
         "lost": lost,
-        "asked": testimony.asked,
+        "asked": testimony.witnesses,
         "log_id": done.log_id,
         "is_another": done.is_another,
         "replaced": None if done.replaced is None else str(done.replaced),

@@ -18,7 +18,7 @@ from eventlib.operations.reprocessing.comparison import (
     Difference,
     difference,
 )
-from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, described, drop, reruns
+from eventlib.operations.reprocessing.metadata import KnownRerun, RerunSpec, drop, existing_metadata, reruns
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.open import open_stores
 from eventlib.values import from_ms, time_of, to_ms
@@ -171,7 +171,7 @@ def drop_rerun(log_options: LogOptions, service: str, name: str, *, as_json: boo
     """Delete a rerun."""
 
     async def dropped(log: EventLog) -> None:
-        await described(log, log.choreography.service(service), name)
+        await existing_metadata(log, log.choreography.service(service), name)
         await drop(log, log.choreography.service(service), name)
 
     look(log_options, dropped)

@@ -16,7 +16,7 @@ from eventlib.cli._common.options import (
 from eventlib.eventlog import EventLog
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
-from eventlib.operations.reprocessing.metadata import note_of
+from eventlib.operations.reprocessing.metadata import metadata_of
 from eventlib.registry.records import SCHEMAS
 
 
@@ -84,7 +84,7 @@ async def _row(log: EventLog, topic: Topic, kind: str) -> _TopicRow:
 async def _of_reruns(log: EventLog, there: Collection[str]) -> dict[str, str]:
     services = {service.name for service in log.choreography.services}
     names = {topic.removesuffix(".control") for topic in there if topic.endswith(".control")} - services
-    notes = {name: await note_of(log, name) for name in names}
+    notes = {name: await metadata_of(log, name) for name in names}
     runs = {f"{name}.": f"of {name}, a rerun of {note.service}" for name, note in notes.items() if note is not None}
     return {topic: of for prefix, of in runs.items() for topic in sorted(there) if topic.startswith(prefix)}
 

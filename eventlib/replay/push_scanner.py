@@ -11,11 +11,11 @@ from eventlib.model.service import Service
 from eventlib.replay.partition_buffer import UNREAD, WHOLE, Item, PartitionBuffer
 from eventlib.replay.scanner import LogScanner
 
-HEARD, SAID = 1, 2
+CONSUMED, EMITTED = 1, 2
 """A record's roles for a task, as bits: a possible input, an output."""
 
 
-class FedWindow(LogScanner):
+class PushScanner(LogScanner):
     """The inputs and outputs of one task, pushed by its caller.
 
     An output is not decoded if the replayed one has the same bytes. Guarantee: memory holds only records that were pushed
@@ -31,7 +31,7 @@ class FedWindow(LogScanner):
             buffer = self._buffers[topic_partition] = PartitionBuffer(topic_partition, 0, None)
             buffer.ended = True  # nothing is read from the log
 
-    async def give(self, given: Iterable[tuple[Record, int]]) -> None:
+    async def push(self, given: Iterable[tuple[Record, int]]) -> None:
         """Push records with their roles; those of a topic in order."""
         schemas, add_input, add_output = self._schemas, self._add_input, self._add_output
         for record, role in given:
@@ -40,10 +40,10 @@ class FedWindow(LogScanner):
                 (item,) = await self.decoded([record])
                 schemas.add(schema)
             else:
-                item = self._item(record, schemas_known=True) if role & HEARD else (record, UNREAD)
-            if role & HEARD:
+                item = self._item(record, schemas_known=True) if role & CONSUMED else (record, UNREAD)
+            if role & CONSUMED:
                 add_input(item)
-            if role & SAID:
+            if role & EMITTED:
                 add_output(self._service, item)
 
     def read(self, emitted: Sequence[Item], now: Sequence[Event]) -> Sequence[Item]:
@@ -70,7 +70,7 @@ class FedWindow(LogScanner):
         """Drop the task's outputs of a time, and return the unclaimed ones."""
         return [*self.read(super().unclaimed(service, at_ms), ())]
 
-    def said_at(self, at_ms: int) -> int:
+    def outputs_at(self, at_ms: int) -> int:
         """Return how many outputs of a time were pushed."""
         found = self._outputs.get((self._service, at_ms))
         return 0 if found is None else found.read

@@ -17,7 +17,7 @@ from eventlib.operations.reprocessing.comparison import (
     difference,
 )
 from eventlib.operations.reprocessing.cutover import Switched, switch
-from eventlib.operations.reprocessing.metadata import RerunSpec, described, drop, name_of_reset
+from eventlib.operations.reprocessing.metadata import RerunSpec, drop, existing_metadata, name_of_reset
 from eventlib.operations.reprocessing.running import rerunning
 from eventlib.state.open import open_stores
 
@@ -57,7 +57,7 @@ def print_switch(
     """Let a service take over a rerun's states, after showing the consequences."""
 
     async def switched(log: EventLog) -> Switched | None:
-        note = await described(log, log.choreography.service(service), name)
+        note = await existing_metadata(log, log.choreography.service(service), name)
         wanted = RerunSpec(consent.why, note.since_ms, note.until_ms)
         return await _switched(log, service, name, wanted, consent, None if as_json else limit)
 

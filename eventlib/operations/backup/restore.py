@@ -15,7 +15,7 @@ from eventlib.log.sqlite.high_water import mark_beside, mark_path, record_loss
 from eventlib.operations.backup.increments import put_on_top
 from eventlib.operations.backup.manifest import Backup, cannot_write, chain
 from eventlib.operations.backup.verify import content_of
-from eventlib.operations.backup.witnesses import Testimony, asked
+from eventlib.operations.backup.witnesses import Testimony, ask_witnesses
 from eventlib.values import from_ms, now_ms
 
 # Where SQLite keeps its shared locks: https://sqlite.org/fileformat2.html, "The Lock-Byte Page"; while a process has
@@ -55,10 +55,10 @@ async def restore(source: Path, path: Path, live: str | None, reason: str | None
         for backup in backups:
             backup.refuse_changed()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _nobody_has(path):
+        with _exclusively(path):
             pass
         mark = mark_beside(path)
-        testimony = await asked(manifest, path, live)
+        testimony = await ask_witnesses(manifest, path, live)
         if reason is None:
             _refuse_less(path, testimony)
         records = _build(backups, unfinished)
@@ -69,7 +69,7 @@ async def restore(source: Path, path: Path, live: str | None, reason: str | None
             )
         settle(unfinished)
         # The existing log was read before: opening and closing such a file here would release its locks.
-        with _nobody_has(path):
+        with _exclusively(path):
             if mark_beside(path) != mark:
                 raise LogUnavailable(f"a process has just written to {path}: stop it first")
             replaced = _swap(unfinished, path)
@@ -150,7 +150,7 @@ def _swap(unfinished: Path, path: Path) -> Path | None:
 
 
 @contextmanager
-def _nobody_has(path: Path) -> Iterator[None]:
+def _exclusively(path: Path) -> Iterator[None]:
     """Refuse when a process has a log open, and keep others from opening it. Raises: LogUnavailable."""
     if not path.exists():
         yield

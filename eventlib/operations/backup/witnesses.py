@@ -38,7 +38,7 @@ class Behind:
 class Testimony:
     """The witnesses asked, those that could not be, what they know beyond a backup, and the least number of records."""
 
-    asked: list[str] = field(default_factory=list)
+    witnesses: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     other_log: str = ""
     seen: dict[TopicPartition, Behind] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Testimony:
                 self.seen[topic, partition] = Behind(topic, partition, first, end, witness)
 
 
-async def asked(manifest: Manifest, path: Path, live: str | None) -> Testimony:
+async def ask_witnesses(manifest: Manifest, path: Path, live: str | None) -> Testimony:
     """Ask all that is beside a log's file, and `live`, another log or archive of the same, what they know.
 
     Raises: what opening `live` raises.
@@ -76,7 +76,7 @@ async def asked(manifest: Manifest, path: Path, live: str | None) -> Testimony:
         if isinstance(ends, str):
             found.other_log = ends
             continue
-        found.asked.append(witness)
+        found.witnesses.append(witness)
         found.add(manifest, ends, witness)
     if live is not None:
         log = await open_port(live)
@@ -84,7 +84,7 @@ async def asked(manifest: Manifest, path: Path, live: str | None) -> Testimony:
             await _add_live(found, manifest, log)
         finally:
             await log.close()
-        found.asked.append(live)
+        found.witnesses.append(live)
     offsets = sum(each.end for each in manifest.partitions)
     mark = missing_offsets(path, manifest.log_id, offsets)
     found.missing = max(mark, sum(each.end - each.first for each in found.behind))

@@ -111,16 +111,16 @@ def topics_of(run: Service) -> list[Topic]:
     return [*run.own_topics, *said, *(topic.latest_topic for topic in said if topic.latest)]
 
 
-async def note_of(log: EventLog, name: str) -> RerunMetadata | None:
+async def metadata_of(log: EventLog, name: str) -> RerunMetadata | None:
     """Return a rerun's metadata; None when there is none under this name."""
     control = f"{name}.control"
     record = await _newest(log, control, 0, RerunMetadata) if control in await log.port.topics() else None
     return None if record is None else await _decoded(log, record, RerunMetadata)
 
 
-async def described(log: EventLog, service: Service, name: str) -> RerunMetadata:
+async def existing_metadata(log: EventLog, service: Service, name: str) -> RerunMetadata:
     """Return the metadata of a service's rerun. Raises: ContractError when it has none of that name."""
-    note = await note_of(log, name)
+    note = await metadata_of(log, name)
     if note is None or note.service != service.name:
         of_this = [each.name for each in await reruns(log, service)]
         there = f"it has {', '.join(of_this)}" if of_this else "it has none"
@@ -128,13 +128,13 @@ async def described(log: EventLog, service: Service, name: str) -> RerunMetadata
     return note
 
 
-async def noted(log: EventLog, service: Service, name: str, wanted: RerunSpec) -> RerunMetadata:
+async def begin_or_resume(log: EventLog, service: Service, name: str, wanted: RerunSpec) -> RerunMetadata:
     """Return a rerun's metadata, after beginning the rerun if it is new.
 
     Raises: WiringError for a name that is taken; ContractError when it was begun by other code, or up to another time.
     """
     run = service.under(name)
-    found = await note_of(log, name)
+    found = await metadata_of(log, name)
     if found is None:
         await _refuse_taken(log, run)
         found = await _begun(log, service, run, wanted)
@@ -164,9 +164,9 @@ async def reruns(log: EventLog, service: Service | None = None) -> list[KnownRer
     """Return the reruns on a log, or those of a service, oldest first."""
     found = list[KnownRerun]()
     for name in _candidates(log, await log.port.topics()):
-        note = await note_of(log, name)
+        note = await metadata_of(log, name)
         if note is not None and (service is None or note.service == service.name):
-            found.append(await _known(log, name, note))
+            found.append(await _progress_of(log, name, note))
     return sorted(found, key=lambda each: each.note.begun_ms)
 
 
@@ -184,7 +184,7 @@ async def name_of_reset(log: EventLog, service: Service, since_ms: int) -> str:
 
 async def drop(log: EventLog, service: Service, name: str) -> None:
     """Delete a rerun, with all its outputs. Raises: ContractError when it is in use, or was."""
-    await described(log, service, name)
+    await existing_metadata(log, service, name)
     run = service.under(name)
     switched = await switched_tasks(log, run)
     if switched:
@@ -225,13 +225,13 @@ async def _begun(log: EventLog, service: Service, run: Service, wanted: RerunSpe
     version, times = code_version(log.choreography), (now_ms(), wanted.since_ms, wanted.until_ms)
     note = RerunMetadata(service.name, token_hex(8), version, *times, wanted.why)
     claim = await log.port.seize(run.name, 0)
-    if (others := await note_of(log, run.name)) is not None:
+    if (others := await metadata_of(log, run.name)) is not None:
         return others  # another process was quicker
-    await log.port.append([note_record(log, run, 0, note, note.begun_ms)], claim)
+    await log.port.append([metadata_record(log, run, 0, note, note.begun_ms)], claim)
     return note
 
 
-def note_record(
+def metadata_record(
     log: EventLog, run: Service, partition: int, note: RerunMetadata | CutoverMetadata, at_ms: int
 ) -> Record:
     """Return metadata as a record."""
@@ -249,7 +249,7 @@ async def _newest(
     return found
 
 
-async def _known(log: EventLog, name: str, note: RerunMetadata) -> KnownRerun:
+async def _progress_of(log: EventLog, name: str, note: RerunMetadata) -> KnownRerun:
     service = log.choreography.service(note.service)
     run, journal = service.under(name), service.journal.name
     handled = of = 0

@@ -10,7 +10,7 @@ from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.follower import Follower, answer_id
 from eventlib.operations.reprocessing.id_matching import outline
-from eventlib.operations.reprocessing.metadata import RerunSpec, RerunStores, noted, switched_tasks
+from eventlib.operations.reprocessing.metadata import RerunSpec, RerunStores, begin_or_resume, switched_tasks
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs, RecordedDecisions, replaying
 from eventlib.operations.reprocessing.output_diff import OutputDiff
 from eventlib.operations.reprocessing.pending_inputs import PendingInputs
@@ -202,10 +202,10 @@ async def rerunning(
 
     `told` is called with the progress. Guarantee: the service is not affected; nothing is emitted to its topics, and no
     effect runs.
-    Raises: WiringError, ContractError as `noted` and `Rerun.begin` do; OwnershipLost when another process starts a rerun
+    Raises: WiringError, ContractError as `begin_or_resume` and `Rerun.begin` do; OwnershipLost when another process starts a rerun
     under this name at the same time.
     """
-    note = await noted(log, service, name, wanted)
+    note = await begin_or_resume(log, service, name, wanted)
     run = service.under(name)
     switched = {task: each.at_ms for task, each in (await switched_tasks(log, run)).items()}
     host = RuntimeContext(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)

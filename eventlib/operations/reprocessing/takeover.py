@@ -12,7 +12,7 @@ from eventlib.model.service import Service
 from eventlib.operations.reprocessing.comparison import side_by_side
 from eventlib.operations.reprocessing.cutover_plan import CutoverPlan
 from eventlib.operations.reprocessing.follower import Follower
-from eventlib.operations.reprocessing.metadata import CutoverMetadata, note_record
+from eventlib.operations.reprocessing.metadata import CutoverMetadata, metadata_record
 from eventlib.operations.reprocessing.pending_inputs import unmarked
 from eventlib.operations.reprocessing.running import Rerun
 from eventlib.runtime.parking.parked import SkippedInput, waiting_behind
@@ -83,7 +83,7 @@ class Takeover:
         own = [
             self._own(self._service.changelog.name, POSITION_KEY.encode(), positions),
             self._own(self._service.journal.name, None, entry),
-            note_record(
+            metadata_record(
                 self._rerun.host.log, self._rerun.run, self._task, CutoverMetadata(self.at_ms, why), self.at_ms
             ),
         ]

@@ -16,7 +16,7 @@ from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, Positi
 
 
 @dataclass(frozen=True)
-class Standing:
+class LogStatus:
     """Cursors by (service, topic, partition); parked (decider, key)s; pending effects."""
 
     next: Mapping[tuple[str, str, int], int]
@@ -24,11 +24,11 @@ class Standing:
     pending: frozenset[str]
 
 
-class Flight:
+class InFlight:
     """Finds out whether consequences of an event are still to come."""
 
-    def __init__(self, application: Application, standing: Standing) -> None:
-        self._standing = standing
+    def __init__(self, application: Application, status: LogStatus) -> None:
+        self._status = status
         self._handling: dict[str, list[tuple[str, str]]] = {}
         for service in application.choreography.services:
             for decider in service.deciders:
@@ -40,8 +40,8 @@ class Flight:
         """Return whether an event waits for a decider, an external system, or a person."""
         return (
             record.offset >= self._handled_to(record.type, record.topic, record.partition)
-            or record.event_id in self._standing.pending
-            or (bool(self._standing.parked) and self._is_parked(record))
+            or record.event_id in self._status.pending
+            or (bool(self._status.parked) and self._is_parked(record))
         )
 
     def _handled_to(self, kind: str | None, topic: str, partition: int) -> int:
@@ -49,13 +49,13 @@ class Flight:
         known = self._next.get((kind, topic, partition))
         if known is None:
             services = [service for service, _ in self._handling.get(kind or "", ())]
-            handled = [self._standing.next.get((service, topic, partition), 0) for service in services]
+            handled = [self._status.next.get((service, topic, partition), 0) for service in services]
             known = self._next[kind, topic, partition] = min(handled, default=sys.maxsize)
         return known
 
     def _is_parked(self, record: Record) -> bool:
         deciders = self._handling.get(record.type or "", ())
-        return any((decider, key_text(record)) in self._standing.parked for _, decider in deciders)
+        return any((decider, key_text(record)) in self._status.parked for _, decider in deciders)
 
 
 def changelogs(spark: SparkSession, url: str, application: Application) -> DataFrame:
@@ -66,7 +66,7 @@ def changelogs(spark: SparkSession, url: str, application: Application) -> DataF
     return newest.select("newest.*")
 
 
-def standing_of(newest: DataFrame, url: str, application: Application) -> Standing:
+def status_of(newest: DataFrame, url: str, application: Application) -> LogStatus:
     """Return the status of a log, from its changelogs' newest records."""
     rows = newest.filter(~f.col("key").startswith(STATE)).select("topic", "partition", "key", "value").collect()
     positions, parked, pending = dict[tuple[str, str, int], int](), set[tuple[str, str]](), set[str]()
@@ -83,7 +83,7 @@ def standing_of(newest: DataFrame, url: str, application: Application) -> Standi
                 parked.add((decider, name))
             elif key.startswith(EFFECT):
                 pending.add(key.removeprefix(EFFECT))
-    return Standing(positions, frozenset(parked), frozenset(pending))
+    return LogStatus(positions, frozenset(parked), frozenset(pending))
 
 
 def _positions(opened: EventLog, value: bytes) -> Mapping[str, int]:
