@@ -17,7 +17,7 @@ from analytics.asking import schemas
 from analytics.columns import struct_of, values_of
 from analytics.log import log
 from analytics.schema import SCHEMA
-from analytics.schemas import resolves_alike, schemas_among, writers_of
+from analytics.schemas import resolves_equally, schemas_among, writers_of
 from analytics.selection import Only
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.read import reader_of
@@ -60,7 +60,7 @@ def events(
         return _spread(_in_python(records, struct, _Foreign(event, contract.foreign, strict=strict)), struct)
     texts = _schemas(source, live)
     writers = writers_of(record, texts)
-    able = has_avro(spark) and all(resolves_alike(record, json.loads(text)) for text in writers.values())
+    able = has_avro(spark) and all(resolves_equally(record, json.loads(text)) for text in writers.values())
     if jvm and not able:
         raise WiringError(f"{contract.type} cannot be decoded in the JVM here: leave jvm out, to decode it in Python")
     if able if jvm is None else jvm:

@@ -32,7 +32,7 @@ def _short_name(schema: Json) -> str:
     return str(schema.get("name", "")).rpartition(".")[2] if isinstance(schema, dict) else ""
 
 
-def resolves_alike(record: Record, writer: Json) -> bool:
+def resolves_equally(record: Record, writer: Json) -> bool:
     """Return whether Avro's resolution alone decodes a writer's bytes like the library's codec.
 
     True only where it is certain: no upcaster is needed, the class fills in nothing itself, names are equal, and types are

@@ -7,7 +7,7 @@ from eventlib.operations.doctor.deep import changed_archive, finding, prove_file
 from eventlib.operations.doctor.finding import Diagnosis
 from eventlib.operations.doctor.sameness import compare
 
-DAMAGED = Rule("damaged", "error", "The log holds what was written: no bit changed, no record is missing.")
+DAMAGED = Rule("damaged", "error", "What stands on the log is what was written: no bit changed, no record gone.")
 
 
 def damage_findings(url: str, same_as: str | None = None) -> list[Finding]:

@@ -22,18 +22,20 @@ from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.push_scanner import EMITTED, PushScanner
 from eventlib.replay.report import Difference, Tally
-from eventlib.replay.spilling_cache import Spill, SpillingCache, kept_entries
+from eventlib.replay.spilling_cache import Spill, SpillingCache, spilling_caches
 from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.keyed_state import due_times
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import from_ms
 
-DECISION = Rule("decision", "error", "A decider has emitted what its functions return for the same input and state.")
-COUNT = Rule("said-count", "error", "A transaction has emitted as many events as its journal records.")
-UNKNOWN = Rule("not-journalled", "error", "What a service has emitted belongs to a transaction in its journal.")
-UNCLAIMED = Rule("not-decided", "error", "What a transaction has emitted follows from one of its steps.")
+DECISION = Rule(
+    "decision", "error", "What a decider has said is what its functions say about the same input and state."
+)
+COUNT = Rule("said-count", "error", "A transaction has said as many events as its journal has.")
+UNKNOWN = Rule("not-journalled", "error", "What a service has said is the work of a transaction in its journal.")
+UNCLAIMED = Rule("not-decided", "error", "What a transaction has said follows from something that it has done.")
 OVERDUE = Rule("overdue", "error", "Nothing waits beyond its deadline.")
-BROKEN = Rule("not-whole", "error", "A task's journal and inputs are complete, so that it can be replayed.")
+BROKEN = Rule("not-whole", "error", "A task's journal and inputs are whole, so that its past can be known.")
 
 DECISION_RULES = (DECISION, COUNT, UNKNOWN, UNCLAIMED, OVERDUE, BROKEN)
 
@@ -79,7 +81,7 @@ class _Task:
         """Replay the task, and return what differs."""
         spill = Spill()
         try:
-            entries = kept_entries(self._service.deciders, spill)
+            entries = spilling_caches(self._service.deciders, spill)
             describer = Describer(self._opened.choreography)
             asked, tally = OutputQuery(), self._tally
             setting = ReplayContext(self._opened, self._window, entries, tally, asked, describer, self._version)

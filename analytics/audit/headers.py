@@ -92,7 +92,7 @@ HEADER_RULES = (
         also="id",
     ),
     HeaderRule(
-        Rule("sequence", "error", "A decider's events under a key are numbered from 1 without a gap."),
+        Rule("sequence", "error", "What a decider says under a key is numbered from 1 without a gap."),
         _sequence_broken,
         lambda: f.format_string(
             "%s of %s is number %s there, after number %s.",
@@ -104,7 +104,7 @@ HEADER_RULES = (
         also="before_id",
     ),
     HeaderRule(
-        Rule("cause-missing", "error", "An event of a service names its cause, which is on the log."),
+        Rule("cause-missing", "error", "What a service says names its cause, and that is on the log."),
         lambda graph: _is_said(graph) & f.col("cause_id").isNull(),
         lambda: f.format_string(
             "%s names %s as its cause, which is not on the log.",
@@ -125,7 +125,7 @@ HEADER_RULES = (
         ),
     ),
     HeaderRule(
-        Rule("conformance", "error", "Every step is possible in the code: its source emits its type for this cause."),
+        Rule("conformance", "error", "Every step is one that the code can take: who says what about what."),
         lambda graph: ~_step_known(graph),
         lambda: f.format_string(
             "%s cannot emit %s for %s.",
@@ -144,12 +144,12 @@ HEADER_RULES = (
         lambda: f.format_string("%s belongs to another saga than %s, its cause.", "type", "cause_type"),
     ),
     HeaderRule(
-        Rule("answered-twice", "error", "An external system's answer enters the log once for each request."),
+        Rule("answered-twice", "error", "The outside world's answer enters the log once for each request."),
         lambda graph: (f.col("answers") > 1) & _among(graph.effects, "source", "cause_type"),
         lambda: f.format_string("%s was answered %d times.", "cause_type", "answers"),
     ),
     HeaderRule(
-        Rule("misplaced", "error", "An event is on its topic, in the partition of its key."),
+        Rule("misplaced", "error", "An event stands on its topic, in the partition of its key."),
         _misplaced,
         lambda: f.format_string(
             "%s with key %s is in %s/%d.", f.col("type"), f.col("key"), f.col("topic"), f.col("partition")

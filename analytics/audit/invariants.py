@@ -28,8 +28,8 @@ from eventlib.model.event import Event, key_of
 from eventlib.queries.sagas import causes_first
 from eventlib.runtime.records import STATE, state_name
 
-UNREADABLE = Rule("unreadable", "error", "Every event can be read as its type.")
-MISKEYED = Rule("key-differs", "error", "An event's key equals its own field.")
+UNREADABLE = Rule("unreadable", "error", "Every event can be read as what its type says.")
+MISKEYED = Rule("key-differs", "error", "An event's key is what its own field says.")
 
 _ROW = t.StructType([
     *RECORD.fields,

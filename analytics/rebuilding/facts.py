@@ -15,7 +15,7 @@ from analytics.asking import schemas
 from analytics.columns import struct_of
 from analytics.events import events, has_avro, header_of
 from analytics.log import log
-from analytics.schemas import resolves_alike, writers_of
+from analytics.schemas import resolves_equally, writers_of
 from analytics.selection import Only
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import Json, schema_json
@@ -98,7 +98,7 @@ class Facts:
 
 
 def _alike(event: type[Event], writers: Mapping[int, str]) -> bool:
-    return all(resolves_alike(record_of(event), json.loads(text)) for text in writers.values())
+    return all(resolves_equally(record_of(event), json.loads(text)) for text in writers.values())
 
 
 def _row(found: DataFrame, there: Mapping[str, Column], fields: Sequence[str]) -> DataFrame:

@@ -27,7 +27,7 @@ from eventlib.replay.comparison import Describer, OutputQuery
 from eventlib.replay.context import ReplayContext
 from eventlib.replay.push_scanner import PushScanner
 from eventlib.replay.report import Tally
-from eventlib.replay.spilling_cache import Spill, SpillingCache, kept_entries
+from eventlib.replay.spilling_cache import Spill, SpillingCache, spilling_caches
 from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import DUE, STATE, JournalEntry, due_key, state_name
@@ -84,7 +84,7 @@ class _Task:
         """Fold the history, stop where a live state is as of, and compare; an incomplete history is a difference."""
         spill = Spill()
         try:
-            entries = kept_entries(self._service.deciders, spill)
+            entries = spilling_caches(self._service.deciders, spill)
             describer = Describer(self._opened.choreography)
             setting = ReplayContext(self._opened, self._window, entries, Tally(0), _NOTHING_IS_JUDGED, describer, "")
             await spill.prepare([*self._service.deciders])

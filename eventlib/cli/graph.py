@@ -12,7 +12,7 @@ from eventlib.analysis.diagram.model import Picture, picture
 from eventlib.analysis.diagram.svg import svg
 from eventlib.analysis.diagram.text import dot, mermaid
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, CountedLogOption, JsonOption, LogOptions, Shared, look
+from eventlib.cli._common.options import AppOption, CountedLogOption, JsonOption, LogOptions, Shared, run_on_log
 from eventlib.cli._common.project import load_choreography
 from eventlib.operations.edge_traffic import count_traffic
 
@@ -78,7 +78,7 @@ def print_graph(log_options: LogOptions, written_as: str, out: Path | None, *, c
 
 def _with_traffic(log_options: LogOptions, shown: Picture) -> Picture:
     with output.terminal(stderr=True).status(f"counting the events on {log_options.url} …"):
-        found = look(log_options, count_traffic)
+        found = run_on_log(log_options, count_traffic)
     about = [f"{found.total:,} events on {log_options.url}; p95 from cause to event, exact to 1%"]
     if found.unexplained:
         about.append(f"{found.unexplained:,} have a cause that these services do not answer so (older code?)")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, key_text
 from eventlib.model.decider import FORGET
@@ -62,18 +62,18 @@ def print_history(log_options: LogOptions, decider: str, key: str, *, fold: bool
     """
 
     async def read(log: EventLog) -> tuple[KeyHistory, str]:
-        past = await key_history(log, log.choreography.decider(decider), key)
-        return past, code_version(log.choreography)
+        history = await key_history(log, log.choreography.decider(decider), key)
+        return history, code_version(log.choreography)
 
-    past, today = look(log_options, read)
+    history, today = run_on_log(log_options, read)
     if as_json:
-        output.print_json(_step_json(step) for step in past.steps)
+        output.print_json(_step_json(step) for step in history.steps)
     else:
         console = output.terminal()
-        console.print(_headline(past, today))
+        console.print(_headline(history, today))
         console.print()
-        console.print(_rows(past, most=_MOST if fold else sys.maxsize))
-    output.warn(past.doubt)
+        console.print(_rows(history, most=_MOST if fold else sys.maxsize))
+    output.warn(history.doubt)
 
 
 # --- as JSON
@@ -123,20 +123,22 @@ def _change_json(change: Change) -> dict[str, object]:
 
 
 # --- for a person
-def _headline(past: KeyHistory, today: str) -> Text:
-    service, versions = past.service, [*dict.fromkeys(step.code_version for step in past.steps)]
+def _headline(history: KeyHistory, today: str) -> Text:
+    service, versions = history.service, [*dict.fromkeys(step.code_version for step in history.steps)]
     code = f"code {' → '.join(versions)}" + ("" if versions == [today] else f" (today's is {today})")
-    where = f"  {service.name}, task {past.partition}, {output.counted(len(past.steps), 'step')}, {code}"
-    return Text.assemble((f"{past.decider.name} {output.printable(past.key)}", "bold"), (where, "dim"))
+    where = f"  {service.name}, task {history.partition}, {output.counted(len(history.steps), 'step')}, {code}"
+    return Text.assemble((f"{history.decider.name} {output.printable(history.key)}", "bold"), (where, "dim"))
 
 
-def _rows(past: KeyHistory, most: int) -> Table:
+def _rows(history: KeyHistory, most: int) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    types = {each.id: each.type for step in past.steps for each in (*step.said, *([step.input] if step.input else []))}
-    day, version = "", past.steps[0].code_version
-    for step in past.steps:
+    types = {
+        each.id: each.type for step in history.steps for each in (*step.said, *([step.input] if step.input else []))
+    }
+    day, version = "", history.steps[0].code_version
+    for step in history.steps:
         at = output.iso(step.at)
         if at[:10] != day:
             day = at[:10]
@@ -146,7 +148,7 @@ def _rows(past: KeyHistory, most: int) -> Table:
             grid.add_row("", Text(f"decided by code {version} from here on", style="yellow"))
         grid.add_row(
             Text(at[11:23]),
-            Group(_what(step, types), *(Padding(line, (0, 0, 0, 2)) for line in _came_of_it(step, past.key, most))),
+            Group(_what(step, types), *(Padding(line, (0, 0, 0, 2)) for line in _came_of_it(step, history.key, most))),
         )
     return grid
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import (
     DecidersOption,
     ReasonMatches,
@@ -58,7 +58,7 @@ def print_list(log_options: LogOptions, which: Which, *, as_json: bool) -> None:
     async def listed(log: EventLog) -> list[Parking]:
         return await parkings(log, wanted=which.of(log))
 
-    found = look(log_options, listed)
+    found = run_on_log(log_options, listed)
     if as_json:
         output.print_json(parking_json(parking) for parking in found)
         return
@@ -108,7 +108,7 @@ def print_waiting(log_options: LogOptions, key: str, *, as_json: bool) -> None:
         found = of_key(await parkings(log), key)
         return [(parking, await waiting_inputs(log, parking)) for parking in found]
 
-    for number, (parking, inputs) in enumerate(look(log_options, waiting)):
+    for number, (parking, inputs) in enumerate(run_on_log(log_options, waiting)):
         lines = [waiting_json(parking, each) for each in inputs]
         if as_json:
             output.print_json(lines)

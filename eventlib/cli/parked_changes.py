@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, ServicesOption, Which, of_key
 from eventlib.cli._common.prompts import user
 from eventlib.cli.parked_outcomes import SOON_S, Patience, Retried, follow, print_outcomes
@@ -103,7 +103,7 @@ def retry_one(log_options: LogOptions, decider: str, key: str, by: str, wait_s: 
         found = of_key([each for each in await parkings(log) if each.decider == name], key)
         return await _retried(log, found, by, Patience(wait_s))
 
-    return print_outcomes(look(log_options, tried), as_json=as_json)
+    return print_outcomes(run_on_log(log_options, tried), as_json=as_json)
 
 
 def retry_all(log_options: LogOptions, which: Which, by: str, wait_s: float, *, as_json: bool) -> int:
@@ -120,7 +120,7 @@ def retry_all(log_options: LogOptions, which: Which, by: str, wait_s: float, *, 
         async def tried(log: EventLog) -> Retried:
             return await _retried(log, await parkings(log, wanted=which.of(log)), by, Patience(wait_s, on_progress))
 
-        done = look(log_options, tried)
+        done = run_on_log(log_options, tried)
     return print_outcomes(done, as_json=as_json)
 
 
@@ -185,7 +185,7 @@ def edit_input(
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_edit(log, parking, await event_with(log, parking, data, fields), *why)
 
-    return print_outcomes(look(log_options, lambda log: _amended(log, name, asked)), as_json=as_json)
+    return print_outcomes(run_on_log(log_options, lambda log: _amended(log, name, asked)), as_json=as_json)
 
 
 def discard(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -221,7 +221,7 @@ def discard_input(log_options: LogOptions, name: tuple[str, str], why: tuple[str
     async def asked(log: EventLog, parking: Parking) -> Position:
         return await request_discard(log, parking, *why)
 
-    return print_outcomes(look(log_options, lambda log: _amended(log, name, asked)), as_json=as_json)
+    return print_outcomes(run_on_log(log_options, lambda log: _amended(log, name, asked)), as_json=as_json)
 
 
 async def _amended(

@@ -16,9 +16,9 @@ from eventlib.fork_pool import cores, in_processes
 from eventlib.opening import open_log
 from eventlib.replay import PreflightReport, Report, Shard
 from eventlib.replay import replay as replay_log
-from eventlib.replay.in_flight import Flights
+from eventlib.replay.in_flight import InFlightSagas
 from eventlib.replay.report import NOTHING_COMPARED, merged
-from eventlib.replay.stuck_sagas import Standing, standing
+from eventlib.replay.stuck_sagas import InFlightStatus, standing
 from eventlib.runtime import collect_garbage_seldom
 from eventlib.values import time_of
 
@@ -205,16 +205,16 @@ class _Replayer:
     def gate(self) -> PreflightReport:
         """Return the status of the in-flight sagas, and their differences."""
 
-        async def look(log: EventLog) -> tuple[Flights, Standing]:
-            flights = Flights(log)
+        async def query(log: EventLog) -> tuple[InFlightSagas, InFlightStatus]:
+            flights = InFlightSagas(log)
             return flights, await standing(log, flights)
 
-        flights, found = self._opened(look)
+        flights, found = self._opened(query)
         return PreflightReport(found, self.report(flights.keys) if flights.keys else NOTHING_COMPARED)
 
-    def _opened(self, look: Callable[[EventLog], Awaitable[T]]) -> T:
+    def _opened(self, query: Callable[[EventLog], Awaitable[T]]) -> T:
         async def opened() -> T:
             async with open_log(self._url, self._choreography, read_only=True) as log:
-                return await look(log)
+                return await query(log)
 
         return asyncio.run(opened())

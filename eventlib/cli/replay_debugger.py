@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import LogOptions, look
+from eventlib.cli._common.options import LogOptions, run_on_log
 from eventlib.errors import WiringError
 from eventlib.model.event import Event
 from eventlib.replay.debugging import Decision, Stop, debugpy_on, decisions_about, stop_in_pdb
@@ -39,7 +39,7 @@ def debug(log_options: LogOptions, wanted: Break) -> None:
             "pdb needs a terminal, and stdin is none: give --stdin to let it read its commands from there, or "
             "--debugger debugpy to attach an IDE"
         )
-    found = look(log_options, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
+    found = run_on_log(log_options, lambda log: decisions_about(log, wanted.key, wanted.event, wanted.decider))
     console = output.terminal()
     stop = stop_in_pdb if wanted.debugger == "pdb" else debugpy_on(wanted.port, lambda: _say_where(console, wanted))
     for number, decision in enumerate(found, 1):
@@ -54,12 +54,12 @@ def _say_where(console: Console, wanted: Break) -> None:
 
 
 def _headline(decision: Decision, count: str) -> Text:
-    past, step = decision.past, decision.step
+    history, step = decision.past, decision.step
     what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {output.short_id(step.input.id)}"
-    then = f"was parked: {step.reason}" if step.kind == "parked" else f"said then: {_said(decision.said, past.key)}"
+    then = f"was parked: {step.reason}" if step.kind == "parked" else f"said then: {_said(decision.said, history.key)}"
     return Text.assemble(
-        (f"{count}{past.decider.name}.{decision.handler.name}", "bold"),
-        f" on {what} of key {past.key}, as at {output.iso(step.at)}",
+        (f"{count}{history.decider.name}.{decision.handler.name}", "bold"),
+        f" on {what} of key {history.key}, as at {output.iso(step.at)}",
         (f"\n{then}", "dim"),
     )
 

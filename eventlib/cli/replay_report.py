@@ -11,8 +11,8 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.replay import PreflightReport, Report
-from eventlib.replay.report import Difference, HandlerReport, Telling
-from eventlib.replay.stuck_sagas import Standing
+from eventlib.replay.report import ComparedEvent, Difference, HandlerReport
+from eventlib.replay.stuck_sagas import InFlightStatus
 
 _NAMED = 5
 """How many sagas of a handler are named."""
@@ -53,7 +53,7 @@ def print_gate(found: PreflightReport, *, as_json: bool) -> None:
     _print_differences(console, report)
 
 
-def _print_standing(console: Console, standing: Standing) -> None:
+def _print_standing(console: Console, standing: InFlightStatus) -> None:
     rows = [(each.saga, each.why) for each in standing.stranded]
     rows += [
         (f"{each.decider} {each.key}", f"today's code cannot read the state: {each.why}")
@@ -159,11 +159,11 @@ def _lines(difference: Difference) -> Iterator[Line]:
             yield from (("+", _short(each)) for each in now[j1:j2])
 
 
-def _name(telling: Telling) -> tuple[str, str]:
-    return telling.type, telling.key
+def _name(compared_event: ComparedEvent) -> tuple[str, str]:
+    return compared_event.type, compared_event.key
 
 
-def _fields(before: Telling, after: Telling) -> Iterator[Line]:
+def _fields(before: ComparedEvent, after: ComparedEvent) -> Iterator[Line]:
     old = {"(topic)": before.topic, **dict(_flat("", before.facts))}
     new = {"(topic)": after.topic, **dict(_flat("", after.facts))}
     names = [name for name in {**old, **new} if old.get(name, _ABSENT) != new.get(name, _ABSENT)]
@@ -190,9 +190,11 @@ def _flat(path: str, value: object) -> Iterator[tuple[str, object]]:
         yield path, value
 
 
-def _short(telling: Telling) -> str:
-    facts = " ".join(f"{name}={_value(value)}" for name, value in _flat("", telling.facts) if value != telling.key)
-    return f"{telling.type} {telling.key} {telling.error or facts}".rstrip()
+def _short(compared_event: ComparedEvent) -> str:
+    facts = " ".join(
+        f"{name}={_value(value)}" for name, value in _flat("", compared_event.facts) if value != compared_event.key
+    )
+    return f"{compared_event.type} {compared_event.key} {compared_event.error or facts}".rstrip()
 
 
 def _value(value: object) -> str:

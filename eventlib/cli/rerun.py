@@ -9,7 +9,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_switch
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.prompts import signed_reason, user
 from eventlib.cli._common.rerun_report import difference_json, print_difference
 from eventlib.config.settings import runtime_config
@@ -122,7 +122,7 @@ def print_rerun(
                 return await difference(again, limit), bool(again.followers)
 
         try:
-            found, is_open = look(log_options, run)
+            found, is_open = run_on_log(log_options, run)
         finally:
             stores.close()
     if as_json:
@@ -139,7 +139,7 @@ def print_rerun(
 
 def print_reruns(log_options: LogOptions, *, as_json: bool) -> None:
     """Print a line for each rerun on the log."""
-    found = look(log_options, reruns)
+    found = run_on_log(log_options, reruns)
     if as_json:
         output.print_json({**asdict(each), "status": _status(each)} for each in found)
         return
@@ -174,7 +174,7 @@ def drop_rerun(log_options: LogOptions, service: str, name: str, *, as_json: boo
         await existing_metadata(log, log.choreography.service(service), name)
         await drop(log, log.choreography.service(service), name)
 
-    look(log_options, dropped)
+    run_on_log(log_options, dropped)
     if as_json:
         output.print_json([{"service": service, "rerun": name, "dropped": True}])
     else:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_way_back
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.prompts import agree, signed_reason
 from eventlib.errors import ContractError
@@ -113,7 +113,7 @@ def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions
             return None
         return await passages(log, service, start, options.topics)
 
-    plan = look(log_options, planned)
+    plan = run_on_log(log_options, planned)
     if plan is None:
         _go_back(log_options, service_name, start, options, as_json=as_json)
         return
@@ -123,7 +123,7 @@ def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions
     if not as_json:
         _print_passages(service_name, plan, options, as_json=False, is_done=False)
     agree(f"Skip these inputs in {service_name} permanently?", yes=options.yes)
-    done = look(log_options, lambda log: move(log, log.choreography.service(service_name), plan, options.why))
+    done = run_on_log(log_options, lambda log: move(log, log.choreography.service(service_name), plan, options.why))
     if as_json:
         _print_passages(service_name, done, options, as_json=True, is_done=True)
     else:
@@ -173,7 +173,7 @@ def _keys(passage: SeekPlan) -> str:
 
 def print_skip(log_options: LogOptions, service_name: str, event_id: str, why: str, *, as_json: bool) -> None:
     """Make a service skip one input."""
-    done = look(log_options, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
+    done = run_on_log(log_options, lambda log: skip(log, log.choreography.service(service_name), event_id, why))
     if as_json:
         output.print_json([{**asdict(done), "why": why}])
         return

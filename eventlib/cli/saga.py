@@ -17,16 +17,16 @@ from eventlib.cli._common.options import (
     JsonOption,
     LogOption,
     LogOptions,
-    look,
+    run_on_log,
 )
 from eventlib.cli._common.parked_keys import parking_json
-from eventlib.cli._common.saga_status import standings_json, standings_table
+from eventlib.cli._common.saga_status import snapshots_json, snapshots_table
 from eventlib.cli.saga_timeline import (
     MARKS,
     STYLES,
     event_json,
     headline,
-    place_of,
+    location_of,
     print_timeline,
     print_tree,
     saga_json,
@@ -37,7 +37,7 @@ from eventlib.model.saga import Saga, SagaEvent
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.sagas import find_saga, follow_saga
 from eventlib.replay.amendments import Amendment, amendments_of
-from eventlib.replay.point_in_time import SagaSnapshot, standings_of_saga
+from eventlib.replay.point_in_time import SagaSnapshot, snapshots_of_saga
 
 
 def saga(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -80,10 +80,10 @@ def print_saga(
     log_options: LogOptions, key: str, at: datetime | None, *, only_tree: bool, fold: bool, as_json: bool
 ) -> None:
     """Print a saga's timeline and tree, or all of it as one JSON object; as of a time if one is given."""
-    read = look(log_options, lambda log: _read(log, key, at))
-    found, standings = read.saga, read.standings
+    read = run_on_log(log_options, lambda log: _read(log, key, at))
+    found, snapshots = read.saga, read.snapshots
     if as_json:
-        then = {} if at is None else {"at": output.iso(at), "states": standings_json(standings)}
+        then = {} if at is None else {"at": output.iso(at), "states": snapshots_json(snapshots)}
         beside = {
             "parked": [parking_json(each) for each in read.parked],
             "amended": [_amendment_json(each) for each in read.amended],
@@ -101,10 +101,10 @@ def print_saga(
         print_timeline(console, found, fold=fold)
         console.print()
     print_tree(console, found, fold=fold, with_facts=only_tree)
-    if standings:
+    if snapshots:
         console.print()
-        console.print(standings_table(standings))
-    for doubt in {each.doubt for each in standings}:
+        console.print(snapshots_table(snapshots))
+    for doubt in {each.doubt for each in snapshots}:
         output.warn(doubt)
 
 
@@ -114,13 +114,13 @@ class _Read(NamedTuple):
     saga: Saga
     parked: Sequence[Parking] = ()
     amended: Sequence[Amendment] = ()
-    standings: Sequence[SagaSnapshot] = ()
+    snapshots: Sequence[SagaSnapshot] = ()
 
 
 async def _read(log: EventLog, key: str, at: datetime | None) -> _Read:
     saga = await find_saga(log, key, at)
     if at is not None:
-        return _Read(saga, standings=await standings_of_saga(log, saga, at))
+        return _Read(saga, snapshots=await snapshots_of_saga(log, saga, at))
     waiting = [] if saga.ended else await parkings(log, {key_text(event.record) for event in saga.events})
     return _Read(saga, waiting, await amendments_of(log, saga))
 
@@ -154,7 +154,7 @@ def _amendment_json(amendment: Amendment) -> dict[str, object]:
 
 def print_following(log_options: LogOptions, key: str, *, as_json: bool) -> None:
     """Print a saga's events, and new ones as they arrive, until the saga has ended."""
-    look(log_options, lambda log: _follow(log, key, as_json=as_json))
+    run_on_log(log_options, lambda log: _follow(log, key, as_json=as_json))
 
 
 async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:
@@ -164,8 +164,8 @@ async def _follow(log: EventLog, key: str, *, as_json: bool) -> None:
         async for saga in growing:
             if not saga.events and not as_json:
                 console.print(Text(f"{key} has no event yet; waiting for the first one.", style="dim"))
-            new = [i for i, event in enumerate(saga.events) if place_of(event) not in shown]
-            shown |= {place_of(event) for event in saga.events}
+            new = [i for i, event in enumerate(saga.events) if location_of(event) not in shown]
+            shown |= {location_of(event) for event in saga.events}
             if as_json:
                 output.print_json(event_json(saga.events[i]) for i in new)
             else:

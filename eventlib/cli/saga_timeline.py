@@ -130,7 +130,7 @@ def _node(row: Fold, all_facts: Facts) -> Text:
 def _facts_of(saga: Saga, *, every: bool) -> Facts:
     """Return each event's new fields, or all of them, by its record's location."""
     facts = [event.facts for event in saga.events] if every else saga.news()
-    return {place_of(event): output.facts_text(each) for event, each in zip(saga.events, facts, strict=True)}
+    return {location_of(event): output.facts_text(each) for event, each in zip(saga.events, facts, strict=True)}
 
 
 def _facts(row: Fold, facts: Facts) -> Text:
@@ -139,9 +139,9 @@ def _facts(row: Fold, facts: Facts) -> Text:
         return Text(output.printable(first.error), style="red")
     if len(row.events) > 1:
         return Text(row.span, style="dim")
-    return Text(facts.get(place_of(first), ""))
+    return Text(facts.get(location_of(first), ""))
 
 
-def place_of(event: SagaEvent) -> tuple[str, int, int]:
+def location_of(event: SagaEvent) -> tuple[str, int, int]:
     """Return an event's location on the log."""
     return event.record.topic, event.record.partition, event.record.offset

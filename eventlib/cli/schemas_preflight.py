@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look, refuse_missing
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, refuse_missing, run_on_log
 from eventlib.codec.registry import RegistryOptions, Version
 from eventlib.config.variables import read_settings
 from eventlib.contracts.declared import Declared, named
@@ -90,7 +90,7 @@ def register(context: typer.Context, as_json: JsonOption = False, app: AppOption
 
 def print_register(log_options: LogOptions, *, as_json: bool) -> int:
     """Register today's schemas, print which, and return the exit code: 1 if any is incompatible."""
-    problems, made = look(
+    problems, made = run_on_log(
         _place(log_options), register_schemas, missing=True
     )  # a log of contracts comes before one of events
     _print_problems(problems, as_json=as_json)
@@ -168,7 +168,7 @@ def print_level(log_options: LogOptions, name: str, level: str) -> None:
 def query_schemas(log_options: LogOptions, command: Callable[[EventLog], Awaitable[T]]) -> T:
     """Run a command on the log, or on an empty one if it is missing and the registry is external."""
     found = _place(log_options)
-    return look(found, command, missing=found != log_options)
+    return run_on_log(found, command, missing=found != log_options)
 
 
 def _place(log_options: LogOptions) -> LogOptions:

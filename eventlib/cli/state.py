@@ -16,12 +16,12 @@ from eventlib.cli._common.options import (
     JsonOption,
     LogOption,
     LogOptions,
-    look,
+    run_on_log,
 )
 from eventlib.cli._common.saga_status import state_json
 from eventlib.eventlog import EventLog
 from eventlib.queries.state import KnownState, state_of
-from eventlib.replay.point_in_time import known_in, moment_of, standing_at
+from eventlib.replay.point_in_time import parse_point_in_time, snapshot_at, state_in
 
 
 def state(  # noqa: PLR0913, PLR0917  one argument for each option
@@ -58,7 +58,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
 
 def print_state(log_options: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:
     """Print a decider's state for a key, now or at a point in time: a time, or an event's id."""
-    known, doubt = look(log_options, lambda log: _known(log, decider, key, at))
+    known, doubt = run_on_log(log_options, lambda log: _known(log, decider, key, at))
     if as_json:
         output.print_json([{**state_json(known), **({"doubt": doubt} if doubt else {})}])
     else:
@@ -69,8 +69,8 @@ def print_state(log_options: LogOptions, decider: str, key: str, at: str | None,
 async def _known(log: EventLog, decider: str, key: str, at: str | None) -> tuple[KnownState, str]:
     if at is None:
         return await state_of(log, decider, key), ""
-    standing = await standing_at(log, decider, key, moment_of(at))
-    return known_in(standing), standing.doubt
+    standing = await snapshot_at(log, decider, key, parse_point_in_time(at))
+    return state_in(standing), standing.doubt
 
 
 def _print(known: KnownState) -> None:

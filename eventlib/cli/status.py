@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, look
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import parking_json
 from eventlib.config.settings import runtime_config
 from eventlib.errors import RetryableError
@@ -89,7 +89,7 @@ def print_status(log_options: LogOptions, limits: Limits, *, sagas: bool, as_jso
         return await StatusReader(log, with_sagas=sagas, state_dir=state_dir).look()
 
     try:
-        status = look(log_options, read)
+        status = run_on_log(log_options, read)
     except RetryableError:  # other processes may wait for the same cause
         for each in waiting_here(log_options.url, state_dir):
             tell(each.sentence)
@@ -118,7 +118,7 @@ def watch_status(log_options: LogOptions, limits: Limits, every_s: float, *, sag
                 before = status
                 await asyncio.sleep(every_s)
 
-    look(log_options, watch)
+    run_on_log(log_options, watch)
 
 
 def status_json(status: Status, found: Sequence[str]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from eventlib.cli._common.options import (
     JsonOption,
     LogOption,
     LogOptions,
-    look,
+    run_on_log,
 )
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -77,7 +77,7 @@ def print_tail(log_options: LogOptions, topics: list[str], start: str, *, follow
             async for records in batches:
                 output.write_lines(map(line, await reader.read(records)))
 
-    look(log_options, printed)
+    run_on_log(log_options, printed)
 
 
 def _json(reading: Reading) -> bytes:

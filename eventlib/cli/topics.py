@@ -11,7 +11,7 @@ from eventlib.cli._common.options import (
     JsonOption,
     LogOption,
     LogOptions,
-    look,
+    run_on_log,
 )
 from eventlib.eventlog import EventLog
 from eventlib.model.event import contract_of
@@ -46,7 +46,7 @@ class _TopicRow:
 
 def print_topics(log_options: LogOptions, *, as_json: bool) -> None:
     """Print a line for each topic on the log."""
-    rows = look(log_options, _rows)
+    rows = run_on_log(log_options, _rows)
     if as_json:
         output.print_json(asdict(row) for row in rows)
         return

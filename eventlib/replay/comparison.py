@@ -13,7 +13,7 @@ from eventlib.log.base import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.replay.partition_buffer import Item
-from eventlib.replay.report import Difference, Input, Kind, Telling
+from eventlib.replay.report import ComparedEvent, Difference, Input, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Describer:
             self._saga(facts) or decision.key,
             decision.at_ms,
             decision.input,
-            tuple(told(event, record) for record, event in decision.then),
-            tuple(telling(event) for event in decision.now),
+            tuple(recorded_event(event, record) for record, event in decision.then),
+            tuple(compared_event(event) for event in decision.now),
             decision.why,
         )
 
@@ -108,16 +108,16 @@ def input_of(record: Record, event: object) -> Input:
     return Input(record.type or type(event).__name__, record.event_id, *location, facts=_facts(event))
 
 
-def telling(event: Event) -> Telling:
+def compared_event(event: Event) -> ComparedEvent:
     """Return an event as it would be emitted."""
     contract = contract_of(type(event))
-    return Telling(contract.type, key_of(event) or "", contract.topic.name, _facts(event))
+    return ComparedEvent(contract.type, key_of(event) or "", contract.topic.name, _facts(event))
 
 
-def told(event: Any, record: Record) -> Telling:
+def recorded_event(event: Any, record: Record) -> ComparedEvent:
     """Return an event as it was emitted."""
     error = "" if isinstance(event, Event) else str(event)
-    return Telling(record.type or "", key_text(record), record.topic, _facts(event), error)
+    return ComparedEvent(record.type or "", key_text(record), record.topic, _facts(event), error)
 
 
 def _facts(event: object) -> dict[str, object]:

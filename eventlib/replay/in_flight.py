@@ -11,7 +11,7 @@ from eventlib.model.topic import Topic
 _CHUNK = 2_000
 
 
-class Flights:
+class InFlightSagas:
     """The sagas in flight.
 
     A saga is all events with one correlation id; its name is the key of its final event. Memory grows by about 100 bytes

@@ -82,7 +82,7 @@ class SagaSnapshot(NamedTuple):
     doubt: str
 
 
-def moment_of(text: str) -> datetime | str:
+def parse_point_in_time(text: str) -> datetime | str:
     """Parse a point in time: a time (UTC), else an event id."""
     try:
         return time_of(text)
@@ -99,26 +99,26 @@ async def state_at(log: EventLog, decider_name: str, key: str, moment: datetime 
     Raises: WiringError for an unknown decider; UnknownKey when it had no state of the key then; ContractError for an
     event that it neither consumed nor emitted, or when retention has dropped records that it needs.
     """
-    return known_in(await standing_at(log, decider_name, key, moment))
+    return state_in(await snapshot_at(log, decider_name, key, moment))
 
 
-def known_in(standing: SagaSnapshot) -> KnownState:
+def state_in(snapshot: SagaSnapshot) -> KnownState:
     """Return the state. Raises: UnknownKey when all inputs were parked or dropped."""
-    if standing.known is None:
+    if snapshot.known is None:
         raise UnknownKey(
-            f"{standing.decider} had handled nothing of the key then: {standing.waits or 'all was dropped'}"
+            f"{snapshot.decider} had handled nothing of the key then: {snapshot.waits or 'all was dropped'}"
         )
-    return standing.known
+    return snapshot.known
 
 
-async def standing_at(log: EventLog, decider_name: str, key: str, moment: datetime | str) -> SagaSnapshot:
+async def snapshot_at(log: EventLog, decider_name: str, key: str, moment: datetime | str) -> SagaSnapshot:
     """Return a key's snapshot at a point in time. Raises: as `state_at` does."""
     history = await key_history(log, log.choreography.decider(decider_name), key)
     steps = await _until_event(log, history, moment) if isinstance(moment, str) else _until(history, moment)
     return _snapshot(log, history, steps)
 
 
-async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[SagaSnapshot]:
+async def snapshots_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[SagaSnapshot]:
     """Return the snapshots of a saga's own key at a time (UTC), of each decider that had it then.
 
     State shared with other sagas, such as a product's shelf, is not included.
@@ -130,7 +130,7 @@ async def standings_of_saga(log: EventLog, saga: Saga, at: datetime) -> list[Sag
     for decider in log.choreography.deciders:
         if decider.key in fields:
             try:
-                found.append(await standing_at(log, decider.name, saga.key, at))
+                found.append(await snapshot_at(log, decider.name, saga.key, at))
             except UnknownKey:
                 continue
     return found

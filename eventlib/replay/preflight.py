@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from eventlib.eventlog import EventLog
-from eventlib.replay.in_flight import Flights
+from eventlib.replay.in_flight import InFlightSagas
 from eventlib.replay.replaying import FIRST, replay
 from eventlib.replay.report import NOTHING_COMPARED, Report
-from eventlib.replay.stuck_sagas import Standing, standing
+from eventlib.replay.stuck_sagas import InFlightStatus, standing
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
     """The status of in-flight sagas, and which of their decisions change under the current code."""
 
-    standing: Standing
+    standing: InFlightStatus
     report: Report
 
     @property
@@ -36,7 +36,7 @@ async def gate(
     Guarantee: read-only; services may run meanwhile.
     Raises: ContractError when no event ends a saga; what `replay` raises.
     """
-    flights = Flights(log)
+    flights = InFlightSagas(log)
     found = await standing(log, flights)
     if not flights.keys:
         return PreflightReport(found, NOTHING_COMPARED)

@@ -19,7 +19,7 @@ from eventlib.replay.journal import TaskJournal
 from eventlib.replay.partition_buffer import WHOLE, Item, Shard
 from eventlib.replay.report import Input, Report, Tally
 from eventlib.replay.scanner import LogScanner, Moment
-from eventlib.replay.spilling_cache import Spill, kept_entries
+from eventlib.replay.spilling_cache import Spill, spilling_caches
 from eventlib.replay.task_replayer import TaskReplayer
 from eventlib.runtime.records import JournalEntry, code_version
 from eventlib.values import to_ms
@@ -50,7 +50,7 @@ class Replay:
         self._spill = Spill()
         self._scanner = LogScanner(log, part, services)
         self._tally = Tally(limit)
-        entries = kept_entries(self._deciders, self._spill)
+        entries = spilling_caches(self._deciders, self._spill)
         version = code_version(log.choreography)
         describer = Describer(log.choreography)
         self._context = ReplayContext(log, self._scanner, entries, self._tally, query, describer, version)
@@ -70,7 +70,7 @@ class Replay:
                 await self._replay_at(at_ms, transactions)
                 moments += 1
                 if moments % _SWEEP == 0:
-                    self._note_unknown(at_ms)
+                    self._record_unknown(at_ms)
             self._end()
             self._note_unread()
             await self._report_unknown(at_ms)
@@ -145,9 +145,11 @@ class Replay:
         self._tally.transactions += len(transactions)
         left = [item for service in emitted for item in self._scanner.unclaimed(service, at_ms)]
         if left:
-            await self._judge_unclaimed(at_ms, transactions, left)
+            await self._report_unclaimed(at_ms, transactions, left)
 
-    async def _judge_unclaimed(self, at_ms: int, transactions: Sequence[TaskTransaction], left: Sequence[Item]) -> None:
+    async def _report_unclaimed(
+        self, at_ms: int, transactions: Sequence[TaskTransaction], left: Sequence[Item]
+    ) -> None:
         """Report outputs of inputs that the current code no longer handles."""
         query = self._context.asked
         if at_ms < query.since_ms:
@@ -178,14 +180,14 @@ class Replay:
             for location in self._reader.damaged
         )
 
-    def _note_unknown(self, before_ms: int) -> None:
+    def _record_unknown(self, before_ms: int) -> None:
         for record, _ in self._scanner.unknown(before_ms):
             if len(self._unknown) < _MOST_UNKNOWN:
                 self._unknown[record.event_id] = record
 
     async def _report_unknown(self, at_ms: int) -> None:
         """Report events with a service as source that no journal has, except those appended during the replay."""
-        self._note_unknown(at_ms)
+        self._record_unknown(at_ms)
         if not self._unknown:
             return
         known = set[Moment]()

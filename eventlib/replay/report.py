@@ -16,7 +16,7 @@ Kind = Literal["other", "silent", "talks", "raises", "no-deadline", "overdue", "
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class ComparedEvent:
     """One event, as it was or would be emitted: its fields, ready for JSON; `error` is why it has none."""
 
     type: str
@@ -52,8 +52,8 @@ class Difference:
     saga: str
     at_ms: int
     input: Input
-    then: Sequence[Telling]
-    now: Sequence[Telling]
+    then: Sequence[ComparedEvent]
+    now: Sequence[ComparedEvent]
     why: str = ""
 
     @property

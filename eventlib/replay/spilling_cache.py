@@ -114,6 +114,6 @@ class SpillingCache:
         self._old, self._young = self._young, {}
 
 
-def kept_entries(deciders: Sequence[Decider[Any]], spill: Spill) -> dict[str, SpillingCache]:
+def spilling_caches(deciders: Sequence[Decider[Any]], spill: Spill) -> dict[str, SpillingCache]:
     """Return a cache for each decider, by name, with equal shares of the memory."""
     return {decider.name: SpillingCache(decider, spill, IN_MEMORY // len(deciders)) for decider in deciders}

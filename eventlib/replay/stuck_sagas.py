@@ -17,7 +17,7 @@ from eventlib.log.base import Record, TopicPartition, key_text
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
-from eventlib.replay.in_flight import Flights, records_between
+from eventlib.replay.in_flight import InFlightSagas, records_between
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.keyed_state import KeyedState, entry_of
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, ParkedKey, Positions, state_name
@@ -43,7 +43,7 @@ class StuckSaga:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class InFlightStatus:
     """The status of in-flight sagas: their number, the stranded ones, and unreadable states.
 
     Of states shared by sagas, such as a product's shelf, one is tried for each schema that wrote them.
@@ -54,7 +54,7 @@ class Standing:
     unreadable: tuple[Unreadable, ...]
 
 
-async def standing(log: EventLog, flights: Flights) -> Standing:
+async def standing(log: EventLog, flights: InFlightSagas) -> InFlightStatus:
     """Return the status of in-flight sagas under the current code, even while services run."""
     scan = _ProgressScan(log, await flights.find())
     tasks = [(service, partition) for service in log.choreography.services for partition in range(service.partitions)]
@@ -122,7 +122,7 @@ class _ProgressScan:
                 if reader.deciders_of(record):
                     self._moved |= {record.correlation_id or "", self._by_key.get(key_text(record), "")}
 
-    def standing(self) -> Standing:
+    def standing(self) -> InFlightStatus:
         """Return the status of the sagas that are still in flight."""
         stranded = [
             StuckSaga(key, self._stuck.get(saga, _NOTHING_MOVES))
@@ -130,7 +130,7 @@ class _ProgressScan:
             if saga in self._stuck or saga not in self._moved
         ]
         ordered = sorted(stranded, key=lambda each: each.saga)
-        return Standing(len(self._sagas), tuple(ordered), tuple(self._unreadable))
+        return InFlightStatus(len(self._sagas), tuple(ordered), tuple(self._unreadable))
 
     def _effect(self, decider: Decider[Any] | None, request: Record) -> None:
         has_effect = decider is not None and request.type in {contract_of(event).type for event in decider.effects}

@@ -186,11 +186,11 @@ class TaskReplayer:
                     self._decide(plan, record, event)
         else:  # the same, inlined for the common case
             plans, emitted, decisions = self._plans, self._outputs, self._decisions
-            all_judged = self._judges and self._sagas is None and not self._doubtful
+            all_compared = self._judges and self._sagas is None and not self._doubtful
             for record, event in items:
                 for plan in plans.get(record.type, _NO_PLANS):
                     fast = None if plan.has_deadlines and self._code_differs else plan.fast_path
-                    if fast is not None and all_judged and fast.decides(record, event, emitted):
+                    if fast is not None and all_compared and fast.decides(record, event, emitted):
                         decisions[plan.handler] += 1
                     else:
                         self._decide(plan, record, event)

@@ -82,7 +82,7 @@ async def test_a_live_log_that_does_not_go_on_from_the_archive_is_refused(
     await log.create_topics(TOPICS)
     with pytest.raises(WiringError, match="is another log"):
         analytics.log(spark, archive, live=f"sqlite:///{tmp_path}/log.db")
-    with pytest.raises(WiringError, match="is no archive"):
+    with pytest.raises(WiringError, match="is not an archive"):
         analytics.log(spark, shop_log, live=shop_log)
     url = f"sqlite:///{tmp_path}/log.db"
     place = archived(url, tmp_path / "archive")

@@ -151,7 +151,7 @@ async def test_records_of_a_log_will_do_as_a_source(spark: SparkSession, shop_lo
     assert in_order(analytics.events(spark, records, OrderPlaced)) == in_order(
         analytics.events(spark, shop_log, OrderPlaced)
     )
-    with pytest.raises(WiringError, match="since is said of a log"):
+    with pytest.raises(WiringError, match="since needs a log's URL"):
         analytics.events(spark, records, OrderPlaced, since=None)
 
 

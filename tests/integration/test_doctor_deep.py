@@ -203,7 +203,7 @@ def test_what_a_checksum_proves_is_named_and_put_right(
     assert run(["repair", "--dry-run", "--log", url]) == 1
     assert dump(copied) == damaged
     assert run(["repair", "--log", url]) == 0
-    kept = capsys.readouterr().out.splitlines()[-1].removeprefix("The file as it was is ").removesuffix(".")
+    kept = capsys.readouterr().out.splitlines()[-1].removeprefix("The file as it was before is ").removesuffix(".")
     assert dump(Path(kept)) == damaged
     assert damages(copied) == []
     assert without_counts(dump(copied)) == without_counts(intact)

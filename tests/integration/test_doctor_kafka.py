@@ -132,11 +132,11 @@ def test_rights_that_are_missing(secured: Cluster, examine: Examine, monkeypatch
     found = examine(secured.url)
     said = [each["what"] for each in found if each["check"] == "rights"]
     assert any("user clerk may not see" in each for each in said)
-    assert any("user clerk may not be in eventlib.order" in each for each in said)
+    assert any("user clerk may not join eventlib.order" in each for each in said)
     assert any("user clerk may not run transactions under eventlib…" in each for each in said)
     of_views = [each for each in found if each["what"].startswith("live views of payment would not run:")]
     assert {each["verdict"] for each in of_views} == {"warning"}, "whoever runs services can do without"
-    assert any("user clerk may not be in eventlib.payment.live" in each["what"] for each in of_views)
+    assert any("user clerk may not join eventlib.payment.live" in each["what"] for each in of_views)
     remedies = [each["remedy"] for each in found if each["check"] == "rights"]
     assert any("--allow-principal 'User:clerk' --operation Read --group eventlib.order" in each for each in remedies)
     come_with(monkeypatch, secured.environment("admin"))

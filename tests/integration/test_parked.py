@@ -21,7 +21,7 @@ from eventlib.queries.parked import ParkedQuery, Parking, parkings, waiting_inpu
 from eventlib.queries.sagas import find_saga
 from eventlib.replay import history
 from eventlib.replay.amendments import amendments_of
-from eventlib.replay.point_in_time import standing_at
+from eventlib.replay.point_in_time import snapshot_at
 from eventlib.runtime.records import JournalEntry
 from tests.integration.rerunning import run_it_again
 from tests.integration.test_runtime import (
@@ -195,7 +195,7 @@ async def test_a_discarded_input_is_never_handled_and_those_behind_it_are(opened
         assert given_up.reason == "ada: a test order"
         assert given_up.input is not None
         assert given_up.input.event == Ordered(order_id="bad", cents=1)
-        assert (await standing_at(log, "order", "bad", given_up.at)).waits == ""
+        assert (await snapshot_at(log, "order", "bad", given_up.at)).waits == ""
 
 
 async def test_two_who_mean_the_same_input_change_it_once(opened: Opened) -> None:

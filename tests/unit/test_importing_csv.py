@@ -58,7 +58,7 @@ def test_other_spellings_of_time_and_customer(tmp_path: Path, written: str) -> N
         (FIRST.replace(",6,", ",six,"), Reason.MALFORMED, 'line 1, quantity: expected a whole number, not "six"'),
         (FIRST.replace(",6,", ",²,"), Reason.MALFORMED, "line 1, quantity"),
         (FIRST.replace(",6,", f",{'9' * 5_000},"), Reason.MALFORMED, "line 1, quantity"),
-        (FIRST.replace("12/1/2010 8:26", "then"), Reason.MALFORMED, 'placed_at: "then" is no time'),
+        (FIRST.replace("12/1/2010 8:26", "then"), Reason.MALFORMED, 'placed_at: "then" is not a time'),
         (FIRST.replace("536365", ""), Reason.MALFORMED, "order_id: is empty"),
         (FIRST + ",more", Reason.MALFORMED, "row 2 of the file has more columns than the header"),
         ("536365,85123A", Reason.MALFORMED, "row 2 of the file has fewer columns than the header"),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import LogOptions, look
+from eventlib.cli._common.options import LogOptions, run_on_log
 from eventlib.cli._common.prompts import agree
 from eventlib.cli._common.rerun_report import print_difference
 from eventlib.config.settings import runtime_config
@@ -61,7 +61,7 @@ def print_switch(
         wanted = RerunSpec(consent.why, note.since_ms, note.until_ms)
         return await _switched(log, service, name, wanted, consent, None if as_json else limit)
 
-    _print_switched(look(log_options, switched), service, name, consent, as_json=as_json)
+    _print_switched(run_on_log(log_options, switched), service, name, consent, as_json=as_json)
 
 
 def print_way_back(
@@ -80,7 +80,7 @@ def print_way_back(
             await drop(log, old, name)
         return done
 
-    _print_switched(look(log_options, gone_back), service, name, consent, as_json=as_json)
+    _print_switched(run_on_log(log_options, gone_back), service, name, consent, as_json=as_json)
 
 
 async def _switched(

@@ -119,7 +119,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def look(log_options: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, missing: bool = False) -> T:
+def run_on_log(log_options: LogOptions, command: "Callable[[EventLog], Awaitable[T]]", *, missing: bool = False) -> T:
     """Run a command on an existing log, or also on a missing one if `missing`.
 
     Raises: WiringError when there is no such application or log.

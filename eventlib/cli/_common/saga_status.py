@@ -29,7 +29,7 @@ def state_json(known: KnownState) -> dict[str, object]:
     }
 
 
-def standings_json(standings: Sequence[SagaSnapshot]) -> list[dict[str, object]]:
+def snapshots_json(snapshots: Sequence[SagaSnapshot]) -> list[dict[str, object]]:
     """Return each decider's state, and its reason to be parked, if it was."""
     return [
         {
@@ -37,24 +37,24 @@ def standings_json(standings: Sequence[SagaSnapshot]) -> list[dict[str, object]]
             **({"state": None} if each.known is None else state_json(each.known)),
             "waits": each.waits or None,
         }
-        for each in standings
+        for each in snapshots
     ]
 
 
-def standings_table(standings: Sequence[SagaSnapshot]) -> Table:
+def snapshots_table(snapshots: Sequence[SagaSnapshot]) -> Table:
     """Return a line for each decider: its state's values other than the initial ones, and its deadlines."""
     table = output.table("decider", "since (UTC)", "state", whole=["decider", "since (UTC)"])
-    for each in standings:
+    for each in snapshots:
         since = "-" if each.known is None else output.iso(each.known.recorded_at)[11:23]
         table.add_row(Text(each.decider, style="bold"), since, _state(each))
     return table
 
 
-def _state(standing: SagaSnapshot) -> Text:
-    text = Text() if standing.known is None else _known(standing.known)
-    if standing.waits:
+def _state(snapshot: SagaSnapshot) -> Text:
+    text = Text() if snapshot.known is None else _known(snapshot.known)
+    if snapshot.waits:
         text.append("\n" if text.plain else "")
-        text.append(f"waits: {output.printable(standing.waits)}", style="red")
+        text.append(f"waits: {output.printable(snapshot.waits)}", style="red")
     return text
 
 
