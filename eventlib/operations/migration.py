@@ -64,7 +64,7 @@ async def _own_all(member: Membership, service: str, partitions: int, url: str) 
 def _path_of(url: str) -> Path:
     path = log_file(url)
     if path is None:
-        raise WiringError(f"--from {url}: only a log in a file can be copied, sqlite:///path/to.db")
+        raise WiringError(f"--from {url}: a copy is made from a log in a file, sqlite:///path/to.db")
     if not path.is_file():
         raise WiringError(f"--from {url}: there is no log at {path}")
     return path

@@ -92,7 +92,7 @@ def _place(home: Path) -> Path:
 
 def _line(home: Path) -> str:
     what = f"Spark's connector for Avro {AVRO.version} from Maven Central, once: 1 file, 0.1 MB"
-    return f"Fetching {what}, to {_place(home)}\n"
+    return f"Downloading {what}, to {_place(home)}\n"
 
 
 @pytest.mark.usefixtures("nowhere")
