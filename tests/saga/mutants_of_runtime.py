@@ -191,7 +191,7 @@ def damaged_inputs_are_believed(patch: pytest.MonkeyPatch) -> None:
         except DamagedRecord as error:
             return [error.record] if isinstance(error.record, Record) else []
 
-    patch.setattr(SimulatedLog, "_as_the_disk_says", believe)
+    patch.setattr(SimulatedLog, "_from_disk", believe)
 
 
 def damaged_states_are_taken_for_nothing(patch: pytest.MonkeyPatch) -> None:
