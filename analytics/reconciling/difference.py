@@ -47,10 +47,10 @@ def rows_of(compared: Compared, differences: list[Difference]) -> list[tuple[obj
     return [counts, *((*each, *[None] * 5) for each in differences)]
 
 
-def compared_of(where: str, about: str, alike: int, differences: list[Difference]) -> Compared:
-    """Count keys: `alike` equal ones, and those that differences are about."""
+def compared_of(where: str, about: str, equal_keys: int, differences: list[Difference]) -> Compared:
+    """Count keys: `equal_keys` equal ones, and those that differences are about."""
     by_key = {each.key: each for each in differences}
     only_log = sum(not each.field and each.live is None for each in by_key.values())
     only_live = sum(not each.field and each.log is None for each in by_key.values())
     differing = len(by_key) - only_log - only_live
-    return Compared(where, about, alike + len(by_key), alike, differing, only_log, only_live)
+    return Compared(where, about, equal_keys + len(by_key), equal_keys, differing, only_log, only_live)

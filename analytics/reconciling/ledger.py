@@ -40,7 +40,7 @@ def ledger_findings(
     """
     books = accounts(path)
     position = "the orders' ends"
-    differences, alike = list[Difference](), 0
+    differences, equal_keys = list[Difference](), 0
     for name, row in sorted(logged.items()):
         if row["ended_at"] is None:
             continue
@@ -52,13 +52,13 @@ def ledger_findings(
             for field, live, log in zip(Account._fields, has, said, strict=True)
             if live != log
         ]
-        alike += not found
+        equal_keys += not found
         differences += found
     strange = [name for name, has in before.items() if has.taken_cents and name not in logged]
     differences += [
         Difference(WHERE, TABLE, name, "", f"took {before[name].taken_cents}", None, position) for name in strange
     ]
-    return compared_of(WHERE, TABLE, alike, differences), differences
+    return compared_of(WHERE, TABLE, equal_keys, differences), differences
 
 
 def accounts(path: Path) -> dict[str, Account]:

@@ -131,19 +131,19 @@ class _Task:
         self, source: _Source, decider: Decider[Any], folded: SpillingCache
     ) -> tuple[int, list[Difference]]:
         """Return how many keys of a decider are equal, and the differences."""
-        alike, found, seen = 0, list[Difference](), set[str]()
+        equal_keys, found, seen = 0, list[Difference](), set[str]()
         for key, entry in folded.all():
             if entry.state is None:
                 continue
             seen.add(key)
             differing = self._of_key(source, decider, key, entry)
-            alike += not differing
+            equal_keys += not differing
             found += differing
         for (name, key), record in source.states.items():
             if name == decider.name and key not in seen and record.value:
                 text = _text(self._entry(decider, record))
                 found.append(Difference(source.where, name, key, "", text, None, source.until))
-        return alike, found
+        return equal_keys, found
 
     def _of_key(self, source: _Source, decider: Decider[Any], key: str, entry: KeyedState) -> list[Difference]:
         record = source.states.get((decider.name, key))
@@ -206,8 +206,8 @@ def _number(found: Mapping[str, tuple[int, list[Difference]]]) -> int:
 
 
 def _told(source: _Source) -> Iterator[tuple[object, ...]]:
-    for name, (alike, differences) in (source.best or {}).items():
-        yield from rows_of(compared_of(source.where, name, alike, differences), differences[:_MOST])
+    for name, (equal_keys, differences) in (source.best or {}).items():
+        yield from rows_of(compared_of(source.where, name, equal_keys, differences), differences[:_MOST])
 
 
 def _text(entry: KeyedState | str) -> str:

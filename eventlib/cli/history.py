@@ -155,8 +155,10 @@ def _rows(history: KeyHistory, most: int) -> Table:
 
 def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
     for _, group in groupby(step.said, key=lambda said: said.type):
-        alike = [*group]
-        yield from [_said(said, key) for said in alike] if len(alike) <= most else [_said_often(alike)]
+        group_of_type = [*group]
+        yield from (
+            [_said(said, key) for said in group_of_type] if len(group_of_type) <= most else [_folded(group_of_type)]
+        )
     if step.before is not None and step.after is None:
         yield Text("the key is forgotten")
         return
@@ -168,12 +170,12 @@ def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
 def _said(said: RecordedEvent, key: str) -> Text:
     facts = {} if said.event is None else {name: value for name, value in said.event if value != key}
     return Text.assemble(
-        "says ", (said.type, "bold"), f" {output.short_id(said.id)}  ", (output.facts_text(facts) or said.error, "dim")
+        "emits ", (said.type, "bold"), f" {output.short_id(said.id)}  ", (output.facts_text(facts) or said.error, "dim")
     )
 
 
-def _said_often(alike: Sequence[RecordedEvent]) -> Text:
-    return Text.assemble("says ", (f"{alike[0].type} ×{len(alike):,}", "bold"))  # noqa: RUF001  the sign for "times"
+def _folded(group_of_type: Sequence[RecordedEvent]) -> Text:
+    return Text.assemble("emits ", (f"{group_of_type[0].type} ×{len(group_of_type):,}", "bold"))  # noqa: RUF001  the sign for "times"
 
 
 def _what(step: HistoryStep[Any], types: Types) -> Text:  # noqa: PLR0911  one return for each kind

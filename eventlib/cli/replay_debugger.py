@@ -56,7 +56,9 @@ def _say_where(console: Console, wanted: Break) -> None:
 def _headline(decision: Decision, count: str) -> Text:
     history, step = decision.past, decision.step
     what = f"deadline {step.deadline}" if step.input is None else f"{step.input.type} {output.short_id(step.input.id)}"
-    then = f"was parked: {step.reason}" if step.kind == "parked" else f"said then: {_said(decision.said, history.key)}"
+    then = (
+        f"was parked: {step.reason}" if step.kind == "parked" else f"emitted then: {_said(decision.said, history.key)}"
+    )
     return Text.assemble(
         (f"{count}{history.decider.name}.{decision.handler.name}", "bold"),
         f" on {what} of key {history.key}, as at {output.iso(step.at)}",
@@ -74,7 +76,7 @@ def _stopped(console: Console, stop: Stop, decision: Decision) -> bool:
     if said is None:
         return False
     same = [*said] == decision.said and decision.step.kind != "parked"
-    console.print("says the same now" if same else f"says now: {_said(said, decision.past.key)}", soft_wrap=True)
+    console.print("emits the same now" if same else f"emits now: {_said(said, decision.past.key)}", soft_wrap=True)
     return True
 
 

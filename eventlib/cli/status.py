@@ -185,7 +185,7 @@ def _services(status: Status, rates: Mapping[str, float], *, narrow: bool) -> Re
 def _owners(status: Status, tasks: Sequence[TaskStatus]) -> str:
     if not status.owners_known:
         return "?"
-    owners = Counter(task.owner or "nobody" for task in tasks)
+    owners = Counter(task.owner or "none" for task in tasks)
     return ", ".join(name if len(owners) == 1 else f"{name} ({count})" for name, count in sorted(owners.items()))
 
 

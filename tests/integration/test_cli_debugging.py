@@ -62,11 +62,11 @@ def test_pdb_stops_at_the_handlers_first_line_with_its_own_arguments(replayed: R
     arguments = ("--key", "declined", "--break-at", ids["PaymentFailed"], "--decider", "payment")
     printed = replayed(*arguments, commands="p payment\np event\nc\n")
     assert f"payment.follow on PaymentFailed {ids['PaymentFailed'][:8]} of key declined, as at 20" in printed
-    assert "\nsaid then: nothing\n" in printed
+    assert "\nemitted then: nothing\n" in printed
     assert f"services/payment/decider.py({first_line(follow)})follow()" in printed
     assert f"(Pdb) Payment(stage={Stage.CHARGING!r}, charge_key='{ids['ChargeRequested']}'" in printed
     assert f"(Pdb) {PaymentFailed(order_id='declined', reason='declined')!r}" in printed
-    assert printed.endswith("says the same now\n")
+    assert printed.endswith("emits the same now\n")
 
 
 def test_a_handler_can_be_stepped_through_and_its_answer_changed(replayed: Replayed, ids: dict[str, str]) -> None:
@@ -76,8 +76,8 @@ def test_a_handler_can_be_stepped_through_and_its_answer_changed(replayed: Repla
     )
     assert "payment.charge on StockReserved" in printed, "nobody handles the request: it stops where it was said"
     assert f"({first_line(charge)})charge()" in printed
-    assert "\nsaid then: ChargeRequested amount_cents=250 currency=EUR country=France\n" in printed
-    assert printed.endswith("says now: nothing\n")
+    assert "\nemitted then: ChargeRequested amount_cents=250 currency=EUR country=France\n" in printed
+    assert printed.endswith("emits now: nothing\n")
 
 
 def test_it_stops_in_each_handler_until_the_person_leaves(replayed: Replayed, ids: dict[str, str]) -> None:
@@ -171,8 +171,8 @@ def test_an_ide_attaches_and_stands_in_the_handler(filled: str, ids: dict[str, s
                 ide.attach()
                 name, line, variables = ide.stopped()
                 assert "payment.follow on PaymentFailed" in process.stdout.readline()
-                assert process.stdout.readline() == "said then: nothing\n"
-                assert process.stdout.readline() == "says the same now\n"
+                assert process.stdout.readline() == "emitted then: nothing\n"
+                assert process.stdout.readline() == "emits the same now\n"
             assert process.wait(120) == 0
         finally:
             process.kill()

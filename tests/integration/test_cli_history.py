@@ -28,7 +28,7 @@ def test_every_step_of_a_declined_payment(objects: Objects, shown: Print) -> Non
     assert ended["forgotten_at"] > ended["at"]
     printed = shown("history", "payment", "declined")
     assert f"StockReserved {reserved['input']['id'][:8]}  from stock/reservation, because of" in printed
-    assert f"says ChargeRequested {charge['id'][:8]}  amount_cents=250 currency=EUR country=France" in printed
+    assert f"emits ChargeRequested {charge['id'][:8]}  amount_cents=250 currency=EUR country=France" in printed
     assert (
         f"PaymentFailed {answer['id'][:8]}  from payment/payment, because of ChargeRequested {charge['id'][:8]}"
         in printed
@@ -58,8 +58,8 @@ def test_what_was_parked_is_a_step_with_its_reason(objects: Objects, shown: Prin
 
 
 def test_many_events_of_one_kind_are_one_line_unless_all_are_wanted(shown: Print) -> None:
-    assert f"says LineRequested ×{LINES}" in shown("history", "reservation", "large")  # noqa: RUF001  the sign for "times"
-    assert shown("history", "reservation", "large", "--all").count("says LineRequested ") == LINES
+    assert f"emits LineRequested ×{LINES}" in shown("history", "reservation", "large")  # noqa: RUF001  the sign for "times"
+    assert shown("history", "reservation", "large", "--all").count("emits LineRequested ") == LINES
 
 
 def test_what_enters_a_state_and_what_leaves_it(shown: Print) -> None:
