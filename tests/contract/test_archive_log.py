@@ -211,7 +211,7 @@ async def test_a_file_that_is_not_what_was_archived_is_named(three_files: Path) 
     assert [each.sentence.partition(":")[0] for each in found] == list(done)
     assert all(what in each.sentence for each, (what, _) in zip(found, done.values(), strict=True))
     assert [each.what for each in await examine_deep(url, shop, lambda *_: None) if each.verdict == "error"] == [
-        each.sentence.partition("; bring")[0] for each in found
+        each.sentence.partition("; restore it")[0] for each in found
     ]
     archived = await open_port(url)
     assert len(await archived.read("a", 0, 60, 10)) == 10, "what is not touched is read"
