@@ -109,7 +109,7 @@ def print_register(log_options: LogOptions, *, as_json: bool) -> int:
 
 
 def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOption = None) -> None:
-    """Start a new major version of a contract, which older code cannot read.
+    """Start a new version of a contract, which older code cannot read.
 
     Today's class needs an upcaster for the older data, @upcasts(NAME,
     version=N), so that it reads all of it. First deploy the readers of these
@@ -122,7 +122,7 @@ def epoch(context: typer.Context, name: _Name, app: AppOption = None, log: LogOp
 
 
 def print_epoch(log_options: LogOptions, name: str) -> None:
-    """Start a new major version of a contract, and print it."""
+    """Start a new version of a contract, and print it."""
 
     async def ask(log: EventLog) -> tuple[Declared, Version]:
         each = named(log, name)
