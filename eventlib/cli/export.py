@@ -13,9 +13,8 @@ from eventlib.cli._common.views import declared_views
 from eventlib.config.effective import reference as settings_reference
 from eventlib.contracts.exporting import exported
 from eventlib.errors import WiringError
-from eventlib.manifests.exporters import for_kubernetes, for_strimzi, for_tools
+from eventlib.manifests.exporters import for_kubernetes, for_prometheus, for_strimzi, for_tools
 from eventlib.model.choreography import Choreography
-from eventlib.telemetry.alerts import alert_rules
 from eventlib.telemetry.catalogue import reference
 from eventlib.telemetry.dashboards import dashboards
 
@@ -100,7 +99,7 @@ def print_export(log_options: LogOptions, form: str, names: list[str], out: Path
 def _files(choreography: Choreography, form: str) -> dict[str, str]:
     makers: dict[str, Callable[[], dict[str, str]]] = {
         "dashboards": dashboards,
-        "alerts": lambda: {f"{choreography.name}-alerts.yml": alert_rules(choreography)},
+        "alerts": lambda: for_prometheus(choreography),
         "metrics": lambda: {"metrics.md": reference()},
         "settings": lambda: {"settings.md": settings_reference(choreography.settings)},
         "strimzi": lambda: for_strimzi(choreography, declared_views(choreography)),

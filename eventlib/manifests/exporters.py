@@ -1,7 +1,11 @@
-"""Manifests of a cluster as files: Kubernetes, Strimzi, or commands of Kafka's own tools."""
+"""Manifests of a cluster as files: Kubernetes, Strimzi, Prometheus's rules, or commands of Kafka's own tools."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import join
+from typing import Any
+
+import yaml
 
 from eventlib.config.variables import read_settings
 from eventlib.contracts.view_manifest import Viewing
@@ -10,8 +14,8 @@ from eventlib.manifests.acls import Right, User, users_of
 from eventlib.manifests.kubernetes import Cluster
 from eventlib.manifests.strimzi import topic_resources, user_resources
 from eventlib.manifests.topics import TopicSpec, topic_specs
-from eventlib.manifests.yaml_text import documents
 from eventlib.model.choreography import Choreography
+from eventlib.telemetry.alerts import rule_groups
 
 _SERVER = '--bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG"'
 HEAD = '#!/bin/sh\n# BOOTSTRAP is host:port, CONFIG a file of client properties for a user who may do this.\nset -eu\n: "${BOOTSTRAP:?}" "${CONFIG:?}"\n'
@@ -69,6 +73,30 @@ def for_tools(choreography: Choreography, views: Sequence[Viewing]) -> dict[str,
         "topics.sh": HEAD + "\n".join(topic_commands(topics)) + "\n",
         "rights.sh": HEAD + "\n".join(right_commands(users)) + "\n",
     }
+
+
+def for_prometheus(choreography: Choreography) -> dict[str, str]:
+    """Return the alerts as a file of rules for a Prometheus that has no operator."""
+    return {f"{choreography.name}-alerts.yml": documents([{"groups": rule_groups(choreography)}])}
+
+
+def documents(values: Iterable[Mapping[str, Any]]) -> str:
+    """Return mappings as the documents of one YAML file."""
+    text: str = yaml.dump_all(
+        values, Dumper=_Dumper, allow_unicode=True, explicit_start=True, sort_keys=False, width=float("inf")
+    )
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes no anchors, and quotes what YAML 1.2 (Kubernetes, Prometheus) reads as a number and YAML 1.1 does not."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), [*"+-0123456789"])
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"0o[0-7]+$"), ["0"])
 
 
 def _kustomization(files: Iterable[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from eventlib.manifests.pods import METRICS, VIEWS, Program, running, stateful_s
 from eventlib.manifests.strimzi import Resource
 from eventlib.model.choreography import Choreography
 from eventlib.model.service import Service
-from eventlib.telemetry.alerts import alerts
+from eventlib.telemetry.alerts import rule_groups
 
 _KAFKA, _HTTPS, _REGISTRY = 9093, 443, 8081
 _LAG = 1_000
@@ -55,18 +55,8 @@ class Cluster:
 
     def alerts(self, choreography: Choreography) -> Resource:
         """Return the alerts as a rule of Prometheus's operator."""
-        rules = [
-            {
-                "alert": each.name,
-                "expr": each.expression,
-                "for": each.lasts,
-                "labels": {"severity": each.severity},
-                "annotations": {"summary": each.summary, "description": each.remedy},
-            }
-            for each in alerts(choreography)
-        ]
         head = _head("monitoring.coreos.com/v1", "PrometheusRule", f"{self.application}-alerts", self.labels("alerts"))
-        return {**head, "spec": {"groups": [{"name": f"eventlib-{choreography.name}", "rules": rules}]}}
+        return {**head, "spec": {"groups": rule_groups(choreography)}}
 
     def resources(self, service: Service) -> Iterator[Resource]:
         """Return what runs one service."""

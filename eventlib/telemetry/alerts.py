@@ -1,9 +1,7 @@
 """Prometheus's alert rules: what somebody is called for, and what to do then, from the catalogue's metrics."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from eventlib.model.choreography import Choreography
 from eventlib.telemetry.promql import increase, quantile, rate, total, worst
@@ -151,23 +149,16 @@ _COMMON = (
 )
 
 
-def alert_rules(choreography: Choreography) -> str:
-    """Return the rules as a file for Prometheus."""
-    lines = ["groups:", f"  - name: eventlib-{choreography.name}", "    rules:"]
-    for alert in alerts(choreography):
-        lines += _rule(alert)
-    return "\n".join(lines) + "\n"
-
-
-def _rule(alert: Alert) -> Sequence[str]:
-    """Return one rule as YAML; a JSON string is one of YAML's."""
-    return (
-        f"      - alert: {alert.name}",
-        f"        expr: {json.dumps(alert.expression)}",
-        f"        for: {alert.lasts}",
-        "        labels:",
-        f"          severity: {alert.severity}",
-        "        annotations:",
-        f"          summary: {json.dumps(alert.summary, ensure_ascii=False)}",
-        f"          description: {json.dumps(alert.remedy, ensure_ascii=False)}",
-    )
+def rule_groups(choreography: Choreography) -> list[dict[str, Any]]:
+    """Return the groups of rules as Prometheus and its operator read them."""
+    rules = [
+        {
+            "alert": each.name,
+            "expr": each.expression,
+            "for": each.lasts,
+            "labels": {"severity": each.severity},
+            "annotations": {"summary": each.summary, "description": each.remedy},
+        }
+        for each in alerts(choreography)
+    ]
+    return [{"name": f"eventlib-{choreography.name}", "rules": rules}]

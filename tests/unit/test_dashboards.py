@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import cli
-from eventlib.telemetry.alerts import alert_rules, alerts
+from eventlib.telemetry.alerts import alerts, rule_groups
 from eventlib.telemetry.catalogue import METRICS, Metric
 from eventlib.telemetry.dashboards import dashboards
 from services import shop
@@ -35,8 +35,7 @@ def of_dashboards() -> Iterator[str]:
 
 
 def of_rules() -> Iterator[str]:
-    rules = (ROOT / "deploy" / "prometheus" / "shop-alerts.yml").read_text()
-    yield from (json.loads(text) for text in re.findall(r"expr: (.*)", rules))
+    yield from (alert.expression for alert in alerts(shop))
 
 
 def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,12 +87,11 @@ def test_panels_do_not_overlap_and_legends_name_their_labels() -> None:
 
 
 def test_the_rules_are_one_group_of_whole_rules() -> None:
-    rules = alert_rules(shop).split("      - alert: ")[1:]
-    assert len(rules) == len(alerts(shop)) == len({rule.split("\n")[0] for rule in rules})
+    ((_, rules),) = (group.values() for group in rule_groups(shop))
+    assert len(rules) == len(alerts(shop)) == len({rule["alert"] for rule in rules})
     for rule in rules:
-        fields = re.findall(r"^ +(\w+):", rule, re.MULTILINE)
-        assert fields == ["expr", "for", "labels", "severity", "annotations", "summary", "description"]
-        assert re.search(r"^ +for: \d+m$", rule, re.MULTILINE)
+        assert [*rule] == ["alert", "expr", "for", "labels", "annotations"]
+        assert re.fullmatch(r"\d+m", rule["for"])
 
 
 @pytest.mark.parametrize(

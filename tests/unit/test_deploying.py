@@ -12,7 +12,7 @@ from eventlib.cli._common.views import declared_views
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Kind, Operation, User, users_of
-from eventlib.manifests.yaml_text import documents
+from eventlib.manifests.exporters import documents
 from eventlib.model.event import contract_of
 from services import shop
 
@@ -103,7 +103,18 @@ def allowed(user: User, operation: Operation) -> set[str]:
         {"a": 1, "b": "x: y", "c": ["p", "#q"], "d": [], "e": {}, "f": None, "g": True},
         {"a": {"b": {"c": [{"d": 1, "e": {"f": ["g"]}}, {"h": "i\nj"}]}}},
         {"a": [[1, 2], [{"b": "ü"}]]},
+        {"a": "yes", "b": "1", "c": "1.5", "d": "null", "e": "2026-01-01", "f": "x" * 200 + " y" * 200},
     ],
 )
 def test_yaml_is_read_as_it_was_meant(value: dict[str, Any]) -> None:
     assert [*yaml.safe_load_all(documents([value, value]))] == [value, value]
+
+
+@pytest.mark.parametrize("text", ["1e5", "-2E3", "0o17", "1.5", "0x1f", "on", "~"])
+def test_a_text_that_looks_like_a_number_in_any_yaml_is_quoted(text: str) -> None:
+    assert documents([{"a": text}]) == f"---\na: '{text}'\n"
+
+
+def test_what_is_repeated_is_written_out() -> None:
+    labels = {"a": "b"}
+    assert "&" not in documents([{"labels": labels, "selector": labels}])
