@@ -65,7 +65,7 @@ def test_addresses_where_no_broker_is(examine: Examine, broker: Cluster) -> None
     for url, expected in {
         "kafka://127.0.0.1:1": "nothing listens at 127.0.0.1:1 (Connection refused)",
         "kafka://no.such.host.invalid:9092": "the name no.such.host.invalid cannot be resolved",
-        f"kafka://127.0.0.1:{broker.nodes[0].ports.controller}": "does not know what clients ask",
+        f"kafka://127.0.0.1:{broker.nodes[0].ports.controller}": "does not support the requests of clients",
     }.items():
         found = examine(url)
         assert [each["check"] for each in found] == ["brokers", "local stores"]
@@ -101,11 +101,11 @@ def test_an_advertised_address_that_leads_nowhere(examine: Examine, tmp_path: Pa
 def test_coming_in_the_wrong_way(secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     right = secured.environment("admin")
     for wrong, expected in (
-        ({"TLS": "false"}, "speaks TLS only"),
+        ({"TLS": "false"}, "requires TLS"),
         ({"TLS_CA": ""}, "is not trusted by the system's authorities"),
         ({"PASSWORD": "wrong"}, "refuses user admin with PLAIN"),
-        ({"SASL": "SCRAM-SHA-256"}, "does not take the SASL mechanism SCRAM-SHA-256, but OAUTHBEARER, PLAIN"),
-        ({"SASL": "", "USER": "", "PASSWORD": ""}, "wants to know who comes"),
+        ({"SASL": "SCRAM-SHA-256"}, "does not support the SASL mechanism SCRAM-SHA-256, but OAUTHBEARER, PLAIN"),
+        ({"SASL": "", "USER": "", "PASSWORD": ""}, "requires a sign-in"),
     ):
         come_with(monkeypatch, right | {f"EVENTLIB_KAFKA_{name}": value for name, value in wrong.items()})
         (found, *_) = examine(secured.url)
@@ -118,9 +118,9 @@ def test_tls_and_users_where_there_are_none(
     broker: Cluster, secured: Cluster, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     come_with(monkeypatch, secured.environment("admin"))
-    assert "does not speak TLS" in examine(broker.url)[0]["what"]
+    assert "does not use TLS" in examine(broker.url)[0]["what"]
     come_with(monkeypatch, secured.environment("admin") | {"EVENTLIB_KAFKA_TLS": "false"})
-    assert "does not want to know who comes" in examine(broker.url)[0]["what"]
+    assert "accepts no sign-in" in examine(broker.url)[0]["what"]
     no_server = {"EVENTLIB_KAFKA_OAUTH_TOKEN_URL": "http://127.0.0.1:1/token", "EVENTLIB_KAFKA_OAUTH_CLIENT_ID": "a"}
     oauth = no_server | {"EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET": "b", "EVENTLIB_KAFKA_SASL": "OAUTHBEARER"}
     come_with(monkeypatch, secured.environment("admin") | oauth)

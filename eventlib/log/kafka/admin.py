@@ -17,13 +17,13 @@ from eventlib.log.kafka.topic_configs import creation_configs
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
-_TOPIC = 2  # among the kinds of resources
+_TOPIC = 2  # the resource type
 _NO_PRODUCER = -1
 _QUORUM = "__cluster_metadata"
 
 
 class Operation(IntEnum):
-    """What an access rule is about, by its code in Kafka's protocol; as bits in its answers."""
+    """An ACL operation, by its code in Kafka's protocol; responses have a bit field of them."""
 
     READ = 3
     WRITE = 4
@@ -33,12 +33,12 @@ class Operation(IntEnum):
     ALTER_CONFIGS = 11
 
     def among(self, bits: int) -> bool:
-        """Tell whether it is among what an answer allows."""
+        """Whether a response's bit field contains it."""
         return bool(bits >> self & 1)
 
 
 class ReplicaLocation(NamedTuple):
-    """One partition's replicas."""
+    """The replicas of one partition."""
 
     partition: int
     leader: int
@@ -47,7 +47,7 @@ class ReplicaLocation(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """A topic as the cluster shows it to this user: an error code, what the user may do, and where it stands."""
+    """A topic as this user sees it: an error code, the permitted operations, and the location of its replicas."""
 
     code: int
     operations: int
@@ -55,7 +55,7 @@ class TopicState(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The time at the cluster, and what it was here before and after asking (milliseconds)."""
+    """The cluster's time, and the local time before and after the request (milliseconds)."""
 
     asked_ms: int
     there_ms: int
@@ -63,7 +63,7 @@ class Clock(NamedTuple):
 
 
 async def topic_states(cluster: Cluster, names: Iterable[str]) -> tuple[dict[str, TopicState], int]:
-    """Return these topics' states, and what this user may do with the cluster."""
+    """Return the states of these topics, and this user's permitted operations on the cluster."""
     asked = [cluster.physical(name) for name in names]
     answer = await _ask(cluster, Exactly(MetadataRequest8(asked, False, True, True)))
     found = {
@@ -76,7 +76,7 @@ async def topic_states(cluster: Cluster, names: Iterable[str]) -> tuple[dict[str
 
 
 async def topic_settings(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the settings of these topics; of those that this user may look at, and that are there."""
+    """Return the configs of these topics; topics that are missing or hidden from this user are left out."""
     asked = [(_TOPIC, cluster.physical(name), None) for name in names]
     if not asked:
         return {}
@@ -85,7 +85,7 @@ async def topic_settings(cluster: Cluster, names: Iterable[str]) -> dict[str, di
 
 
 async def creatable(cluster: Cluster, topics: Sequence[Topic], replicas: int) -> Mapping[str, tuple[int, str]]:
-    """Return which of these topics could not be created, with an error code and the broker's sentence."""
+    """Return the topics that could not be created, with the broker's error code and message."""
     requests: list[Any] = [
         (cluster.physical(topic.name), topic.partitions, replicas, [], [*configs.items()])
         for topic in topics
@@ -97,7 +97,7 @@ async def creatable(cluster: Cluster, topics: Sequence[Topic], replicas: int) ->
 
 
 async def may_read_group(cluster: Cluster, group: str) -> bool:
-    """Tell whether this user may be in a consumer group: nobody in particular is no member of it, if it may ask."""
+    """Whether this user may join a consumer group: if so, an unknown member's heartbeat is refused for another reason."""
     try:
         node = await _coordinator(cluster, GROUP, group)
     except LogDenied:
@@ -108,7 +108,7 @@ async def may_read_group(cluster: Cluster, group: str) -> bool:
 
 
 async def may_write_transactions(cluster: Cluster, transactional_id: str) -> bool:
-    """Tell whether this user may have transactions under an id: a producer that never was cannot end one, if it may."""
+    """Whether this user may use a transactional id: if so, ending a transaction is refused for another reason."""
     try:
         node = await _coordinator(cluster, TRANSACTION, transactional_id)
     except LogDenied:
@@ -119,9 +119,9 @@ async def may_write_transactions(cluster: Cluster, transactional_id: str) -> boo
 
 
 async def clock(cluster: Cluster) -> Clock | None:
-    """Return the time at the leader of the quorum of controllers; None when it does not tell this user."""
+    """Return the time at the leader of the controller quorum; None when this user may not read it."""
     message = Exactly(DescribeQuorumRequest1([(_QUORUM, [(0, {})], {})], {}))
-    await _ask(cluster, message)  # so that what is measured is not the way to a new connection
+    await _ask(cluster, message)  # so that the measurement excludes opening a connection
     asked = now_ms()
     answer = await _ask(cluster, message)
     answered = now_ms()
@@ -146,9 +146,9 @@ def _settings(entries: Iterable[Any]) -> dict[str, str]:
 
 
 async def forget_group(url: str, group: str) -> None:
-    """Delete a consumer group's positions; one that there is not is fine.
+    """Delete a consumer group and its committed offsets; a missing one is ignored.
 
-    Raises: ContractError when members of it are running; WiringError, LogUnavailable, LogDenied.
+    Raises: ContractError while it has members; WiringError, LogUnavailable, LogDenied.
     """
     async with starting(url) as cluster:
 
@@ -165,7 +165,7 @@ async def forget_group(url: str, group: str) -> None:
         await cluster.close()
     if code == Code.NON_EMPTY_GROUP:
         raise ContractError(
-            f"members of the group {group} are running: stop them first; one that died counts for a while"
+            f"the group {group} has running members: stop them first; a crashed one counts until its session times out"
         )
     if code not in {Code.NONE, Code.GROUP_ID_NOT_FOUND}:
         raise failure(code, f"deleting the group {group}")

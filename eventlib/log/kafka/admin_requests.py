@@ -1,4 +1,4 @@
-"""Requests of somebody who only looks: what a user may do, where replicas stand, what time it is at the quorum."""
+"""Read-only admin requests: permitted operations, replica locations, and the time at the controller quorum."""
 
 from aiokafka.protocol.api import RequestStruct, Response
 from aiokafka.protocol.types import (
@@ -19,7 +19,7 @@ _TAGS = ("tags", TaggedFields)
 
 
 class MetadataResponse8(Response):
-    """Brokers, topics and replicas, with what this user may do (as bits)."""
+    """Brokers, topics and replicas, with this user's permitted operations as bit fields."""
 
     API_KEY = 3
     API_VERSION = 8
@@ -54,7 +54,7 @@ class MetadataResponse8(Response):
 
 
 class MetadataRequest8(RequestStruct):
-    """Asks about topics, and what this user may do."""
+    """Requests `MetadataResponse8`."""
 
     API_KEY = 3
     API_VERSION = 8
@@ -73,7 +73,7 @@ _REPLICAS = CompactArray(
 
 
 class DescribeQuorumResponse1(Response):
-    """Who leads the quorum of controllers, and how far each replica has come by the leader's clock (KIP-836)."""
+    """The leader of the controller quorum, and each replica's progress by the leader's clock (KIP-836)."""
 
     API_KEY = 55
     API_VERSION = 1
@@ -104,7 +104,7 @@ class DescribeQuorumResponse1(Response):
 
 
 class DescribeQuorumRequest1(RequestStruct):
-    """Asks for `DescribeQuorumResponse1`."""
+    """Requests `DescribeQuorumResponse1`."""
 
     API_KEY = 55
     API_VERSION = 1

@@ -16,7 +16,7 @@ from eventlib.log.kafka.producer import Producer
 
 _RECORDS = 5_000
 _BYTES = 4_000_000
-_OVERHEAD = 100  # of a record, beside its key, value and headers; and of each attribute
+_OVERHEAD = 100  # bytes of a record besides its key, value and headers; and of each attribute
 
 
 class _Entry(NamedTuple):
@@ -119,7 +119,7 @@ class AppendBatch:
 
 
 def size_of(records: Sequence[Record]) -> int:
-    """Return about how many bytes records take on the wire, rather too many."""
+    """Estimate the records' size on the wire in bytes, erring high."""
     size = 0
     for record in records:
         size += 9 * _OVERHEAD + len(record.key or b"") + len(record.value or b"")

@@ -32,7 +32,7 @@ _VERSION = ("ce_specversion", b"1.0")
 
 
 class Producing(NamedTuple):
-    """Who a batch is from: -1 for the first two when nobody in particular."""
+    """The producer of a batch; `producer_id` and `epoch` are -1 without a producer id."""
 
     producer_id: int
     epoch: int
@@ -126,7 +126,7 @@ def headers_of(record: Record) -> list[tuple[str, bytes]]:
     return [*found, *headers] if headers else found
 
 
-@lru_cache(maxsize=1_024)  # there are as many as there are types of events and deciders
+@lru_cache(maxsize=1_024)  # one for each event type and decider
 def _repeated(name: str, value: str) -> tuple[str, bytes]:
     return name, value.encode()
 
@@ -176,9 +176,9 @@ def _damaged(place: TopicPartition, first: int, batch: Any, following: MemoryRec
 
 
 class Chunk:
-    """What a broker has sent of one partition: committed records, from offset `first` up to before `next`.
+    """A broker's response for one partition: the committed records from offset `first` to `next`, exclusive.
 
-    They are decoded once, when somebody takes them; `records` may begin before `first`, since batches are sent whole.
+    They are decoded once, on first use; `records` may begin before `first`, since batches are sent whole.
     Guarantee: compressed batches are inflated to `most_bytes` in all; those beyond are left for another fetch.
     """
 
@@ -202,7 +202,7 @@ class Chunk:
 
     @property
     def is_refused(self) -> bool:
-        """Whether taking its records raises: it is about one batch, and has nothing else."""
+        """Whether `records` raises: the chunk then consists of one unreadable batch."""
         return self._refused is not None
 
     @property
@@ -214,7 +214,7 @@ class Chunk:
     def records(self) -> list[Record]:
         """The records, in offset order.
 
-        Raises: DamagedRecord, LogCorrupt; ContractError for a batch that is too large once inflated, or of a compression that is not known.
+        Raises: DamagedRecord, LogCorrupt; ContractError for a batch that inflates beyond the bound, or whose compression is unknown.
         """
         if self._records is None:
             with self._explained():
@@ -264,7 +264,7 @@ class Chunk:
                 self._batches.append(batch)
 
     def _refuse(self, error: ContractError | LogCorrupt) -> None:
-        """Say of what comes next that it cannot be read; who reads on from here, if something came before it."""
+        """Mark the next batch as unreadable; after readable batches, leave it to the fetch that starts with it."""
         if self.next == self.first and not self._batches:
             self._refused = error
             self.next = error.resume_at if isinstance(error, DamagedRecord) else self.first + 1

@@ -1,7 +1,7 @@
-"""What aiokafka's consumers fetch for Faust, inflated within bounds: they inflate whatever a batch makes themselves.
+"""Bounds what aiokafka's consumers inflate for Faust; on its own, aiokafka inflates a batch to any size.
 
-Read in aiokafka 0.14: a fetch becomes `MemoryRecords`, which `PartitionRecords` goes through, a batch at a time. Both
-are looked up in its module.
+As of aiokafka 0.14, a fetch becomes `MemoryRecords`, which `PartitionRecords` iterates batch by batch. Both classes
+are replaced in its module.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
 
 
 class _Batches:
-    """The batches of one fetch, in the place of aiokafka's `MemoryRecords`.
+    """The batches of one fetch; replaces aiokafka's `MemoryRecords`.
 
     Guarantee: compressed batches are inflated to `most_bytes` in all; those beyond are left for another fetch.
     """
@@ -33,22 +33,22 @@ class _Batches:
         self._next: Any = None
 
     def size_in_bytes(self) -> int:
-        """Return how many bytes the brokers have sent."""
+        """Return the size of the response in bytes."""
         return len(self._data)
 
     def has_next(self) -> bool:
-        """Tell whether there is another batch: the first of a fetch, or one that there is still room for."""
+        """Whether there is another batch: the first of a fetch, or one within the remaining bound."""
         if self._at and self._next is None and self._batches.has_next():
             self._next = self._take()
         return self._next is not None or (not self._at and self._batches.has_next())
 
     def next_batch(self) -> Any:
-        """Return it. Raises: ContractError for a first one that is too large once inflated; LogCorrupt."""
+        """Return the next batch. Raises: ContractError if the first one inflates beyond the bound; LogCorrupt."""
         batch, self._next = self._next, None
         return batch or self._take()
 
     def _take(self) -> Any:
-        """Return the next batch; None for one that has to wait for a fetch of its own, and so have those behind it."""
+        """Return the next batch; None if it and those behind it must wait for another fetch."""
         batch = self._batches.next_batch()
         start, self._at = self._at, end_of(self._data, self._at)
         if not compression_of(self._data, start) or not batch.validate_crc():
@@ -65,11 +65,11 @@ class _Batches:
 
 
 def _sealed(batch: bytes) -> bytes:
-    """Return a batch with its checksum, which aiokafka looks at again."""
+    """Return a batch with its checksum, which aiokafka verifies again."""
     return b"".join((batch[:_SUM], crc32c(batch[_SUMMED:]).to_bytes(4), batch[_SUMMED:]))
 
 
-_SUM, _SUMMED = 17, 21  # where a batch's checksum stands, and where begins what it is of
+_SUM, _SUMMED = 17, 21  # the positions of a batch's checksum, and of the bytes that it covers
 
 
 class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka is not typed
@@ -79,6 +79,6 @@ class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka is
 
 
 def bound_fetches(most_bytes: int) -> None:
-    """Have what consumers of this process fetch inflated to that many bytes at most, a partition at a time."""
+    """Limit what consumers of this process inflate of one partition's fetch to `most_bytes`."""
     fetcher.MemoryRecords = type("Batches", (_Batches,), {"most_bytes": most_bytes})
     fetcher.PartitionRecords = _Partition

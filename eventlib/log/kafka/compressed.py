@@ -11,38 +11,38 @@ from eventlib.log.base import TopicPartition
 
 _MAGIC = 2
 _LENGTH, _OVERHEAD, _MAGIC_AT, _ATTRIBUTES, _BODY = 8, 12, 16, 22, 61
-"""Where fields of a batch stand; its length counts what is behind it."""
+"""The positions of a batch's fields; its length field counts the bytes after itself."""
 
 _GZIP, _CODEC = 1, 7
 _OTHERS = {2: "snappy", 3: "lz4", 4: "zstd"}
 
 
 def end_of(data: bytes, start: int) -> int:
-    """Return where a batch ends."""
+    """Return the position after a batch."""
     return start + _OVERHEAD + int.from_bytes(data[start + _LENGTH : start + _OVERHEAD])
 
 
 def compression_of(data: bytes, start: int = 0) -> int:
-    """Return how a batch is compressed, as Kafka counts: 0 not, 1 gzip; before Kafka 0.11 that stood elsewhere."""
+    """Return a batch's compression code: 0 none, 1 gzip; before Kafka 0.11 it was at another position."""
     return data[start + (_ATTRIBUTES if data[start + _MAGIC_AT] == _MAGIC else _MAGIC_AT + 1)] & _CODEC
 
 
 def uncompressed(place: TopicPartition, batch: bytes, most_bytes: int) -> bytes:
-    """Return a compressed batch as it was before that, without its checksum.
+    """Return a compressed batch inflated, without its checksum.
 
-    Raises: ContractError for one of more bytes than that, or whose compression is not inflated here; LogCorrupt.
+    Raises: ContractError if it inflates beyond `most_bytes`, or its compression is not supported; LogCorrupt.
     """
     where = f"{place[0]}/{place[1]} cannot be read at {int.from_bytes(batch[:_LENGTH])}"
     kind = compression_of(batch)
     if batch[_MAGIC_AT] != _MAGIC or kind != _GZIP:
-        how = _OTHERS.get(kind, "what only old brokers take")
-        raise ContractError(f"{where}: its batch is compressed with {how}; let its producers use gzip, or none")
+        how = _OTHERS.get(kind, "a codec of old brokers")
+        raise ContractError(f"{where}: its batch is compressed with {how}; configure its producers for gzip or none")
     try:
         body = inflate(batch[_BODY:], most_bytes)
     except TooLarge as error:
         raise ContractError(
-            f"{where}: its batch has {len(batch):,} bytes, and more than {most_bytes:,} when it is inflated; "
-            "EVENTLIB_KAFKA_INFLATED_BYTES says how many are taken"
+            f"{where}: its batch of {len(batch):,} bytes inflates to more than {most_bytes:,}; "
+            "EVENTLIB_KAFKA_INFLATED_BYTES sets this limit"
         ) from error
     except zlib.error as error:
         raise LogCorrupt(f"{where}: its batch is damaged: {error}") from error

@@ -25,8 +25,8 @@ from eventlib.log.kafka.failures import STALE_COORDINATOR, Code, Transient, fail
 _KIND = "consumer"  # so that Kafka's own tools can show the group
 _ASSIGNOR = "eventlib-tasks"
 _VERSION = 0
-_NOBODY = ""
-_KEPT = -1  # as long as the brokers keep such notes
+_NO_MEMBER_ID = ""
+_KEPT = -1  # the brokers' default retention of committed offsets
 _BEATS = 6
 """How many heartbeats fit into the session timeout."""
 
@@ -44,11 +44,11 @@ class _Rebalance(Exception):
 class GroupMember:
     """One process in the group `<application>.<service>`.
 
-    The group is asked who should run what; safety does not rest on it, and the offsets committed with it are for
-    onlookers. A member goes on with its tasks while they are shared out anew, and gives up those that others got.
-    `assigned` are the tasks that it should run, `stands_by` those that it should keep a copy of, and `living` the
-    processes that are members; `on_change` is called when the tasks have changed. `runs` and `copies` say which it has,
-    `progress` the next offsets of their inputs. `standbys` is how many copies of each task there should be.
+    The group assigns tasks; safety does not depend on it, and the offsets committed to it are for monitoring only. A
+    member keeps running its tasks during a rebalance, and then gives up those assigned to others. `assigned` are the
+    tasks to run, `stands_by` those to keep a standby copy of, and `living` the member processes; `on_change` is called
+    when the assignment changes. `runs` and `copies` return the member's current tasks and standby copies, `progress`
+    the next offsets of their inputs. `standbys` is the number of standby copies of each task.
     """
 
     def __init__(self, cluster: Cluster, service: str, tasks: int, process: str, standbys: int = 0) -> None:
@@ -69,10 +69,8 @@ class GroupMember:
         options = cluster.options
         self._name = options.group(service)
         self._topic = cluster.physical(f"{service}.changelog")
-        self._lane = (
-            f"group {self._name} {id(self)}"  # its own: while a group shares out, a broker answers nothing else
-        )
-        self._member_id = _NOBODY
+        self._lane = f"group {self._name} {id(self)}"  # its own: a rebalance blocks all other responses of a connection
+        self._member_id = _NO_MEMBER_ID
         self._generation = -1
         self._reported = dict[TopicPartition, int]()
         self._retires = False
@@ -88,11 +86,11 @@ class GroupMember:
             except _Rebalance:
                 continue
             except _Expelled:
-                self._member_id, self._generation = _NOBODY, -1
+                self._member_id, self._generation = _NO_MEMBER_ID, -1
                 self._assigned(frozenset())
                 self.on_expelled()
             except (Transient, LogUnavailable):
-                await self._look_for_coordinator()
+                await self._find_coordinator()
 
     async def confirm(self) -> bool:
         """Ask the group whether this member's tasks are still assigned to it."""
@@ -113,7 +111,7 @@ class GroupMember:
         if self._member_id:
             # Not behind an unanswered join request.
             await self._send(LeaveGroupRequest(self._name, self._member_id), f"{self._lane} leaves")
-            self._member_id = _NOBODY
+            self._member_id = _NO_MEMBER_ID
 
     async def _join(self) -> None:
         options = self._cluster.options
@@ -131,17 +129,17 @@ class GroupMember:
             raise _Rebalance
         self._refuse(answer.error_code, "joining")
         self._member_id, self._generation = answer.member_id, answer.generation_id
-        shared = self._shared_out(answer.members) if answer.leader_id == answer.member_id else []
-        answer = await self._send(SyncGroupRequest(self._name, self._generation, self._member_id, None, shared))
-        self._refuse(answer.error_code, "taking tasks")
+        assignments = self._assign_all(answer.members) if answer.leader_id == answer.member_id else []
+        answer = await self._send(SyncGroupRequest(self._name, self._generation, self._member_id, None, assignments))
+        self._refuse(answer.error_code, "receiving an assignment")
         self.confirmed_at = asked_at
         if answer.member_assignment:
             assignment = MemberAssignment.decode(answer.member_assignment)
-            note = json.loads(assignment.user_data or b"{}")
-            self.living = frozenset(note.get("living", ()))
+            metadata = json.loads(assignment.user_data or b"{}")
+            self.living = frozenset(metadata.get("living", ()))
             self._assigned(
                 frozenset(task for _, tasks in assignment.assignment for task in tasks),
-                frozenset(note.get("stands_by", ())),
+                frozenset(metadata.get("stands_by", ())),
             )
         else:
             self._assigned(frozenset())
@@ -160,22 +158,22 @@ class GroupMember:
         encoded: bytes = ProtocolMetadata(_VERSION, [self._topic], json.dumps(about).encode()).encode()
         return encoded
 
-    def _shared_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> list[tuple[str, bytes]]:
+    def _assign_all(self, members: Sequence[tuple[str, str | None, bytes]]) -> list[tuple[str, bytes]]:
         found, living, standbys = list[SubscribedMember](), list[str](), 0
         for name, _, metadata in members:
             about = json.loads(ProtocolMetadata.decode(metadata).user_data or b"{}")
             living.append(about.get("process", ""))
             if about.get("retires", False):
-                continue  # its tasks are free, once it lets them go
+                continue  # its tasks are free once it releases them
             found.append(
                 SubscribedMember(name, about.get("runs", ()), about.get("generation", -1), about.get("copies", ()))
             )
             standbys = max(standbys, about.get("standbys", 0))
         runs = assign(self._tasks, found)
         copies = stand_by(runs, found, standbys)
-        notes = {name: json.dumps({"living": living, "stands_by": copies[name]}).encode() for name in runs}
+        user_data = {name: json.dumps({"living": living, "stands_by": copies[name]}).encode() for name in runs}
         return [
-            (name, MemberAssignment(_VERSION, [(self._topic, tasks)], notes[name]).encode())
+            (name, MemberAssignment(_VERSION, [(self._topic, tasks)], user_data[name]).encode())
             for name, tasks in runs.items()
         ]
 
@@ -197,11 +195,11 @@ class GroupMember:
 
     async def _report(self) -> None:
         """Commit the tasks' offsets for monitoring tools; nothing resumes from them."""
-        news = {place: at for place, at in self.progress().items() if self._reported.get(place) != at}
-        if not news:
+        changed = {tp: offset for tp, offset in self.progress().items() if self._reported.get(tp) != offset}
+        if not changed:
             return
         by_topic = dict[str, list[tuple[int, int, str]]]()
-        for (topic, partition), offset in news.items():
+        for (topic, partition), offset in changed.items():
             by_topic.setdefault(self._cluster.physical(topic), []).append((partition, offset, ""))
         message = OffsetCommitRequest(self._name, self._generation, self._member_id, _KEPT, [*by_topic.items()])
         answer = await self._send(message)
@@ -209,15 +207,15 @@ class GroupMember:
         for code in codes & {*_GONE, Code.REBALANCE_IN_PROGRESS}:
             self._refuse(code, "committing offsets")
         if codes == {Code.NONE}:
-            self._reported |= news
+            self._reported |= changed
 
     async def _send(self, message: Any, lane: str | None = None) -> Any:
         node = await self._cluster.coordinator(GROUP, self._name)
         return await self._cluster.send(node, message, lane or self._lane)
 
-    async def _look_for_coordinator(self) -> None:
+    async def _find_coordinator(self) -> None:
         self._cluster.forget_coordinator(GROUP, self._name)
-        with suppress(LogUnavailable):  # appends say the same to somebody who can act
+        with suppress(LogUnavailable):  # appends report the same error to their callers
             await self._cluster.refresh()
         await asyncio.sleep(self._cluster.options.session_timeout_s / _BEATS / 4)
 
@@ -232,8 +230,8 @@ class GroupMember:
             error = failure(code, f"{what} in group {self._name}")
             if isinstance(error, LogUnavailable):
                 raise WiringError(
-                    f"group {self._name} cannot assign {self._service}'s tasks: {name_of(code)}; is it used "
-                    "by others, or EVENTLIB_KAFKA_SESSION_TIMEOUT_S not within the brokers' bounds?"
+                    f"group {self._name} cannot assign {self._service}'s tasks: {name_of(code)}; is it used by another "
+                    "application, or is EVENTLIB_KAFKA_SESSION_TIMEOUT_S outside the brokers' limits?"
                 )
             raise error
 

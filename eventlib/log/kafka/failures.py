@@ -6,7 +6,7 @@ from eventlib.errors import ContractError, EventlibError, LogDenied, LogUnavaila
 
 
 class Code(IntEnum):
-    """The error codes of Kafka's protocol that are told apart here (kafka.apache.org/protocol#protocol_error_codes)."""
+    """The error codes of Kafka's protocol that are handled here (kafka.apache.org/protocol#protocol_error_codes)."""
 
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1

@@ -1,4 +1,4 @@
-"""A log on Kafka while it is filled from another one, record by record, at the same offsets."""
+"""A Kafka log that is the target of an import: records are copied at the same offsets."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ class Incoming:
 
     Gaps between records are filled with aborted transactions, which consume offsets without visible records. So all
     offsets equal those of the source. Guarantee: records are stored as given; after a crash the partitions' ends tell
-    the progress; with two copiers of the same log, one stops with an error.
+    the progress; of two concurrent copies to the same log, one stops with an error.
     """
 
     def __init__(self, cluster: Cluster, url: str) -> None:
@@ -46,7 +46,7 @@ class Incoming:
 
     @classmethod
     async def open(cls, url: str) -> Self:
-        """Open what will be a log. Raises: WiringError, LogUnavailable, LogDenied."""
+        """Open the target. Raises: WiringError, LogUnavailable, LogDenied."""
         async with starting(url) as cluster:
             log = cls(cluster, url)
             await log._topics.load()
@@ -87,11 +87,11 @@ class Incoming:
         await self._writer.start()
 
     async def end(self, place: TopicPartition) -> int:
-        """Return up to where a partition is filled."""
+        """Return the end offset of what a partition has so far."""
         return (await self._looks.ends([place]))[place]
 
     async def read(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
-        """Return what is there, as `Log.read` does."""
+        """Return the records copied so far, as `Log.read` does."""
         return await self._looks.read(place, offset, limit)
 
     async def put(self, records: Sequence[Record]) -> None:
@@ -137,25 +137,25 @@ class Incoming:
             if reached > end:
                 raise self._disturbed(place, end)
             if loop.time() > deadline:
-                raise LogUnavailable(f"an aborted transaction on {place[0]}/{place[1]} of {self.url} does not end")
+                raise LogUnavailable(f"an aborted transaction on {place[0]}/{place[1]} of {self.url} does not complete")
             await asyncio.sleep(_LOOK_S)
 
     def _disturbed(self, place: TopicPartition, offset: int) -> LogCorrupt:
         return LogCorrupt(
-            f"{place[0]}/{place[1]} of {self.url} has got records from somebody else, at {offset}: "
-            "keep others away from it, and copy from scratch (--from-scratch)"
+            f"another producer has written to {place[0]}/{place[1]} of {self.url}, at offset {offset}: "
+            "stop other producers, and copy from scratch (--from-scratch)"
         )
 
     def _refuse_used(self, topics: Sequence[Topic]) -> None:
         used = sorted({*_OWN, *(topic.name for topic in topics)} & self._cluster.topics.keys())
         if used:
             raise WiringError(
-                f"{self.url} has been used as a log already (it has {', '.join(used[:3])}): copy to an empty one; "
-                "?prefix=NAME. in the URL keeps several on one cluster apart"
+                f"{self.url} is already used as a log (it has {', '.join(used[:3])}): copy to an empty one; "
+                "?prefix=NAME. in the URL separates several logs on one cluster"
             )
 
     async def _notes(self, source: str) -> list[dict[str, Any]]:
-        """Return what was noted of this copy, after noting whose it is. Raises: WiringError when it is another's."""
+        """Return this copy's metadata, which begins with its source. Raises: WiringError when it has another source."""
         if not await self._looks.read((INCOMING.name, 0), 0, 1):
             await self._note({"source": source})
         records = await self._looks.read((INCOMING.name, 0), 0, 100)
@@ -165,7 +165,7 @@ class Incoming:
         return notes
 
     async def _note(self, note: Mapping[str, Any]) -> None:
-        """Write something down, which nobody can whose place another copier has taken. Raises: LogUnavailable."""
+        """Append metadata; a later copier fences this off. Raises: LogUnavailable."""
         record = Record(INCOMING.name, 0, -1, now_ms(), None, json.dumps(note).encode())
         try:
             await self._passer.commit([record])
@@ -173,7 +173,7 @@ class Incoming:
             raise self._another_copier(error) from error
 
     def _another_copier(self, error: Fenced) -> LogUnavailable:
-        return LogUnavailable(f"another copier has begun with {self.url} ({error}): let one of them finish")
+        return LogUnavailable(f"another copy to {self.url} has started ({error}): let one of them finish")
 
     def _largest_batch(self, topic: str) -> int:
         declared = self._declared.get(topic)

@@ -93,7 +93,7 @@ class KafkaLog(Log):
     async def newest(
         self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
     ) -> int:
-        """See `Log.newest`; it makes no record of what it only folds."""
+        """See `Log.newest`; creates no `Record` objects."""
         return await self._looks.newest(await self._place(*place), offset, kept, kind)
 
     async def start(self, topic: str, partition: int) -> int:
@@ -110,7 +110,7 @@ class KafkaLog(Log):
         return (await self._looks.ends([place]))[place]
 
     async def decided_end(self, topic: str, partition: int) -> int:
-        """See `Log.decided_end`: a commit is answered before its records can be read."""
+        """See `Log.decided_end`: a commit is acknowledged before its records are readable."""
         return await self._looks.decided_end(await self._place(topic, partition))
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:

@@ -11,7 +11,7 @@ from eventlib.log.base import Claim, Membership, Reader
 from eventlib.log.kafka.coordinator import GroupMember
 from eventlib.log.kafka.failures import Transient
 from eventlib.log.kafka.ownership import Owners
-from eventlib.log.kafka.ownership_topic import Owner, wish_of
+from eventlib.log.kafka.ownership_topic import Owner, release_request_of
 
 _log = logging.getLogger("eventlib.log")
 
@@ -24,7 +24,7 @@ _LEAVE_S = 2.0
 
 
 class KafkaMembership(Membership):
-    """See `Membership`. Takes over what the group has given to this process, under a word of the group that is fresh."""
+    """See `Membership`. Takes over the tasks assigned to this process, under a recently confirmed assignment."""
 
     def __init__(self, owners: Owners, service: str, partitions: int, standbys: int = 0) -> None:
         self._owners = owners
@@ -137,7 +137,7 @@ class KafkaMembership(Membership):
     async def _watch(self, run: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
             await run()
-        except Exception as error:  # noqa: BLE001  whatever it is, who waits for claims has to hear of it
+        except Exception as error:  # noqa: BLE001  any error must reach the caller that waits for claims
             self._error = error if isinstance(error, EventlibError) else EventlibError(f"a member failed: {error!r}")
             self._change.set()
 
@@ -201,7 +201,7 @@ _SEIZED_FOR_S = 3.0
 
 
 class Members:
-    """All memberships; `follow` opens a reader at the end of the register."""
+    """All memberships; `follow` opens a reader at the end of the ownership topic."""
 
     def __init__(self, owners: Owners, follow: Callable[[], Awaitable[Reader]]) -> None:
         self._owners = owners
@@ -213,7 +213,7 @@ class Members:
     async def join(self, service: str, partitions: int, standbys: int = 0) -> KafkaMembership:
         """See `Log.join`."""
         if self._listening is None:
-            self._listening = asyncio.create_task(self._listen(), name="kafka wishes")
+            self._listening = asyncio.create_task(self._listen(), name="kafka release requests")
         member = KafkaMembership(self._owners, service, partitions, standbys)
         self._members.append(member)
         return member
@@ -226,25 +226,25 @@ class Members:
         error = LogUnavailable("the log was closed by this process; open it again to use it")
         await asyncio.gather(*(member.end(error) for member in self._members))
 
-    def _lost(self, owner: Owner, to_somebody: bool) -> None:
+    def _lost(self, owner: Owner, to_another: bool) -> None:
         for member in self._members:
-            member.lost(owner, _SEIZED_FOR_S if to_somebody else 0.0)
+            member.lost(owner, _SEIZED_FOR_S if to_another else 0.0)
 
     async def _listen(self) -> None:
         while True:
             with suppress(RetryableError):
-                await self._listen_until_away()
+                await self._follow_topic()
             await asyncio.sleep(_AGAIN_S)
 
-    async def _listen_until_away(self) -> None:
+    async def _follow_topic(self) -> None:
         """Follow the ownership topic. Raises: LogUnavailable; release requests written meanwhile are missed."""
         reader = await self._follow()
         try:
             while True:
                 for record in await reader.poll(_READ_AT_ONCE):
-                    wish = wish_of(record)
-                    if wish is not None:
-                        with suppress(EventlibError):  # who asks ends it after a while in any case
-                            await self._owners.let_go(*wish)
+                    request = release_request_of(record)
+                    if request is not None:
+                        with suppress(EventlibError):  # the requester fences this owner after a timeout
+                            await self._owners.let_go(*request)
         finally:
             await reader.close()

@@ -1,4 +1,4 @@
-"""How a Kafka log is reached and set up: from its URL, and from variables EVENTLIB_KAFKA_…."""
+"""The settings of a Kafka log: from its URL, and from variables EVENTLIB_KAFKA_…."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -21,73 +21,69 @@ _FORM = "kafka://host:port[,host:port…]/[?prefix=…&application=…]"
 
 
 class KafkaOptions(Variables):
-    """How a Kafka log is reached, and what it asks of its brokers. All but secrets can stand in the URL as well."""
+    """Connection and topic settings of a Kafka log. All but secrets may also be given in the URL."""
 
     model_config = SettingsConfigDict(
         env_prefix="EVENTLIB_KAFKA_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
-    prefix: Annotated[Name, Field(description="goes before every topic, consumer group and transactional id")] = ""
+    prefix: Annotated[Name, Field(description="prefix of every topic, consumer group and transactional id")] = ""
     application: Annotated[
         Name,
-        Field(min_length=1, description="goes before groups and transactional ids: another one for each application"),
+        Field(min_length=1, description="prefix of groups and transactional ids: unique per application"),
     ] = "eventlib"
     replication_factor: Annotated[
-        Count | None, Field(description="replicas of new topics; unset: three, or as many as there are brokers")
+        Count | None, Field(description="replicas of new topics; unset: three, or the number of brokers if smaller")
     ] = None
     min_insync_replicas: Annotated[
         Count | None,
-        Field(description="replicas that have an append before it counts; unset: all but one, at least one"),
+        Field(description="in-sync replicas that an append requires; unset: all but one, at least one"),
     ] = None
     compaction_lag_s: Annotated[
-        float, Field(ge=0, allow_inf_nan=False, description="how long compaction leaves a record alone (seconds)")
+        float, Field(ge=0, allow_inf_nan=False, description="how long a record stays uncompacted (seconds)")
     ] = 0
-    compression: Annotated[Literal["none", "gzip"], Field(description="how batches are compressed: none or gzip")] = (
-        "none"
-    )
+    compression: Annotated[Literal["none", "gzip"], Field(description="compression of batches: none or gzip")] = "none"
     inflated_bytes: Annotated[
-        Count, Field(description="how many bytes the compressed batches of one fetch may have when they are inflated")
+        Count, Field(description="limit on the inflated size of one fetch's compressed batches (bytes)")
     ] = 64_000_000
-    address: Annotated[str, Field(description="where others reach this process")] = ""
-    request_timeout_s: Annotated[Seconds, Field(description="within which a request is answered (seconds)")] = 10
-    append_timeout_s: Annotated[Seconds, Field(description="within which an append is acknowledged (seconds)")] = 30
+    address: Annotated[str, Field(description="address at which clients reach this process")] = ""
+    request_timeout_s: Annotated[Seconds, Field(description="timeout of a request (seconds)")] = 10
+    append_timeout_s: Annotated[Seconds, Field(description="timeout of an append (seconds)")] = 30
     transaction_timeout_s: Annotated[
-        Seconds, Field(description="after which brokers abort a transaction (seconds)")
+        Seconds, Field(description="time after which brokers abort a transaction (seconds)")
     ] = 10
     session_timeout_s: Annotated[
-        Seconds, Field(description="after which a member that is not heard of loses its tasks (seconds)")
+        Seconds, Field(description="time without heartbeats after which a member loses its tasks (seconds)")
     ] = 6
 
     tls: Annotated[bool, Field(description="whether connections are encrypted")] = False
-    tls_ca: Annotated[
-        str | None, Field(description="a PEM file with whom to trust; unset: the system's authorities")
-    ] = None
-    tls_cert: Annotated[str | None, Field(description="a PEM file with this client's certificate")] = None
-    tls_key: Annotated[str | None, Field(description="a PEM file with its key")] = None
-    tls_key_password: Annotated[SecretStr | None, Field(description="the password of that key")] = None
+    tls_ca: Annotated[str | None, Field(description="PEM file with trusted authorities; unset: the system's")] = None
+    tls_cert: Annotated[str | None, Field(description="PEM file with this client's certificate")] = None
+    tls_key: Annotated[str | None, Field(description="PEM file with the key of that certificate")] = None
+    tls_key_password: Annotated[SecretStr | None, Field(description="password of that key")] = None
     sasl: Annotated[
         Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None,
-        Field(description="how this client signs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"),
+        Field(description="SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"),
     ] = None
-    user: Annotated[str | None, Field(description="the user's name, for PLAIN and SCRAM")] = None
-    password: Annotated[SecretStr | None, Field(description="the user's password")] = None
+    user: Annotated[str | None, Field(description="user name, for PLAIN and SCRAM")] = None
+    password: Annotated[SecretStr | None, Field(description="password of that user")] = None
     oauth_token_url: Annotated[
         str | None,
         no_userinfo("set EVENTLIB_KAFKA_OAUTH_CLIENT_ID and EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET"),
-        Field(description="where tokens are had, for OAUTHBEARER"),
+        Field(description="URL of the token server, for OAUTHBEARER"),
     ] = None
-    oauth_client_id: Annotated[str | None, Field(description="this client's name there")] = None
-    oauth_client_secret: Annotated[SecretStr | None, Field(description="its secret")] = None
-    oauth_scope: Annotated[str | None, Field(description="the scope that is asked for")] = None
+    oauth_client_id: Annotated[str | None, Field(description="client id at the token server")] = None
+    oauth_client_secret: Annotated[SecretStr | None, Field(description="client secret at the token server")] = None
+    oauth_scope: Annotated[str | None, Field(description="requested scope")] = None
 
     @property
     def writers(self) -> str:
-        """What the transactional ids of this user's processes begin with: nobody else needs a right to them."""
+        """The prefix of the transactional ids of this user's processes; no other user needs a right to them."""
         user = self.user or self.oauth_client_id
         return f"{self.prefix}{self.application}~{user}~" if self.sasl else f"{self.prefix}{self.application}~"
 
     def locks(self, service: str) -> str:
-        """Return what the transactional ids begin with under which a service's tasks are taken over."""
+        """Return the prefix of the transactional ids that lock a service's tasks during takeovers."""
         return f"{self.prefix}{self.application}-{service}-"
 
     def group(self, service: str) -> str:
@@ -103,20 +99,20 @@ class KafkaOptions(Variables):
             needed = ("user", "password")
         missing = [f"EVENTLIB_KAFKA_{name.upper()}" for name in needed if getattr(self, name) is None]
         if missing:
-            raise ValueError(f"sasl={self.sasl} needs {', '.join(missing)} as well")
+            raise ValueError(f"sasl={self.sasl} also needs {', '.join(missing)}")
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key go together: give both, or none")
+            raise ValueError("tls_cert and tls_key belong together: set both, or neither")
         return self
 
 
 def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
-    """Return the brokers to begin with (host:port), and the options, of `kafka://host:port[,host:port]/[?…]`.
+    """Return the bootstrap brokers (host:port) and the options of `kafka://host:port[,host:port]/[?…]`.
 
-    Raises: WiringError, and its SettingsError for an option that is wrong or unknown.
+    Raises: WiringError for an invalid URL or an unknown option; its SettingsError for an invalid value.
     """
     refuse_userinfo(url, "the log", "set EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD")
     parts = urlsplit(url)
-    shown = f"{parts.scheme}://{parts.netloc}{parts.path}"  # what else is there may be a secret, misplaced
+    shown = f"{parts.scheme}://{parts.netloc}{parts.path}"  # the rest may contain a misplaced secret
     hosts = [host if _has_port(host) else f"{host}:9092" for host in parts.netloc.split(",")]
     if "" in parts.netloc.split(",") or parts.path.strip("/") or parts.fragment:
         raise WiringError(
@@ -124,7 +120,7 @@ def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
         )
     for host, _, port in (each.rpartition(":") for each in hosts):
         if not is_host(host) or not 0 < int(port) <= _LARGEST_PORT:
-            raise WiringError(f"the log {url!r} names {host}:{port}, and there can be no such host or port: {_FORM}")
+            raise WiringError(f"the log {url!r} names {host}:{port}, which is no valid host and port: {_FORM}")
     given = options_in(url)
     for name in given:
         if name in _SECRETS:
@@ -132,12 +128,12 @@ def parse_url(url: str) -> tuple[list[str], KafkaOptions]:
                 f"a URL is shown in messages, so {name} does not belong there: set EVENTLIB_KAFKA_{name.upper()}"
             )
         if name not in KafkaOptions.model_fields:
-            raise WiringError(f"the log {shown!r} has no option {name!r}: there are {', '.join(_in_url())}")
+            raise WiringError(f"the log {shown!r} has the unknown option {name!r}; known: {', '.join(_in_url())}")
     return hosts, read_settings(KafkaOptions, given)
 
 
 def options_in(url: str) -> dict[str, str]:
-    """Return the options that a log's URL gives, as they stand there."""
+    """Return the options in a log's URL, unparsed."""
     return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 

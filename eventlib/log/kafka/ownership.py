@@ -27,7 +27,7 @@ from eventlib.log.kafka.ownership_topic import (
     claim_record,
     ownership_lost,
     release_record,
-    wish_record,
+    release_request,
 )
 from eventlib.log.kafka.point_reads import Looks, Written
 from eventlib.log.kafka.producer import Producer
@@ -150,7 +150,7 @@ class Owners:
         self._written.wrote([record], [offset])
         owner = self._owners[task] = Owner(Claim(*task, offset + 1), writer, self.on_loss)
         if writer.is_spent:
-            owner.lose(to_somebody=False)
+            owner.lose(to_another=False)
         return owner
 
     def _is_own(self, former: OwnershipEntry) -> bool:
@@ -166,7 +166,7 @@ class Owners:
     async def _ask(self, former: OwnershipEntry, task: Task) -> bool:
         """Ask an owner to release the task, if it is reachable."""
         if former.writer is not None and not former.is_seized and process_of(former.writer) != self.process:
-            await self._appends.append([wish_record(task, former.epoch)])
+            await self._appends.append([release_request(task, former.epoch)])
         return await self._has_let_go(task, _HEARS_S)
 
     async def _has_let_go(self, task: Task, patience_s: float) -> bool:
@@ -192,14 +192,14 @@ class Owners:
         name = f"{self.process}.{self._count}"
         writer = Writer(self.cluster, self._largest, self._written, name, f"write {self._count % _LANES}")
         writer.seizes = seizes
-        writer.on_end = lambda to_somebody: self._ended(writer, to_somebody)
+        writer.on_end = lambda to_another: self._ended(writer, to_another)
         await writer.start()
         return writer
 
-    def _ended(self, writer: Writer, to_somebody: bool) -> None:
+    def _ended(self, writer: Writer, to_another: bool) -> None:
         for owner in [*self._owners.values()]:
             if owner.writer is writer:
-                owner.lose(to_somebody=to_somebody)
+                owner.lose(to_another=to_another)
 
     async def _fence(self, writer: str) -> None:
         """Fence a writer permanently; many tasks may wait for the same one."""

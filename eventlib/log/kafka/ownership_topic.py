@@ -111,12 +111,12 @@ def release_record(task: Task, epoch: int) -> Record:
     return _record(_key(task), {"released": epoch})
 
 
-def wish_record(task: Task, epoch: int) -> Record:
+def release_request(task: Task, epoch: int) -> Record:
     """Return the record that asks the owner of an epoch to release its task."""
     return _record(_WISH + _key(task), {"epoch": epoch})
 
 
-def wish_of(record: Record) -> tuple[Task, int] | None:
+def release_request_of(record: Record) -> tuple[Task, int] | None:
     """Return the task and epoch of a release request; None for any other record."""
     key = (record.key or b"").decode()
     if not key.startswith(_WISH):
@@ -160,7 +160,7 @@ class Owner:
         self._under_way.add(appending)
         appending.add_done_callback(self._under_way.discard)
         try:
-            # Shielded, since `finish` has to know when it is over, also when nobody waits for it any more.
+            # Shielded: `finish` must know when it is over, also if this caller is cancelled.
             return await asyncio.shield(appending)
         except Fenced as error:
             raise ownership_lost(self.claim, str(error)) from error
@@ -170,11 +170,11 @@ class Owner:
         self._under_way.add(under_way)
         under_way.add_done_callback(self._under_way.discard)
 
-    def lose(self, *, to_somebody: bool = True) -> None:
+    def lose(self, *, to_another: bool = True) -> None:
         """Invalidate the claim."""
         if not self.is_lost:
             self.is_lost = True
-            self._on_loss(self, to_somebody)
+            self._on_loss(self, to_another)
 
     async def finish(self) -> None:
         """Accept no more appends, and wait for those in flight."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _A_LITTLE = 5_000
 
 
-class Looking(Protocol):
+class SlotReader(Protocol):
     """The reader interface that its slots use."""
 
     def look(self) -> None:
@@ -38,7 +38,7 @@ class Slot:
     catches up by itself.
     """
 
-    def __init__(self, reader: Looking, place: TopicPartition, offset: int) -> None:
+    def __init__(self, reader: SlotReader, place: TopicPartition, offset: int) -> None:
         self.reader = reader
         self.place = place
         self.position = offset
@@ -122,7 +122,7 @@ _ANY_EPOCH = -1
 _RESPONSE_BYTES = 8_000_000
 
 NO_SESSION = (0, -1)
-"""The session of a fetch that stands for itself: its id, and how many fetches it had."""
+"""The session id and epoch of a fetch without a session."""
 
 
 class FetchSpec(NamedTuple):
@@ -142,33 +142,33 @@ class Fetched(NamedTuple):
     chunk: Chunk | None
 
 
-async def fetch(cluster: Cluster, node: int, wanted: Sequence[FetchSpec], lane: str = "read") -> list[Fetched]:
+async def fetch(cluster: Cluster, node: int, specs: Sequence[FetchSpec], lane: str = "read") -> list[Fetched]:
     """Fetch what is available now, from one broker. Raises: Transient."""
-    answer = await cluster.send(node, fetch_request(cluster, wanted), lane)
+    answer = await cluster.send(node, fetch_request(cluster, specs), lane)
     if answer.error_code:
         raise failure(answer.error_code, "fetching")
-    offsets = {each.place: each.offset for each in wanted}
+    offsets = {each.place: each.offset for each in specs}
     return fetched(cluster, answer, offsets)
 
 
 def fetch_request(
     cluster: Cluster,
-    wanted: Sequence[FetchSpec],
+    specs: Sequence[FetchSpec],
     session: tuple[int, int] = NO_SESSION,
     forgotten: Iterable[TopicPartition] = (),
     wait_ms: int = 0,
 ) -> Exactly:
     """Return a fetch request; in a session it names only what has changed since the last one."""
     topics = dict[str, list[tuple[int, ...]]]()
-    for (topic, partition), offset, most_bytes in wanted:
+    for (topic, partition), offset, most_bytes in specs:
         each = (partition, _ANY_EPOCH, offset, _A_CONSUMER, most_bytes)
         topics.setdefault(cluster.physical(topic), []).append(each)
-    gone = dict[str, list[int]]()
+    removed = dict[str, list[int]]()
     for topic, partition in forgotten:
-        gone.setdefault(cluster.physical(topic), []).append(partition)
+        removed.setdefault(cluster.physical(topic), []).append(partition)
     return Exactly(
         FetchRequest_v11(
-            _A_CONSUMER, wait_ms, 1, _RESPONSE_BYTES, _COMMITTED, *session, [*topics.items()], [*gone.items()], ""
+            _A_CONSUMER, wait_ms, 1, _RESPONSE_BYTES, _COMMITTED, *session, [*topics.items()], [*removed.items()], ""
         )
     )
 
@@ -189,9 +189,9 @@ def fetched(cluster: Cluster, answer: Any, offsets: Mapping[TopicPartition, int]
 async def offsets_at(
     cluster: Cluster, places: Iterable[TopicPartition], time_ms: int, *, committed: bool = True
 ) -> dict[TopicPartition, int]:
-    """Return the first committed offset at or after a time, of each partition; the end's for LATEST, -1 for none.
+    """Return each partition's first committed offset at or after a time; the end for LATEST, -1 for none.
 
-    With `committed=False` what is not decided yet counts as well. Raises: LogUnavailable, LogDenied.
+    With `committed=False`, records of open transactions count too. Raises: LogUnavailable, LogDenied.
     """
     isolation = _COMMITTED if committed else _ALL
     found = dict[TopicPartition, int]()
@@ -199,8 +199,8 @@ async def offsets_at(
 
     async def attempt() -> None:
         by_leader = cluster.by_leader(left)
-        asked = [_ask(cluster, node, theirs, (isolation, time_ms)) for node, theirs in by_leader.items()]
-        for answers in await asyncio.gather(*asked):
+        requests = [_ask(cluster, node, theirs, (isolation, time_ms)) for node, theirs in by_leader.items()]
+        for answers in await asyncio.gather(*requests):
             found.update(answers)
             left.difference_update(answers)
 
@@ -221,6 +221,6 @@ async def _ask(
         for partition, code, _, offset in partitions:
             place = (cluster.logical(topic), partition)
             if code != Code.NONE:
-                raise failure(code, f"asking for an offset of {place[0]}/{partition}")
+                raise failure(code, f"looking up an offset of {place[0]}/{partition}")
             found[place] = offset
     return found

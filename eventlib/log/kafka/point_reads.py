@@ -127,7 +127,7 @@ class Looks:
         while (visible := (await offsets_at(self._cluster, [place], LATEST))[place]) < end:
             if loop.time() > deadline:
                 raise LogUnavailable(
-                    f"what was written to {place[0]}/{place[1]} cannot be read yet: another transaction there is open"
+                    f"appends to {place[0]}/{place[1]} are not readable yet: another transaction there is open"
                 )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
@@ -150,7 +150,7 @@ class Looks:
             elif position < self._written.end(place):
                 await self._until_visible(place, self._written.end(place))
             elif position < answer.end:
-                position = answer.end  # only this partition was asked for, so nothing is left in between
+                position = answer.end  # only this partition was requested, so nothing is left in between
             else:
                 return position, None
 

@@ -1,4 +1,4 @@
-"""What stands between this process and one address of a broker: found by going there, one step at a time."""
+"""Diagnoses why a broker cannot be reached at an address: tries name, network, TLS and SASL in turn."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ _WRONG_NAME = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MI
 
 
 class Trouble(NamedTuple):
-    """What is wrong at an address, and what to do about it; `stays` says that it does until a setting is changed."""
+    """A problem at an address, and its remedy; `stays` if retrying cannot help until a setting changes."""
 
     what: str
     remedy: str
@@ -37,12 +37,12 @@ class Trouble(NamedTuple):
 
 
 async def probe(host: str, port: int, options: KafkaOptions) -> Trouble | None:
-    """Go to an address as a log would, and return what is wrong there; None when a broker answers."""
+    """Connect to an address as a log does, and return what is wrong; None when a broker answers."""
     return await _network(host, port) or await _protocol(host, port, options)
 
 
 async def refuse_what_stays(hosts: Iterable[tuple[str, int]], options: KafkaOptions) -> None:
-    """Refuse, after no broker was reached, if waiting for one cannot help. Raises: LogDenied."""
+    """Fail if retrying cannot help, after no broker was reached. Raises: LogDenied."""
     for trouble in await asyncio.gather(*(probe(host, port, options) for host, port in hosts)):
         if trouble is not None and trouble.stays:
             raise LogDenied(f"{trouble.what}: {trouble.remedy}")
@@ -62,7 +62,7 @@ async def _network(host: str, port: int) -> Trouble | None:
     except TimeoutError:
         return Trouble(
             f"{host}:{port} does not answer within {_CONNECTS_S:g} s",
-            "a firewall or a wrong address swallows the packets: try from another machine, and open the port",
+            "a firewall or a wrong address drops the packets: try from another machine, and open the port",
         )
     except OSError as error:
         return Trouble(
@@ -76,7 +76,7 @@ async def _network(host: str, port: int) -> Trouble | None:
 
 async def _protocol(host: str, port: int, options: KafkaOptions) -> Trouble | None:
     try:
-        await _speak(host, port, connection_arguments(options), MetadataRequest([], allow_auto_topic_creation=False))
+        await _request(host, port, connection_arguments(options), MetadataRequest([], allow_auto_topic_creation=False))
     except UnsupportedSaslMechanismError:
         return await _another_mechanism(host, port, options)
     except (KafkaError, OSError, TimeoutError, AssertionError) as error:
@@ -85,20 +85,20 @@ async def _protocol(host: str, port: int, options: KafkaOptions) -> Trouble | No
 
 
 def _named(place: str, options: KafkaOptions, error: BaseException) -> Trouble | None:
-    """Return the trouble that an error stands for, None when it can stand for several."""
+    """Return the trouble that an error stands for; None if it is ambiguous."""
     match error:
         case IllegalSaslStateError():
-            what = f"{place} does not want to know who comes"
-            found = what, "leave EVENTLIB_KAFKA_SASL out, or take another port"
+            what = f"{place} accepts no sign-in"
+            found = what, "unset EVENTLIB_KAFKA_SASL, or use another port"
         case AuthenticationFailedError() | SaslAuthenticationFailed():
             found = _refused(place, options, str(error))
         case ssl.SSLCertVerificationError():
             found = _untrusted(place, options, error)
         case IncompatibleBrokerVersion():
-            what = f"{place} does not know what clients ask ({error})"
-            found = what, "take the port for clients, not that of controllers; or upgrade a broker older than 2.4"
+            what = f"{place} does not support the requests of clients ({error})"
+            found = what, "use the port for clients, not that of controllers; or upgrade a broker older than 2.4"
         case NoToken():
-            remedy = "correct EVENTLIB_KAFKA_OAUTH_…, or look at what the token server says"
+            remedy = "correct EVENTLIB_KAFKA_OAUTH_…, or check the token server"
             return Trouble(str(error), remedy, error.refused)
         case _:
             return None
@@ -108,15 +108,15 @@ def _named(place: str, options: KafkaOptions, error: BaseException) -> Trouble |
 async def _another_mechanism(host: str, port: int, options: KafkaOptions) -> Trouble:
     anonymous = {**connection_arguments(options), "security_protocol": "SSL" if options.tls else "PLAINTEXT"}
     try:
-        offered = (await _speak(host, port, anonymous, SaslHandShakeRequest("NONE"))).enabled_mechanisms
+        offered = (await _request(host, port, anonymous, SaslHandShakeRequest("NONE"))).enabled_mechanisms
     except (KafkaError, OSError, TimeoutError):
         offered = ["others"]
-    what = f"{host}:{port} does not take the SASL mechanism {options.sasl}, but {', '.join(sorted(offered))}"
-    return Trouble(what, "set EVENTLIB_KAFKA_SASL to one that it takes", stays=True)
+    what = f"{host}:{port} does not support the SASL mechanism {options.sasl}, but {', '.join(sorted(offered))}"
+    return Trouble(what, "set EVENTLIB_KAFKA_SASL to a supported one", stays=True)
 
 
-async def _speak(host: str, port: int, arguments: dict[str, Any], message: Any) -> Any:
-    """Connect, sign in, ask something, and return the answer. Raises: KafkaError, OSError, TimeoutError."""
+async def _request(host: str, port: int, arguments: dict[str, Any], message: Any) -> Any:
+    """Connect, sign in, send a request, and return the response. Raises: KafkaError, OSError, TimeoutError."""
     connection: AIOKafkaConnection = await create_conn(host, port, **arguments)
     try:
         return await connection.send(message)
@@ -128,50 +128,50 @@ def _refused(place: str, options: KafkaOptions, why: str) -> tuple[str, str]:
     if options.sasl == "OAUTHBEARER":
         return (
             f"{place} refuses the token of client {options.oauth_client_id}: {why}",
-            "look at the token's audience, subject and expiry, at this machine's clock, and at EVENTLIB_KAFKA_OAUTH_…",
+            "check the token's audience, subject and expiry, this machine's clock, and EVENTLIB_KAFKA_OAUTH_…",
         )
     return (
         f"{place} refuses user {options.user} with {options.sasl}: {why}",
-        "correct EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD; SCRAM users are kept for each mechanism apart",
+        "correct EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD; each SCRAM mechanism has its own users",
     )
 
 
 def _untrusted(place: str, options: KafkaOptions, error: ssl.SSLCertVerificationError) -> tuple[str, str]:
     if error.verify_code in _WRONG_NAME:
         return (
-            f"the certificate of {place} is for other names: {error.verify_message}",
-            "reach the broker by a name in its certificate, or let the certificate have this one, too",
+            f"the certificate of {place} is for another name: {error.verify_message}",
+            "use a name that is in the broker's certificate, or add this one to the certificate",
         )
     authority = options.tls_ca or "the system's authorities"
     return (
         f"the certificate of {place} is not trusted by {authority}: {error.verify_message}",
-        "name the authority that signed it with EVENTLIB_KAFKA_TLS_CA",
+        "set EVENTLIB_KAFKA_TLS_CA to the authority that signed it",
     )
 
 
 async def _silence(host: str, port: int, options: KafkaOptions, error: BaseException) -> Trouble:
-    """Return why a connection ended, or stayed silent, without a reason: by trying the other ways to come."""
+    """Return why a connection was closed or got no response: found by trying the other protocols."""
     place = f"{host}:{port}"
-    says_versions = _connects(host, port, {**connection_arguments(options), **_PLAIN})
-    plain, tls = await asyncio.gather(says_versions, _speaks_tls(host, port, options.request_timeout_s))
+    connects = _connects(host, port, {**connection_arguments(options), **_PLAIN})
+    plain, tls = await asyncio.gather(connects, _speaks_tls(host, port, options.request_timeout_s))
     if options.tls and plain:
-        remedy = "leave EVENTLIB_KAFKA_TLS out, or take the port that does"
-        return Trouble(f"{place} does not speak TLS", remedy, stays=True)
+        remedy = "unset EVENTLIB_KAFKA_TLS, or use the TLS port"
+        return Trouble(f"{place} does not use TLS", remedy, stays=True)
     if not options.tls and tls:
-        return Trouble(f"{place} speaks TLS only", "set EVENTLIB_KAFKA_TLS=true", stays=True)
+        return Trouble(f"{place} requires TLS", "set EVENTLIB_KAFKA_TLS=true", stays=True)
     if options.sasl is None and (plain or tls):
         return Trouble(
-            f"{place} wants to know who comes",
+            f"{place} requires a sign-in",
             "set EVENTLIB_KAFKA_SASL, EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD",
         )
     return Trouble(
         f"{place} does not answer as a Kafka broker does ({error or 'no answer in time'})",
-        "another program listens there, or a broker that is stuck: look at its log",
+        "another program listens there, or a broker that hangs: check its log",
     )
 
 
 async def _connects(host: str, port: int, arguments: dict[str, Any]) -> bool:
-    """Tell whether a broker says there what it understands; it does so before it asks who comes."""
+    """Whether a broker there answers with its API versions, which precedes signing in."""
     try:
         await (await create_conn(host, port, **arguments)).close()
     except (KafkaError, OSError, TimeoutError, AssertionError):
@@ -180,12 +180,12 @@ async def _connects(host: str, port: int, arguments: dict[str, Any]) -> bool:
 
 
 async def _speaks_tls(host: str, port: int, within_s: float) -> bool:
-    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anybody.check_hostname = False
-    anybody.verify_mode = ssl.CERT_NONE  # nothing is told to it
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # no data is sent
     try:
         async with asyncio.timeout(within_s):
-            _, writer = await asyncio.open_connection(host, port, ssl=anybody)
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
     except (OSError, TimeoutError):
         return False
     writer.transport.abort()

@@ -49,7 +49,7 @@ class Producer:
         async def attempt() -> None:
             if self._transactional_id is None:
                 answer = await self._cluster.ask(message)
-                self._refuse(answer.error_code, "taking a producer id")
+                self._refuse(answer.error_code, "obtaining a producer id")
             else:
                 answer = await self._ask_coordinator(message, "taking over")
             self._id, self._epoch = answer.producer_id, answer.producer_epoch
@@ -58,9 +58,9 @@ class Producer:
         self._sequences.clear()
 
     async def produce(self, records: Sequence[Record]) -> list[int]:
-        """Append records without a transaction: a batch is written whole or not at all, several are not.
+        """Append records without a transaction: each batch is atomic, several together are not.
 
-        Raises: LogUnavailable when it is not known whether they were written, and then the producer must start again;
+        Raises: LogUnavailable when the outcome is unknown, and then the producer must start again;
         ContractError, LogDenied.
         """
         return await self._write(self._batches(records), self._cluster.options.append_timeout_s)
@@ -82,7 +82,7 @@ class Producer:
     async def write(self, records: Sequence[Record]) -> list[int]:
         """Append records to the open transaction, or begin one with them, and return their offsets.
 
-        Raises: Fenced; LogUnavailable, ContractError, LogDenied, and then `give_up` has to follow.
+        Raises: Fenced; LogUnavailable, ContractError, LogDenied, and then `give_up` must follow.
         """
         made = self._batches(records)
         if not self._cluster.implicit_transactions:
@@ -100,14 +100,14 @@ class Producer:
             return
         await self._end(committed=False)
         if isinstance(error, RetryableError) and not self._cluster.implicit_transactions:
-            # What was sent may still arrive, and would count for this producer's next transaction.
+            # A delayed request may still arrive, and would join this producer's next transaction.
             raise Undecided(str(error)) from error
 
     async def pass_over(self, place: TopicPartition, offsets: int) -> None:
-        """Use up so many offsets of a partition, at least one, for nothing that anybody could read.
+        """Consume offsets of a partition, at least one, without readable records.
 
-        An aborted transaction does that: its records are seen by nobody, and its end is no record. It is under way
-        when this returns; the partition's end says when it is done. Raises: as `commit`.
+        Writes an aborted transaction: its records stay invisible, and its marker is no record. It may be incomplete
+        when this returns; the partition's end tells when it is complete. Raises: as `commit`.
         """
         nothing = Record(*place, -1, 0, None, None)
         await self._announce({place})
@@ -177,16 +177,16 @@ class Producer:
                     batch = left.pop(place)
                     offsets.update(zip(batch.indexes, range(offset, offset + len(batch.indexes)), strict=True))
                     self._sequences[place] = next_sequence(batch.sequence, len(batch.indexes))
-            # While the producer's former transaction is put away, a broker refuses all: then one batch asks for the rest.
+            # While the producer's last transaction completes, brokers refuse all batches: then only one is retried.
             goes_ahead = len(left) == before
-            if errors:  # one that does not pass decides
+            if errors:  # one that retrying does not help decides
                 raise min(errors, key=lambda error: isinstance(error, Transient))
 
         while left:
             await self._cluster.persist(attempt, within_s)
 
     async def _send(self, node: int, now: list[Batch]) -> tuple[list[tuple[TopicPartition, int]], list[Exception]]:
-        """Send batches to their leader; return the first offsets of those that it has written, and what failed."""
+        """Send batches to their leader; return the first offsets of the written ones, and the errors of the others."""
         written, failed = list[tuple[TopicPartition, int]](), list[Exception]()
         try:
             answer = await self._cluster.send(node, self._message(now), self._lane)
@@ -235,7 +235,7 @@ class Producer:
 
 
 def _first_of_each(made: list[Batch]) -> tuple[list[Batch], list[Batch]]:
-    """Return the next batch of each partition, as many as fit into a request, and the rest."""
+    """Return each partition's next batch, as far as they fit into a request, and the remaining batches."""
     now, rest = dict[TopicPartition, Batch](), list[Batch]()
     size = 0
     for batch in made:

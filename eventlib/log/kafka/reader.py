@@ -17,8 +17,8 @@ _BUDGET_BYTES = 32_000_000
 _LEAST_BYTES, _MOST_BYTES = 16_000, 500_000
 _PAUSE_S = 0.1
 _TAILS, _MOST_TAILS = 4, 16
-"""How many requests wait at a broker at most: more for topics with many partitions, since a broker looks through all
-that a request waits for at each append to one of them."""
+"""How many fetches wait at a broker at most: more for topics with many partitions, since each append makes a broker
+check all partitions of a waiting fetch."""
 
 
 class Feed:
@@ -48,7 +48,7 @@ class Feed:
             self._slots -= len(reader.slots)
 
     def follow(self, slot: Slot) -> bool:
-        """Let a slot that has caught up wait for more. Raises: Transient when nobody leads its partition."""
+        """Let a slot that has caught up wait for more. Raises: Transient when its partition has no leader."""
         topic, partition = slot.place
         tails = min(max(_TAILS, len(self.cluster.topics.get(topic, ())) // 4), _MOST_TAILS)
         node, lane = self.cluster.leader(slot.place), partition % tails
@@ -64,7 +64,7 @@ class Feed:
 
 
 class KafkaReader(Reader):
-    """See `Reader`. Waits as long as the brokers are out of reach, unless a poll has to answer at once."""
+    """See `Reader`. Waits while the brokers are unreachable, unless a poll's timeout has passed."""
 
     def __init__(self, feed: Feed, positions: Mapping[TopicPartition, int]) -> None:
         self._feed = feed
@@ -98,7 +98,7 @@ class KafkaReader(Reader):
             self._raise(late=late)
             if late and self._is_current():
                 return records
-            # What is known to exist is awaited in any case: it is on its way.
+            # Records known to exist are awaited even after the timeout: they are in flight.
             await self._wait(None if late else deadline)
 
     def wake(self) -> None:
@@ -115,7 +115,7 @@ class KafkaReader(Reader):
         return self._feed.room()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See `Reader.seek`; a few records are gone past, since they are on their way."""
+        """See `Reader.seek`; a short skip discards buffered and in-flight records instead of fetching anew."""
         if self.slots[partition].go_past(offset):
             return
         self._leave(self.slots[partition])
@@ -175,7 +175,7 @@ class KafkaReader(Reader):
             raise self._error
         now = asyncio.get_running_loop().time()
         if late and self._trouble is not None and now - self._trouble[0] > self._feed.cluster.options.request_timeout_s:
-            raise LogUnavailable(f"cannot be read at the moment: {self._trouble[1]}")
+            raise LogUnavailable(f"the log cannot be read now: {self._trouble[1]}")
 
     async def _wait(self, deadline: float | None) -> None:
         with suppress(TimeoutError):
@@ -203,7 +203,7 @@ class KafkaReader(Reader):
                     self._trouble = None
                 except (Transient, LogUnavailable) as error:
                     await self._recover(error)
-        except Exception as error:  # noqa: BLE001  whatever it is, whoever polls has to hear of it
+        except Exception as error:  # noqa: BLE001  any error must reach the caller of `poll`
             self._error = error if isinstance(error, EventlibError) else EventlibError(f"a reader failed: {error!r}")
         finally:
             self._catching_up = None
@@ -244,7 +244,7 @@ class KafkaReader(Reader):
             self.look()
 
     async def _over_gap(self, slot: Slot, end: int) -> None:
-        """Skip to the end when nothing is left before it: fetched alone, so that others' bytes do not count."""
+        """Skip to the end if nothing precedes it; fetched alone, so that other partitions do not use up the response."""
         node = self._feed.cluster.leader(slot.place)
         (alone,) = await fetch(self._feed.cluster, node, [FetchSpec(slot.place, slot.fetched, self.room())])
         if alone.code == Code.NONE and alone.chunk is None:
@@ -258,4 +258,4 @@ class KafkaReader(Reader):
         if slot.fetched < start:
             slot.skip_to(start)
         else:
-            slot.fetched = min(slot.fetched, end)  # it may have been written meanwhile
+            slot.fetched = min(slot.fetched, end)  # the offset may exist by now

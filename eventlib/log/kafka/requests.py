@@ -1,4 +1,4 @@
-"""Requests that aiokafka does not have, or not in the version that is needed here."""
+"""Requests that aiokafka lacks, or lacks in the version needed here."""
 
 from collections.abc import Mapping
 from struct import Struct
@@ -29,7 +29,7 @@ _NO_TAGS = b"\0"
 
 
 def _size(count: int) -> bytes:
-    """Return a length as the compact types write it: one more, seven bits at a time."""
+    """Encode a length as the compact types do: plus one, as a varint."""
     count += 1
     found = bytearray()
     while count > _SEVEN_BITS:
@@ -43,7 +43,7 @@ _SEVEN_BITS, _MORE = 0x7F, 0x80
 
 
 class ApiVersionsResponse3(Response):
-    """What a broker understands; the tag 2 holds the features that its cluster has agreed on."""
+    """The API versions of a broker; tag 2 holds the cluster's finalized features."""
 
     API_KEY = 18
     API_VERSION = 3
@@ -56,7 +56,7 @@ class ApiVersionsResponse3(Response):
 
 
 class ApiVersionsRequest3(RequestStruct):
-    """Asks for `ApiVersionsResponse3`."""
+    """Requests `ApiVersionsResponse3`."""
 
     API_KEY = 18
     API_VERSION = 3
@@ -65,12 +65,12 @@ class ApiVersionsRequest3(RequestStruct):
     SCHEMA = Schema(("software", _TEXT), ("version", _TEXT), _TAGS)
 
     def parse_response_header(self, read_buffer: Any) -> Any:
-        """Read the old header: a client that does not know yet what is spoken has to understand the answer."""
+        """Read the version 0 header, which this response always has: the client does not know the versions yet."""
         return ResponseHeader_v0.decode(read_buffer)
 
 
 class ProduceResponse12(Response):
-    """Where each batch stands."""
+    """The offset of each batch, or its error."""
 
     API_KEY = 0
     API_VERSION = 12
@@ -101,7 +101,7 @@ class ProduceResponse12(Response):
 
 
 class ProduceRequest12(RequestStruct):
-    """Appends a batch to each of some partitions; a transactional one takes them into its transaction by that."""
+    """Appends a batch to each of several partitions; if transactional, this adds them to the transaction."""
 
     API_KEY = 0
     API_VERSION = 12
@@ -123,7 +123,7 @@ class ProduceRequest12(RequestStruct):
     )
 
     def encode(self) -> bytes:
-        """Return what the schema says, which field by field would copy each batch four times."""
+        """Encode by the schema; aiokafka's field-by-field encoding copies each batch four times."""
         topics = self.topics
         parts = [_TEXT.encode(self.transactional_id), _ACKS_AND_TIMEOUT.pack(self.required_acks, self.timeout)]
         parts.append(_size(len(topics)))
@@ -137,7 +137,7 @@ class ProduceRequest12(RequestStruct):
 
 
 class EndTxnResponse5(Response):
-    """The end of a transaction, and the producer's id and epoch for its next one."""
+    """The result of ending a transaction, and the producer's id and epoch for its next one."""
 
     API_KEY = 26
     API_VERSION = 5
@@ -147,7 +147,7 @@ class EndTxnResponse5(Response):
 
 
 class EndTxnRequest5(RequestStruct):
-    """Commits or aborts, and moves the producer to its next epoch: what is still under way of this one comes too late."""
+    """Commits or aborts, and bumps the producer's epoch, which fences off delayed requests of this transaction."""
 
     API_KEY = 26
     API_VERSION = 5
@@ -159,7 +159,7 @@ class EndTxnRequest5(RequestStruct):
 
 
 class IncrementalAlterConfigsResponse0(Response):
-    """Whether each resource took its changes."""
+    """The error code of each resource's changes."""
 
     API_KEY = 44
     API_VERSION = 0
@@ -173,7 +173,7 @@ class IncrementalAlterConfigsResponse0(Response):
 
 
 class IncrementalAlterConfigsRequest0(RequestStruct):
-    """Changes some settings of a resource, and leaves the others as they are."""
+    """Changes some configs of a resource, and leaves the others unchanged."""
 
     API_KEY = 44
     API_VERSION = 0
@@ -192,13 +192,13 @@ class IncrementalAlterConfigsRequest0(RequestStruct):
 
 
 class Exactly:
-    """A message to be sent in its one version, as `AIOKafkaConnection.send` takes it."""
+    """A request with a fixed version, in the form that `AIOKafkaConnection.send` accepts."""
 
     def __init__(self, message: RequestStruct) -> None:
         self._message = message
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> RequestStruct:
-        """Return the message. Raises: IncompatibleBrokerVersion when the broker does not know it."""
+        """Return the message. Raises: IncompatibleBrokerVersion when the broker does not support it."""
         message = self._message
         first, last = versions.get(message.API_KEY, (0, -1))
         if not first <= message.API_VERSION <= last:

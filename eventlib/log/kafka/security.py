@@ -11,9 +11,9 @@ from eventlib.errors import WiringError
 from eventlib.http.client import http_client
 from eventlib.log.kafka.options import KafkaOptions
 
-_RENEW_AT = 0.8  # of a token's life
-_MOST_BYTES = 1_000_000  # of an answer with a token
-_LATER = {404, 408, 425, 429}  # 404: what stands before a server that is away says that as well
+_RENEW_AT = 0.8  # of a token's lifetime
+_MOST_BYTES = 1_000_000  # of a token response
+_LATER = {404, 408, 425, 429}  # 404: a proxy answers with it while its server is down
 
 
 def connection_arguments(options: KafkaOptions) -> dict[str, Any]:
@@ -47,15 +47,15 @@ def _tls(options: KafkaOptions) -> ssl.SSLContext:
 
 
 class NoToken(OSError):
-    """The token server gives none; `refused` says that it does not want to, so that asking again does not help."""
+    """No token could be obtained; `refused` if the token server refuses this client, so that retrying does not help."""
 
     def __init__(self, sentence: str, *, refused: bool = False) -> None:
         super().__init__(sentence)
         self.refused = refused
 
 
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings no types
-    """Tokens of an OAuth 2 server, for this client by its own credentials (RFC 6749, 4.4); renewed before they expire."""
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not typed
+    """OAuth 2 tokens by client credentials (RFC 6749, 4.4), renewed before they expire."""
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
@@ -63,7 +63,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka brings n
         self._renew_at = 0.0
 
     async def token(self) -> str:
-        """Return a token that is still good for a while. Raises: NoToken when the server gives none."""
+        """Return a token that does not expire soon. Raises: NoToken."""
         if time.monotonic() >= self._renew_at:
             options = self._options
             secret = options.oauth_client_secret

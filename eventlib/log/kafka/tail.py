@@ -1,4 +1,4 @@
-"""Following the ends of partitions: a few waiting requests to each broker, for all readers of the process."""
+"""Follows the ends of partitions: a few waiting fetches per broker serve all readers of the process."""
 
 import asyncio
 from typing import Any
@@ -10,12 +10,12 @@ from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.partition_fetcher import Fetched, FetchSpec, Slot, fetch_request, fetched
 
 _WAIT_MS = 200
-"""How long a broker may wait for something new; a partition that is followed from now on waits as long at most."""
+"""How long a fetch waits for new records, and so the longest delay of a partition that is added meanwhile."""
 
-_BREATH_S = 0.003
-_BREATH_A_PARTITION_S = 0.000_02
-"""How long it rests after something came, so that more comes at once: a broker looks at all partitions of a request,
-for each request, and again at each append while it waits."""
+_PAUSE_S = 0.003
+_PAUSE_PER_PARTITION_S = 0.000_02
+"""The pause after a response, so that the next one returns more: a broker checks all partitions of a fetch when it
+arrives, and again at each append while it waits."""
 
 _NEW = (0, 0)
 _LAST_EPOCH = 2**31 - 1
@@ -23,7 +23,7 @@ _MOST_BYTES = 500_000
 
 
 class _Followed:
-    """A partition's end as it is known here, and who waits there."""
+    """A partition's next offset to fetch, and the slots that wait there."""
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
@@ -33,8 +33,8 @@ class _Followed:
 class Tail:
     """Follows partitions that one broker leads.
 
-    It keeps a fetch session (KIP-227), so that a request and its answer name only what has changed. Whoever falls
-    behind is let go, and catches up by itself.
+    It keeps a fetch session (KIP-227), so that requests and responses name only what has changed. A slot that falls
+    behind is removed, and catches up by itself.
     """
 
     def __init__(self, cluster: Cluster, node: int, lane: str) -> None:
@@ -47,7 +47,7 @@ class Tail:
         self._following: asyncio.Task[None] | None = None
 
     def follow(self, slot: Slot) -> bool:
-        """Bring a slot what comes from now on; False when it is not at the end that is known here."""
+        """Deliver new records to a slot from now on; False when the slot is behind the tail's offset."""
         followed = self._followed.get(slot.place)
         if followed is None:
             followed = self._followed[slot.place] = _Followed(slot.fetched)
@@ -60,7 +60,7 @@ class Tail:
         return True
 
     def leave(self, slot: Slot) -> None:
-        """Bring a slot nothing more."""
+        """Stop delivering to a slot."""
         slot.tail = None
         followed = self._followed.get(slot.place)
         if followed is not None:
@@ -77,44 +77,44 @@ class Tail:
     async def _run(self) -> None:
         try:
             while self._followed:
-                if await self._turn():
-                    await asyncio.sleep(_BREATH_S + _BREATH_A_PARTITION_S * len(self._followed))
+                if await self._fetch():
+                    await asyncio.sleep(_PAUSE_S + _PAUSE_PER_PARTITION_S * len(self._followed))
         except (Transient, EventlibError):
-            pass  # each of them asks for itself now, and meets what is wrong if it is its own
+            pass  # each slot fetches by itself now, and meets the error if it is its own
         finally:
             self._following = None
             self._session, self._known = _NEW, {}
             for place in [*self._followed]:
                 self._let_go(place)
 
-    async def _turn(self) -> bool:
-        """Ask once, and hand on what comes; False when nothing did."""
-        asked = {place: followed.offset for place, followed in self._followed.items()}
+    async def _fetch(self) -> bool:
+        """Fetch once, and deliver the records; False when there were none."""
+        offsets = {place: followed.offset for place, followed in self._followed.items()}
         is_new = self._session[1] == 0
         changed = [
             FetchSpec(place, offset, _MOST_BYTES)
-            for place, offset in asked.items()
+            for place, offset in offsets.items()
             if is_new or self._known.get(place) != offset
         ]
-        gone = [] if is_new else [place for place in self._known if place not in asked]
-        message = fetch_request(self._cluster, changed, self._session, gone, _WAIT_MS)
+        removed = [] if is_new else [place for place in self._known if place not in offsets]
+        message = fetch_request(self._cluster, changed, self._session, removed, _WAIT_MS)
         answer = await self._cluster.send(self._node, message, self._lane)
-        if not self._goes_on(answer):
+        if not self._continue_session(answer):
             return False
-        self._known = asked
-        found = fetched(self._cluster, answer, asked)
+        self._known = offsets
+        found = fetched(self._cluster, answer, offsets)
         for each in found:
             self._take(each)
         return bool(found)
 
-    def _goes_on(self, answer: Any) -> bool:
+    def _continue_session(self, answer: Any) -> bool:
         if answer.error_code in {Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH}:
             self._session = _NEW
             return False
         if answer.error_code:
             raise failure(answer.error_code, "fetching")
         epoch = self._session[1]
-        # A broker that keeps no session for us says 0: then each request is complete.
+        # Session id 0: the broker keeps no session, and each request must be complete.
         self._session = (answer.session_id, 1 if epoch == _LAST_EPOCH else epoch + 1) if answer.session_id else _NEW
         return True
 
@@ -128,7 +128,7 @@ class Tail:
             followed.offset = max(followed.offset, each.chunk.next)
             for slot in [*followed.slots]:
                 slot.deliver(each.chunk)
-                if slot.fetched < followed.offset:  # it has no room, so it goes on by itself later
+                if slot.fetched < followed.offset:  # it has no room, so it continues by itself later
                     self.leave(slot)
                     slot.reader.look()
 

@@ -1,4 +1,4 @@
-"""From a topic's declaration to Kafka's settings, and back; and the topics that the log on Kafka has for itself."""
+"""Converts topic declarations to Kafka's topic configs and back; and the Kafka log's internal topics."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -12,18 +12,18 @@ OWN = "_eventlib."
 """The prefix of the log's internal topics."""
 
 OWNERS = Topic(f"{OWN}owners", partitions=1, compacted=True)
-"""The owner of each partition of each service, newest last: a claim's epoch is its offset there."""
+"""The owner of each partition of each service, newest last: a claim's epoch follows from its offset there."""
 
 INCOMING = Topic(f"{OWN}incoming", partitions=1)
 """Exists while the log is an incomplete copy."""
 
 DECLARATIONS = Topic(f"{OWN}topics", partitions=1, compacted=True)
-"""What Kafka has no setting for, by topic."""
+"""The declared properties without a Kafka config, by topic."""
 
 MOST_REPLICAS = 3
 
 BESIDE_THE_VALUE = 65_536
-"""How many bytes a record may have beside its value, in a topic whose largest event is that value."""
+"""The allowance for a record's key and headers, in bytes, beyond the topic's largest event."""
 
 TIMESTAMP_TYPE = "message.timestamp.type"
 DECLARED_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes")
@@ -39,7 +39,7 @@ _COMPACTED_SEGMENT_BYTES = 64 << 20  # the newest segment is never compacted
 
 
 def declared_configs(topic: Topic, options: KafkaOptions) -> dict[str, str]:
-    """Return the settings that follow from a declaration."""
+    """Return the configs that follow from a declaration."""
     found = {
         "cleanup.policy": "compact" if topic.compacted else "delete",
         "retention.ms": _number(None if topic.retention is None else topic.retention // _MILLISECOND),
@@ -53,7 +53,7 @@ def declared_configs(topic: Topic, options: KafkaOptions) -> dict[str, str]:
 
 
 def creation_configs(topic: Topic, replicas: int, options: KafkaOptions) -> dict[str, str]:
-    """Return the settings of a new topic."""
+    """Return the configs of a new topic."""
     return declared_configs(topic, options) | {
         TIMESTAMP_TYPE: "CreateTime",
         "min.insync.replicas": str(options.min_insync_replicas or max(replicas - 1, 1)),
@@ -63,7 +63,7 @@ def creation_configs(topic: Topic, replicas: int, options: KafkaOptions) -> dict
 
 
 def topic_from(name: str, partitions: int, configs: Mapping[str, str], declared: Mapping[str, Any]) -> Topic:
-    """Return a topic as the cluster has it; nobody may have declared it."""
+    """Return a topic as the cluster has it, declared or not."""
     retention_ms, retention_bytes = int(configs["retention.ms"]), int(configs["retention.bytes"])
     return Topic(
         name,
@@ -83,10 +83,10 @@ def _number(value: int | None) -> str:
 
 def _segment_bytes(topic: Topic) -> int:
     if topic.compacted:
-        wanted = _COMPACTED_SEGMENT_BYTES
+        size = _COMPACTED_SEGMENT_BYTES
     elif topic.retention_bytes is not None:
-        wanted = topic.retention_bytes // _SEGMENTS
+        size = topic.retention_bytes // _SEGMENTS
     else:
-        wanted = _MOST_SEGMENT_BYTES
-    # A record has to fit into a segment.
-    return max(wanted, _LEAST_SEGMENT_BYTES, topic.max_event_bytes + BESIDE_THE_VALUE)
+        size = _MOST_SEGMENT_BYTES
+    # A record must fit into a segment.
+    return max(size, _LEAST_SEGMENT_BYTES, topic.max_event_bytes + BESIDE_THE_VALUE)

@@ -32,12 +32,12 @@ from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
 _KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-_TOPIC = 2  # among the kinds of resources
+_TOPIC = 2  # the resource type
 _SET = 0
 
 
 class Topics:
-    """The topics on one log: their settings are the cluster's, and what Kafka has no setting for is declared beside them."""
+    """The topics of one log: Kafka's configs, and an internal topic for the properties without a Kafka config."""
 
     def __init__(self, cluster: Cluster, looks: Looks, appends: Appends) -> None:
         self.known: Mapping[str, Topic] = {}
@@ -62,11 +62,11 @@ class Topics:
         }
 
     async def create(self, topics: Iterable[Topic]) -> None:
-        """See `Log.create_topics`. Raises: TopicMismatch also for a topic that has its times from the brokers."""
+        """See `Log.create_topics`. Raises: TopicMismatch also for a topic with LogAppendTime."""
         declared = [*topics]
         await self.load()
         if INCOMING.name in self._cluster.topics and not self.receives:
-            raise LogUnavailable("this log is a copy that is not whole yet: have `eventlib copy` finish it")
+            raise LogUnavailable("this log is an incomplete copy: finish it with `eventlib copy`")
         await self._refuse_mismatches(declared)
         missing = [topic for topic in declared if topic.name not in self._cluster.topics]
         if missing:
@@ -74,7 +74,7 @@ class Topics:
             await self._create(missing)
         changed = [topic for topic in declared if self.known.get(topic.name) != topic]
         await self._declare(changed)
-        await self._alter(changed)  # also new ones: another client may have created it first, with other settings
+        await self._alter(changed)  # also new ones: another client may have created it first, with other configs
         if changed:
             await self.load()
             await self._refuse_mismatches(declared)  # another client may have created it first
@@ -82,14 +82,14 @@ class Topics:
     async def delete(self, names: Iterable[str]) -> None:
         """See `Log.delete_topics`."""
         await self.load()
-        there = [name for name in names if name in self._cluster.topics]
-        if not there:
+        existing = [name for name in names if name in self._cluster.topics]
+        if not existing:
             return
         options = self._cluster.options
-        physical = [self._cluster.physical(name) for name in there]
+        physical = [self._cluster.physical(name) for name in existing]
         message = DeleteTopicsRequest(physical, int(options.request_timeout_s * 1000))
         await self._cluster.persist(lambda: self._delete_once(message), options.append_timeout_s)
-        await self._cluster.persist(lambda: self._look_for_none(there), options.append_timeout_s)
+        await self._cluster.persist(lambda: self._await_deletion(existing), options.append_timeout_s)
         await self.load()
 
     async def create_keeping_all(self, topics: Sequence[Topic]) -> None:
@@ -103,29 +103,29 @@ class Topics:
             await self._create(missing)
 
     async def _refuse_mismatches(self, declared: Sequence[Topic]) -> None:
-        there = [topic for topic in declared if topic.name in self.known]
-        for topic in there:
+        existing = [topic for topic in declared if topic.name in self.known]
+        for topic in existing:
             refuse_mismatch(self.known[topic.name], topic)
-        for name, configs in (await self._configs([topic.name for topic in there])).items():
+        for name, configs in (await self._configs([topic.name for topic in existing])).items():
             if configs.get(TIMESTAMP_TYPE) == "LogAppendTime":
                 raise TopicMismatch(
-                    f"topic {name!r} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers would change the times of its events, "
-                    f"and a replay would decide otherwise; set it to CreateTime, or use another topic"
+                    f"topic {name!r} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers would change the times of its events, so "
+                    "that a replay would decide differently; set it to CreateTime, or use another topic"
                 )
 
     async def _configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         if not names:
             return {}
-        asked = [
+        resources = [
             (_TOPIC, self._cluster.physical(name), [*DECLARED_KEYS, *COMPACTION_KEYS, TIMESTAMP_TYPE]) for name in names
         ]
-        answer = await self._ask(DescribeConfigsRequest(asked))
+        answer = await self._ask(DescribeConfigsRequest(resources))
         found = dict[str, dict[str, str]]()
         for code, _, _, name, entries in answer.resources:
             if code == Code.NONE:
                 found[self._cluster.logical(name)] = {key: value for key, value, *_ in entries}
             elif code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-                raise failure(code, f"looking at the settings of topic {name}")
+                raise failure(code, f"reading the configs of topic {name}")
         return found
 
     async def _create(self, topics: Sequence[Topic], but: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -139,7 +139,7 @@ class Topics:
         message = CreateTopicsRequest(requests, int(options.request_timeout_s * 1000), validate_only=False)
         await self._cluster.persist(lambda: self._create_once(message), options.append_timeout_s)
         names = [topic.name for topic in topics]
-        await self._cluster.persist(lambda: self._look_for(names), options.append_timeout_s)
+        await self._cluster.persist(lambda: self._await_creation(names), options.append_timeout_s)
 
     async def _create_once(self, message: Any) -> None:
         answer = await self._cluster.ask(message)
@@ -151,7 +151,7 @@ class Topics:
                 raise error
             raise WiringError(
                 f"topic {name} cannot be created: {sentence or name_of(code)}; see EVENTLIB_KAFKA_REPLICATION_FACTOR and "
-                "the brokers' policies, or let somebody create it who may"
+                "the brokers' policies, or have a user with the right create it"
             )
 
     async def _delete_once(self, message: Any) -> None:
@@ -160,18 +160,18 @@ class Topics:
             if code not in {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}:
                 raise failure(code, f"deleting topic {name}")
 
-    async def _look_for_none(self, names: Sequence[str]) -> None:
+    async def _await_deletion(self, names: Sequence[str]) -> None:
         await self._cluster.refresh()
         left = [name for name in names if name in self._cluster.topics]
         if left:
-            raise Transient(f"topic {left[0]} was deleted, and is still there", stale=False)
+            raise Transient(f"topic {left[0]} was deleted, but still exists", stale=False)
 
-    async def _look_for(self, names: Sequence[str]) -> None:
+    async def _await_creation(self, names: Sequence[str]) -> None:
         await self._cluster.refresh()
         for name in names:
             partitions = self._cluster.topics.get(name, {})
             if not partitions or any(leader < 0 for leader in partitions.values()):
-                raise Transient(f"topic {name} was created, and is not there yet", stale=False)
+                raise Transient(f"topic {name} was created, but does not exist yet", stale=False)
 
     async def _alter(self, topics: Sequence[Topic]) -> None:
         changes = [
@@ -183,20 +183,20 @@ class Topics:
         answer = await self._ask(Exactly(IncrementalAlterConfigsRequest0(changes, False)))
         for code, _, _, name in answer.resources:
             if code:
-                raise failure(code, f"changing the settings of topic {name}")
-        await self._cluster.persist(lambda: self._look_at(topics), self._cluster.options.append_timeout_s)
+                raise failure(code, f"changing the configs of topic {name}")
+        await self._cluster.persist(lambda: self._await_configs(topics), self._cluster.options.append_timeout_s)
 
-    async def _look_at(self, topics: Sequence[Topic]) -> None:
+    async def _await_configs(self, topics: Sequence[Topic]) -> None:
         for name in await self._differences(topics):
-            raise Transient(f"the settings of topic {name} were changed, and that is not known everywhere", stale=False)
+            raise Transient(f"the configs of topic {name} were changed, but not yet on all brokers", stale=False)
 
     async def _differences(self, topics: Sequence[Topic]) -> dict[str, dict[str, str]]:
-        """Return the settings that differ from the declarations, by topic."""
-        there = await self._configs([topic.name for topic in topics])
+        """Return the configs that differ from the declarations, by topic."""
+        actual = await self._configs([topic.name for topic in topics])
         found = dict[str, dict[str, str]]()
         for topic in topics:
-            wanted = declared_configs(topic, self._cluster.options)
-            differs = {key: value for key, value in wanted.items() if there.get(topic.name, {}).get(key) != value}
+            declared = declared_configs(topic, self._cluster.options)
+            differs = {key: value for key, value in declared.items() if actual.get(topic.name, {}).get(key) != value}
             if differs:
                 found[topic.name] = differs
         return found

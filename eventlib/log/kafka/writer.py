@@ -16,7 +16,7 @@ Enter = Callable[[Claim, "asyncio.Future[None]"], None]
 
 _ENOUGH = 1_000
 _LONG_ENOUGH_S = 0.25
-"""After so many records, or so long, the transaction commits: readers see nothing behind an open one."""
+"""After so many records, or so long, a transaction commits: readers see nothing behind an open one."""
 
 
 Refuse = Callable[[Sequence[Record]], None]
@@ -26,7 +26,7 @@ Refuse = Callable[[Sequence[Record]], None]
 class Transaction(Batch):
     """See `Batch`: one transaction for one share.
 
-    What it writes has its offset at once, and is seen by nobody before it is committed.
+    Its records have their offsets at once, and are invisible to readers until it commits.
     """
 
     def __init__(self, writer: "Writer", share: Share, enter: Enter, refuse: Refuse) -> None:
@@ -44,7 +44,7 @@ class Transaction(Batch):
         self._is_told = False
 
     def enter(self, claim: Claim) -> None:
-        """See `Batch.enter`: whoever takes the claim over lets this end, or fences it."""
+        """See `Batch.enter`: a takeover of the claim waits for this transaction, or fences it."""
         self._enter(claim, self._under_way)
 
     async def append(self, records: Sequence[Record]) -> list[int]:
@@ -72,7 +72,7 @@ class Transaction(Batch):
         except Fenced as error:
             self._writer.spend(error)
             self._fail(error)
-        except Exception as error:  # noqa: BLE001  whatever it is, the share has to hear of it
+        except Exception as error:  # noqa: BLE001  any error must reach the share
             self._fail(error)
         else:
             self._is_told = True
