@@ -41,7 +41,7 @@ def test_what_is_no_url_of_a_kafka_log(url: str) -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("prefx=a", "no option 'prefx'.*prefix"),
+        ("prefx=a", "unknown option 'prefx'.*prefix"),
         ("password=secret", "EVENTLIB_KAFKA_PASSWORD"),
         ("replication_factor=0", "EVENTLIB_KAFKA_REPLICATION_FACTOR='0'"),
         ("prefix=a b", "EVENTLIB_KAFKA_PREFIX"),
