@@ -24,7 +24,7 @@ from eventlib.codec.avro.read import reader_of
 from eventlib.codec.avro.types import NULL, Record, Union, schema_text
 from eventlib.codec.wire_format import HEADER_BYTES, MAGIC
 from eventlib.errors import ContractError, WiringError
-from eventlib.model.event import Contract, Event, Foreign, contract_of
+from eventlib.model.event import Contract, Event, ExternalFormat, contract_of
 
 _EVENT = "_event"
 
@@ -49,15 +49,15 @@ def events(
     Raises: WiringError when a class has no columns, or the JVM cannot decode it; as `log` does.
     """
     contract, record = contract_of(event), record_of(event)
-    if contract.foreign is None and contract.topic.format != "avro":
+    if contract.external is None and contract.topic.format != "avro":
         raise WiringError(
             f"{contract.type} is on {contract.topic.name}, whose format is {contract.topic.format}: only Avro has columns "
             "here; take the bytes from `analytics.log`"
         )
     struct = struct_of(record)
     records = _records(spark, source, live, contract, only)
-    if contract.foreign is not None:
-        return _spread(_in_python(records, struct, _Foreign(event, contract.foreign, strict=strict)), struct)
+    if contract.external is not None:
+        return _spread(_in_python(records, struct, _External(event, contract.external, strict=strict)), struct)
     texts = _schemas(source, live)
     writers = writers_of(record, texts)
     able = has_avro(spark) and all(resolves_equally(record, json.loads(text)) for text in writers.values())
@@ -71,7 +71,7 @@ def events(
 def _records(
     spark: SparkSession, source: str | DataFrame, live: str | None, contract: Contract, only: Only
 ) -> DataFrame:
-    types = () if contract.foreign is not None else (contract.type,)
+    types = () if contract.external is not None else (contract.type,)
     if isinstance(source, str):
         here: Only = {**only, "topics": [contract.topic.name], "types": types}
         return log(spark, source, live=live, **here)
@@ -166,20 +166,20 @@ class _Ours:
         return read(value)
 
 
-class _Foreign:
+class _External:
     """Reads external events."""
 
-    def __init__(self, event: type[Event], foreign: Foreign, *, strict: bool) -> None:
+    def __init__(self, event: type[Event], external: ExternalFormat, *, strict: bool) -> None:
         self.event = event
         self.strict = strict
-        self._foreign = foreign
+        self._external = external
 
     def __call__(self, value: bytes, key: str | None) -> Any:
         """Return the event. Raises: ContractError."""
-        return self._foreign.decode(self.event, value, key)
+        return self._external.decode(self.event, value, key)
 
 
-def _in_python(records: DataFrame, struct: t.StructType, read: _Ours | _Foreign) -> DataFrame:
+def _in_python(records: DataFrame, struct: t.StructType, read: _Ours | _External) -> DataFrame:
     schema = t.StructType([*SCHEMA.fields, t.StructField(_EVENT, struct)])
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -193,7 +193,7 @@ def _in_python(records: DataFrame, struct: t.StructType, read: _Ours | _Foreign)
     return records.select(*SCHEMA.names).mapInArrow(decode, schema)
 
 
-def _read(read: _Ours | _Foreign, values: Callable[[Any], Any], row: tuple[Any, ...]) -> Any:
+def _read(read: _Ours | _External, values: Callable[[Any], Any], row: tuple[Any, ...]) -> Any:
     value, key, *place = row
     try:
         if value is None:

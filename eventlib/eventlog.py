@@ -92,7 +92,7 @@ class EventLog:
         self._source = source
         self._types = {contract_of(event).type: event for event in choreography.events}
         self._topics = {topic.name: topic for topic in choreography.topics}
-        self.foreigners = ExternalRouter(choreography.events, self._traced_below)
+        self.external = ExternalRouter(choreography.events, self._traced_below)
         self._turn = 0
         self._recent: OrderedDict[tuple[str, int, int], tuple[Event, int]] = OrderedDict()
         self._recent_bytes = 0
@@ -104,8 +104,8 @@ class EventLog:
         the log as it was.
         """
         every = self.choreography
-        events = every.events if services is None else [e for each in services for e in (*each.handles, *each.says)]
-        ours = [event for event in dict.fromkeys(events) if contract_of(event).foreign is None]
+        events = every.events if services is None else [e for each in services for e in (*each.handles, *each.emits)]
+        ours = [event for event in dict.fromkeys(events) if contract_of(event).external is None]
         await self.codec.prepare((contract_of(event).topic.name, event) for event in ours)
         await self.port.create_topics(every.topics if services is None else topics_of(services))
 
@@ -121,7 +121,7 @@ class EventLog:
 
         Guarantee: durable when it returns; on a topic with `latest=True`, on both topics or on neither.
         Raises: ContractError, and nothing is written, for an event that does not fit its contract, is too large, is
-        not one of the choreography's, or is foreign; for a partition that there is not, or a header that is taken;
+        not one of the choreography's, or is external; for a partition that there is not, or a header that is taken;
         LogFull, LogUnavailable and the like as `Log.append` does.
         """
         publication = Publication(event, idempotency_key, partition, headers or {})
@@ -176,8 +176,8 @@ class EventLog:
 
         Raises: UnknownSchema when the codec has to be refreshed; UndecodableRecord when it cannot be read.
         """
-        if record.topic in self.foreigners.topics:
-            return self.foreigners.decode(record)
+        if record.topic in self.external.topics:
+            return self.external.decode(record)
         if record.type is None:
             raise undecodable(record, "the record has no ce_type header, so it is not an event of this choreography")
         event_type = self._types.get(record.type)
@@ -255,9 +255,9 @@ class EventLog:
     def _contract_of(self, event: Event) -> Contract:
         event_type = type(event)
         contract = contract_of(event_type)
-        if contract.foreign is not None:
+        if contract.external is not None:
             raise ContractError(
-                f"{contract.type} is foreign: others write topic {contract.topic.name}, in a form of their own"
+                f"{contract.type} is external: others write topic {contract.topic.name}, in a form of their own"
             )
         if self._types.get(contract.type) is not event_type:
             raise ContractError(

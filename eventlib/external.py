@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from eventlib.codec.avro.plain import Schema, plain_reader
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.log.base import Record, key_text, undecodable
-from eventlib.model.event import Contract, Event, Foreign, contract_of, key_of
+from eventlib.model.event import Contract, Event, ExternalFormat, contract_of, key_of
 from eventlib.model.identity import derived_id, root_traceparent
 from eventlib.pydantic_errors import sentence_of
 from eventlib.values import LATEST, to_ms
@@ -21,11 +21,11 @@ __all__ = ["Avro", "Json", "Text"]
 E = TypeVar("E", bound=Event)
 
 
-class Json(Foreign):
+class Json(ExternalFormat):
     """One JSON object a record (RFC 8259); a field is found under its name or its alias."""
 
     def decode(self, event_type: type[E], value: bytes, key: str | None) -> E:
-        """See `Foreign.decode`."""
+        """See `ExternalFormat.decode`."""
         try:
             fields = from_json(value)
         except ValueError as error:
@@ -35,7 +35,7 @@ class Json(Foreign):
         return _event(event_type, fields, key)
 
 
-class Text(Foreign):
+class Text(ExternalFormat):
     """The whole record as text, in one field of the event."""
 
     def __init__(self, field: str, *, encoding: str = "utf-8") -> None:
@@ -47,13 +47,13 @@ class Text(Foreign):
             raise WiringError(f"Text({field!r}, encoding={encoding!r}): Python knows no such encoding") from error
 
     def check(self, event_type: type[Event]) -> None:
-        """See `Foreign.check`."""
+        """See `ExternalFormat.check`."""
         if self._field not in event_type.model_fields:
             fields = ", ".join(event_type.model_fields) or "none"
             raise WiringError(f"event {event_type.__name__}: Text({self._field!r}) names none of its fields ({fields})")
 
     def decode(self, event_type: type[E], value: bytes, key: str | None) -> E:
-        """See `Foreign.decode`."""
+        """See `ExternalFormat.decode`."""
         try:
             text = value.decode(self._encoding)
         except UnicodeError as error:
@@ -61,7 +61,7 @@ class Text(Foreign):
         return _event(event_type, {self._field: text}, key)
 
 
-class Avro(Foreign):
+class Avro(ExternalFormat):
     """Avro with a writer's schema that is known beforehand, and no header in front of the bytes.
 
     `schema` is the writer's, as JSON text or parsed; its names need not be ours.
@@ -71,7 +71,7 @@ class Avro(Foreign):
         self._read = plain_reader(schema)
 
     def decode(self, event_type: type[E], value: bytes, key: str | None) -> E:
-        """See `Foreign.decode`."""
+        """See `ExternalFormat.decode`."""
         try:
             fields = self._read(value)
         except ContractError as error:
@@ -105,21 +105,21 @@ class ExternalRouter:
 
     def __init__(self, events: Iterable[type[Event]], traced_below: str) -> None:
         self._traced_below = traced_below
-        self._classes: dict[str, tuple[type[Event], Foreign]] = {}
+        self._classes: dict[str, tuple[type[Event], ExternalFormat]] = {}
         for event in events:
             contract = contract_of(event)
-            if contract.foreign is not None:
-                self._classes[contract.topic.name] = event, contract.foreign
+            if contract.external is not None:
+                self._classes[contract.topic.name] = event, contract.external
         self.topics = frozenset(self._classes)
 
     def type_of(self, record: Record) -> str | None:
-        """Return the type of the event in a record: its class's on a foreign topic, else what its header says."""
+        """Return the type of the event in a record: its class's on an external topic, else what its header says."""
         found = self._classes.get(record.topic)
         return record.type if found is None else contract_of(found[0]).type
 
     def decode(self, record: Record) -> Event:
-        """Return the event in a record of a foreign topic. Raises: UndecodableRecord."""
-        event_type, foreign = self._classes[record.topic]
+        """Return the event in a record of an external topic. Raises: UndecodableRecord."""
+        event_type, external = self._classes[record.topic]
         if record.value is None:
             raise undecodable(record, f"the record has no value, so it is no {event_type.__name__}")
         if not -1 <= record.timestamp_ms <= _LATEST_MS:
@@ -128,7 +128,7 @@ class ExternalRouter:
             )
         try:
             key = None if record.key is None else key_text(record)
-            return foreign.decode(event_type, record.value, key)
+            return external.decode(event_type, record.value, key)
         except EventlibError as error:
             raise undecodable(record, str(error)) from error
         except Exception as error:  # a decoder of somebody's own

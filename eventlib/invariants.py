@@ -189,7 +189,7 @@ class InvariantChecker:
                     self._folds.append(source)
                 self._known.setdefault(source, {})
 
-    def said(self, event: Event, meta: Meta) -> list[Violation]:
+    def emitted(self, event: Event, meta: Meta) -> list[Violation]:
         """Take an event in, and return the invariants that it breaks."""
         found = list[Violation]()
         for fold in self._folds:

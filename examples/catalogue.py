@@ -10,7 +10,7 @@ from services.order.events import PRODUCTS, ProductListed
 ROWS = Topic("catalogue.rows", partitions=PRODUCTS.partitions)
 
 
-class ProductRow(Event, topic=ROWS, key=None, foreign=Json()):  # any key the connector chose
+class ProductRow(Event, topic=ROWS, key=None, external=Json()):  # any key the connector chose
     sku: str
     description: str
     unit_price_cents: int

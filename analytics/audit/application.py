@@ -51,7 +51,7 @@ class Application:
     def topics(self) -> list[str]:
         """The topics of its events, without latest topics and external ones."""
         contracts = [contract_of(event) for event in self.choreography.events]
-        return list(dict.fromkeys(each.topic.name for each in contracts if each.foreign is None))
+        return list(dict.fromkeys(each.topic.name for each in contracts if each.external is None))
 
     @property
     def story_field(self) -> str:

@@ -117,7 +117,7 @@ class _Task:
     async def _moment(self, again: TaskReplayer, at_ms: int, entries: Sequence[JournalEntry]) -> None:
         told, there = sum(entry.said for entry in entries), self._window.outputs_at(at_ms)
         for entry in entries:
-            await again.go_on(entry)
+            await again.replay(entry)
         if told != there:
             about = f"task {self._service.name}/{self._partition}"
             sentence = f"At {from_ms(at_ms).isoformat()} it emitted {told} events, and {there} are on the log."

@@ -47,8 +47,10 @@ class Graph:
         reactions = [(f"{services[r.service]}/{r.decider.name}", r) for r in flow.reactions]
         contracts = {event: contract_of(event) for event in choreography.events}
         return cls(
-            frozenset((s, contracts[r.cause].type, contracts[e].type) for s, r in reactions if r.cause for e in r.says),
-            frozenset((s, contracts[e].type) for s, r in reactions if r.cause is None for e in r.says),
+            frozenset(
+                (s, contracts[r.cause].type, contracts[e].type) for s, r in reactions if r.cause for e in r.emits
+            ),
+            frozenset((s, contracts[e].type) for s, r in reactions if r.cause is None for e in r.emits),
             frozenset(contracts[event].type for event in flow.entries),
             frozenset(each.type for each in contracts.values() if each.request),
             frozenset((s, contracts[r.cause].type) for s, r in reactions if r.kind == "effect" and r.cause),
@@ -203,5 +205,5 @@ def _looked_up(events: DataFrame, application: Application) -> DataFrame:
 
 def _is_answer(application: Application) -> Column:
     deciders = application.choreography.deciders
-    answers = {contract_of(e).type for d in deciders for effect in d.effects.values() for e in effect.says}
+    answers = {contract_of(e).type for d in deciders for effect in d.effects.values() for e in effect.emits}
     return f.col("type").isin(*answers)

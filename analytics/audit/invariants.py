@@ -269,7 +269,7 @@ class _Checker:
                 story = story or str(getattr(event, self._story, None) or "")
                 last.append(record.event_id)
                 is_open = is_open or in_flight
-                violations = watch.said(event, record.meta())
+                violations = watch.emitted(event, record.meta())
             for violation in violations:
                 found.setdefault(
                     violation.invariant.name, _finding(violation, story, [record.event_id] if record.id else last)

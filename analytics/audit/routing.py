@@ -112,10 +112,12 @@ class Routes:
         topics = {source: service.inputs[0] for source, service in emitted_by.items()}
         home = partition_of(topics)
         emitting = {source: self.number(service, f.col(_EMITTING)) for source, service in emitted_by.items()}
-        foreign = {c.topic.name: f.lit(c.type) for c in map(contract_of, self.choreography.events) if c.foreign}
+        external = {
+            c.topic.name: f.lit(c.type) for c in map(contract_of, self.choreography.events) if c.external is not None
+        }
         located = records.withColumns({
             _EMITTING: home("source", "subject"),
-            _TYPE: f.coalesce(by_value("topic", foreign), f.col("type")),
+            _TYPE: f.coalesce(by_value("topic", external), f.col("type")),
         }).withColumn(_EMITTING, by_value("source", emitting))  # fmt: skip
         routes = self._roles(())
         for consumers, types in self._consumers().items():

@@ -114,7 +114,7 @@ class _Task:
         # Where a task has made several transactions in one millisecond, a live state is as of one of them.
         sources = _sources_of(live)
         for entry in done:
-            await again.go_on(entry)
+            await again.replay(entry)
             for source in sources:
                 self._compare(source, entries)
         for source in [] if done else sources:

@@ -46,8 +46,8 @@ def _steps(flow: EventGraph) -> dict[EventType, bool]:
     found = dict.fromkeys([*flow.reversers, *filter(flow.is_forward, answered)], True)
     for reaction in flow.reactions:
         decides = reaction.kind == "handler" and reaction.cause is not None and reaction.cause not in flow.compensating
-        if decides and reaction.cause not in flow.failures and flow.failures & {*reaction.says}:
-            for event in filter(flow.is_forward, reaction.says):
+        if decides and reaction.cause not in flow.failures and flow.failures & {*reaction.emits}:
+            for event in filter(flow.is_forward, reaction.emits):
                 found.setdefault(event, False)
     return found
 

@@ -23,14 +23,14 @@ def findings(flow: EventGraph) -> Iterable[Finding]:
 
 def _ring(flow: EventGraph, event: EventType) -> list[EventType]:
     """Return the shortest way from an event to itself, the event at both ends; nothing when there is none."""
-    said = {each: reaction for reaction in flow.to(event) for each in reaction.says}
+    said = {each: reaction for reaction in flow.to(event) for each in reaction.emits}
     walk = flow.walk(*said)
     return [event, *walk.path(event)] if event in walk else []
 
 
 def _finding(flow: EventGraph, ring: list[EventType]) -> Finding:
     names = [event.__name__ for event in ring]
-    wheres = [r.where for cause, said in pairwise(ring) for r in flow.to(cause) if said in r.says]
+    wheres = [r.where for cause, said in pairwise(ring) for r in flow.to(cause) if said in r.emits]
     return Finding(
         "warning",
         "ring",

@@ -9,7 +9,7 @@ from eventlib.model.event import EventType, contract_of
 
 def findings(flow: EventGraph) -> Iterable[Finding]:
     """Return what is said in vain, and what waits for what never comes."""
-    said = {event for reaction in flow.reactions for event in reaction.says}
+    said = {event for reaction in flow.reactions for event in reaction.emits}
     for event in _unsaid_events(flow, said):
         if any(reaction.kind == "handler" for reaction in flow.to(event)):
             yield _unsaid(flow, event)
@@ -69,7 +69,7 @@ def _never_begun(flow: EventGraph, said: set[EventType]) -> Iterable[Finding]:
 def _never_requested(flow: EventGraph) -> Iterable[Finding]:
     for effect in (reaction for reaction in flow.reactions if reaction.kind == "effect"):
         asked = [r for r in flow.reactions if r.decider is effect.decider and r.kind != "effect"]
-        if effect.cause is not None and not any(effect.cause in reaction.says for reaction in asked):
+        if effect.cause is not None and not any(effect.cause in reaction.emits for reaction in asked):
             request = effect.cause.__name__
             yield Finding(
                 "error",

@@ -18,7 +18,7 @@ def findings(flow: EventGraph) -> Iterable[Finding]:
 
 
 def _gives_up(flow: EventGraph, reaction: Transition, effect: Effect) -> Finding:
-    undoes = any(event in flow.compensating for event in effect.says)
+    undoes = any(event in flow.compensating for event in effect.emits)
     return Finding(
         "error" if undoes else "warning",
         "effect-gives-up",

@@ -24,7 +24,7 @@ class Transition:
     decider: Decider[Any]
     name: str
     cause: EventType | None
-    says: tuple[EventType, ...]
+    emits: tuple[EventType, ...]
     effect: Effect | None = None
 
     @property
@@ -74,11 +74,11 @@ class EventGraph:
             for undone in contract_of(event).reverses:
                 self.reversers[undone] = (*self.reversers.get(undone, ()), event)
         self._by_cause: dict[EventType | None, list[Transition]] = {}
-        self._by_said: dict[EventType, list[Transition]] = {}
+        self._by_emitted: dict[EventType, list[Transition]] = {}
         for reaction in self.reactions:
             self._by_cause.setdefault(reaction.cause, []).append(reaction)
-            for said in reaction.says:
-                self._by_said.setdefault(said, []).append(reaction)
+            for said in reaction.emits:
+                self._by_emitted.setdefault(said, []).append(reaction)
         self.compensating = self._compensating()
         self.happening = self._happening(lambda _: True)
         self.hoping = self._happening(lambda event: event not in self.failures | self.compensating)
@@ -89,7 +89,7 @@ class EventGraph:
 
     def saying(self, event: EventType) -> Sequence[Transition]:
         """Return the reactions that may say an event."""
-        return self._by_said.get(event, ())
+        return self._by_emitted.get(event, ())
 
     def walk(
         self,
@@ -107,7 +107,7 @@ class EventGraph:
             if not past(event):
                 continue
             for reaction in filter(by, self.to(event)):
-                for said in reaction.says:
+                for said in reaction.emits:
                     if said not in before:
                         before[said] = event
                         pending.append(said)
@@ -134,7 +134,7 @@ class EventGraph:
             for event in self._by_cause
             if event is not None
             and event not in self.failures
-            and reversing & (said := {each for reaction in self.to(event) for each in reaction.says})
+            and reversing & (said := {each for reaction in self.to(event) for each in reaction.emits})
             and said <= reversing | self.failures
         }
         return reversing | asking
@@ -142,8 +142,8 @@ class EventGraph:
     def _happening(self, past: Callable[[EventType], bool]) -> frozenset[EventType]:
         found = {*self.walk(*self.entries, past=past)}
         while True:
-            heard = {r.decider for r in self.reactions if r.cause in found or found & {*r.says}}
-            late = [e for r in self.reactions if r.kind == "deadline" and r.decider in heard for e in r.says]
+            heard = {r.decider for r in self.reactions if r.cause in found or found & {*r.emits}}
+            late = [e for r in self.reactions if r.kind == "deadline" and r.decider in heard for e in r.emits]
             if found >= {*late}:
                 return frozenset(found)
             found |= {*self.walk(*late, past=past)}
@@ -151,17 +151,17 @@ class EventGraph:
 
 def _is_entry(event: EventType, choreography: Choreography) -> bool:
     contract = contract_of(event)
-    return contract.request or contract.foreign is not None or event in choreography.facts
+    return contract.request or contract.external is not None or event in choreography.facts
 
 
 def _reactions(choreography: Choreography) -> Iterable[Transition]:
     for service in choreography.services:
         for decider in service.deciders:
             for event, handler in decider.handlers.items():
-                yield Transition("handler", service.name, decider, handler.name, event, handler.says)
+                yield Transition("handler", service.name, decider, handler.name, event, handler.emits)
             for event, effect in decider.effects.items():
                 name = signatures.name_of(effect.ask.call)
-                yield Transition("effect", service.name, decider, name, event, effect.says, effect)
+                yield Transition("effect", service.name, decider, name, event, effect.emits, effect)
             for deadline in decider.deadlines.values():
-                says = () if deadline.handler is None else deadline.handler.says
-                yield Transition("deadline", service.name, decider, deadline.name, None, says)
+                emits = () if deadline.handler is None else deadline.handler.emits
+                yield Transition("deadline", service.name, decider, deadline.name, None, emits)

@@ -100,8 +100,8 @@ def _own(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
                 if unknown in flow.failures:
                     yield unknown, Risk(f"{reaction.name} may have done it, and not know")
         reversing = {*flow.reversers.get(step, ())}
-        if reversing & {*reaction.says} and step not in reaction.effect.ask.answers:
-            for refused in flow.failures & {*reaction.says} - reversing:
+        if reversing & {*reaction.emits} and step not in reaction.effect.ask.answers:
+            for refused in flow.failures & {*reaction.emits} - reversing:
                 yield refused, Risk(f"{reaction.name} should undo it, and may fail")
 
 
@@ -112,7 +112,7 @@ def _interruptions(flow: EventGraph, step: EventType, later: Reachability) -> It
         comes_in = reaction.kind == "deadline" or reaction.cause in flow.entries
         if not comes_in or reaction.decider not in heard or reaction.decider.key != key:
             continue
-        walk = flow.walk(*reaction.says, past=flow.is_forward)
+        walk = flow.walk(*reaction.emits, past=flow.is_forward)
         if step in walk:
             continue
         begins = f"{reaction.decider.name}.{reaction.name}" if reaction.cause is None else reaction.cause.__name__
@@ -125,11 +125,11 @@ def _beside(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk
     before = flow.leading_to(step)
     for cause in filter(before.__contains__, flow.choreography.events):
         for one, other in permutations(flow.to(cause), 2):
-            if one.decider is not other.decider and before & {*one.says}:
-                yield from _parallel(flow, step, one.says, other.says, Risk(cause.__name__))
+            if one.decider is not other.decider and before & {*one.emits}:
+                yield from _parallel(flow, step, one.emits, other.emits, Risk(cause.__name__))
     for reaction in flow.reactions:
         if reaction.kind != "effect":
-            for first, second in permutations(filter(flow.is_forward, reaction.says), 2):
+            for first, second in permutations(filter(flow.is_forward, reaction.emits), 2):
                 how = Risk(f"if {reaction.decider.name}.{reaction.name} says both", is_certain=False)
                 if first in before:
                     yield from _parallel(flow, step, (first,), (second,), how)
@@ -153,7 +153,7 @@ def _parallel(
 
 def _among_many(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
     for reaction in flow.reactions:
-        for asked in (event for event in reaction.says if is_for_each_part(reaction, event)):
+        for asked in (event for event in reaction.emits if is_for_each_part(reaction, event)):
             walk = flow.walk(asked, past=flow.is_forward, by=lambda r, own=reaction.decider: r.decider is not own)  # type: ignore[misc]  # bound now
             if step in walk:
                 for failure, risk in _failures(flow, walk, step):

@@ -36,7 +36,7 @@ def _wait(flow: EventGraph, decider: Decider[Any]) -> tuple[EventType, EventType
 
     for first in decider.handlers:
         own = flow.walk(first, by=is_own)
-        elsewhere = [said for event in own for r in flow.to(event) if not is_own(r) for said in r.says]
+        elsewhere = [said for event in own for r in flow.to(event) if not is_own(r) for said in r.emits]
         later = flow.walk(*elsewhere)
         for second in decider.handlers:
             if second in later and second is not first:
@@ -45,10 +45,10 @@ def _wait(flow: EventGraph, decider: Decider[Any]) -> tuple[EventType, EventType
 
 
 def _is_covered(flow: EventGraph, decider: Decider[Any]) -> bool:
-    deadlines = [reaction for reaction in flow.reactions if reaction.kind == "deadline" and reaction.says]
+    deadlines = [reaction for reaction in flow.reactions if reaction.kind == "deadline" and reaction.emits]
     if any(deadline.decider is decider for deadline in deadlines):
         return True
-    later = flow.walk(*(said for deadline in deadlines for said in deadline.says))
+    later = flow.walk(*(said for deadline in deadlines for said in deadline.emits))
     return any(event in later for event in decider.handlers)
 
 

@@ -63,7 +63,7 @@ def copy_log(source: str, target: str, *, source_stays: bool, from_scratch: bool
 
 async def _copy(source: str, target: str, retire_with: str | None, from_scratch: bool, bars: Progress) -> Report:
     try:
-        from eventlib.log.kafka.import_log import Incoming
+        from eventlib.log.kafka.import_log import ImportLog
     except ModuleNotFoundError as error:
         raise WiringError(f"a kafka log needs the package {error.name}: install eventlib-sagas[kafka]") from error
     tasks = {}
@@ -75,7 +75,7 @@ async def _copy(source: str, target: str, retire_with: str | None, from_scratch:
 
     async with held(source) as log:
         topics = list((await log.topics()).values())
-        incoming = await Incoming.open(target)
+        incoming = await ImportLog.open(target)
         try:
             if from_scratch:
                 await incoming.discard(topics)

@@ -87,7 +87,7 @@ def _step_json(step: HistoryStep[Any]) -> dict[str, object]:
         "reason": step.reason,
         "was_parked": step.was_parked,
         "edited": step.edited or None,
-        "said": [_recorded_json(said) for said in step.said],
+        "said": [_recorded_json(said) for said in step.emitted],
         "changes": [_change_json(change) for change in step.changes],
         "state": step.after,
         "sequence": step.entry_after.sequence,
@@ -135,7 +135,7 @@ def _rows(history: KeyHistory, most: int) -> Table:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     types = {
-        each.id: each.type for step in history.steps for each in (*step.said, *([step.input] if step.input else []))
+        each.id: each.type for step in history.steps for each in (*step.emitted, *([step.input] if step.input else []))
     }
     day, version = "", history.steps[0].code_version
     for step in history.steps:
@@ -154,7 +154,7 @@ def _rows(history: KeyHistory, most: int) -> Table:
 
 
 def _came_of_it(step: HistoryStep[Any], key: str, most: int) -> Iterator[Text]:
-    for _, group in groupby(step.said, key=lambda said: said.type):
+    for _, group in groupby(step.emitted, key=lambda event: event.type):
         group_of_type = [*group]
         yield from (
             [_said(said, key) for said in group_of_type] if len(group_of_type) <= most else [_folded(group_of_type)]

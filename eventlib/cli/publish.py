@@ -132,10 +132,10 @@ def _header(text: str) -> tuple[str, str]:
 
 def _refuse_facts(choreography: Choreography, event_type: type[Event]) -> None:
     """Refuse an event that deciders emit: as an external event it has no cause and no sequence."""
-    speakers = [decider.name for decider in choreography.deciders if event_type in decider.says]
-    if speakers:
+    emitters = [decider.name for decider in choreography.deciders if event_type in decider.emits]
+    if emitters:
         raise ContractError(
-            f"{event_type.__name__} is a fact that decider {', '.join(speakers)} emits: published from outside, it has no "
+            f"{event_type.__name__} is a fact that decider {', '.join(emitters)} emits: published from outside, it has no "
             f"cause, and its decider does not know of it. Publish a request that leads to it{_FORCE}"
         )
 

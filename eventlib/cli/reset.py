@@ -16,7 +16,7 @@ from eventlib.cli._common.prompts import agree, signed_reason
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
-from eventlib.operations.seek import Later, SeekPlan, move, passages, positions_of
+from eventlib.operations.seek import Later, SeekPlan, move, positions_of, seek_plans
 from eventlib.operations.skip import skip
 from eventlib.queries.stream import Start, start_of
 from eventlib.values import to_ms
@@ -111,7 +111,7 @@ def print_reset(log_options: LogOptions, service_name: str, options: SeekOptions
         service = log.choreography.service(service_name)
         if start == "earliest" or await _is_backwards(log, service, start):
             return None
-        return await passages(log, service, start, options.topics)
+        return await seek_plans(log, service, start, options.topics)
 
     plan = run_on_log(log_options, planned)
     if plan is None:

@@ -13,7 +13,7 @@ from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
 from eventlib.runtime import Runtime, RuntimeConfig
-from eventlib.runtime.context import Restoring
+from eventlib.runtime.context import RestoreProgress
 from eventlib.startup import Startup
 from eventlib.telemetry.logs import tell
 from eventlib.telemetry.options import TelemetryOptions
@@ -168,7 +168,7 @@ async def _tell_restoring(runtime: Runtime) -> None:
             tell(line)
 
 
-def restoring_lines(restoring: Mapping[tuple[str, int], Restoring]) -> list[str]:
+def restoring_lines(restoring: Mapping[tuple[str, int], RestoreProgress]) -> list[str]:
     """Return a line for each service with tasks being restored: their progress together."""
     lines = list[str]()
     for service in sorted({service for service, _ in restoring}):

@@ -82,7 +82,7 @@ def _channel(topic: Topic, events: Iterable[type[Event]]) -> dict[str, Any]:
 
 def _operations(service: Service) -> dict[str, Any]:
     found = dict[str, Any]()
-    for action, verb, events in (("receive", "handles", service.handles), ("send", "says", service.says)):
+    for action, verb, events in (("receive", "handles", service.handles), ("send", "says", service.emits)):
         for topic in dict.fromkeys(contract_of(event).topic.name for event in events):
             names = [contract_of(event).type for event in events if contract_of(event).topic.name == topic]
             found[f"{service.name}_{action}_{_id(topic)}"] = {
@@ -100,7 +100,7 @@ def _message(event: type[Event]) -> dict[str, Any]:
     made: dict[str, Any] = {"name": contract.type, "title": contract.type}
     if record.doc:
         made["summary"] = record.doc
-    if contract.foreign is not None:
+    if contract.external is not None:
         return made | {
             "contentType": "application/octet-stream",
             "description": "Others write it, in a form of theirs.",

@@ -47,7 +47,7 @@ def declared(log: EventLog) -> list[Declared]:
     found = dict[str, Declared]()
     for event in log.choreography.events:
         contract = contract_of(event)
-        if contract.foreign is None:
+        if contract.external is None:
             each = _declared(log, "event", contract.topic.name, event)
             found[each.subject] = each
     for service in log.choreography.services:

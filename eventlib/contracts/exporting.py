@@ -88,7 +88,7 @@ def exported(choreography: Choreography, form: str) -> dict[str, str]:
     if form not in _FORMS:
         raise WiringError(f"there is no form {form!r}: known are asyncapi, {', '.join(_FORMS)}")
     ending, write = _FORMS[form]
-    own = [event for event in choreography.events if contract_of(event).foreign is None]
+    own = [event for event in choreography.events if contract_of(event).external is None]
     return {f"{contract_of(event).type}.{ending}": write(record_of(event)) for event in own}
 
 

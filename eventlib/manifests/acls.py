@@ -115,9 +115,9 @@ def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
 
 def _outside(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who asks: puts requests and facts on the log that nobody else says, and answers from all that is there."""
-    said = {event for service in choreography.services for event in service.says}
+    said = {event for service in choreography.services for event in service.emits}
     said |= {event for viewing in views for event in viewing.tells}
-    own = (event for event in choreography.events if contract_of(event).foreign is None)
+    own = (event for event in choreography.events if contract_of(event).external is None)
     asked = [contract_of(event).topic for event in own if event not in said]
     about = "the HTTP API, imports: publishes what no service says, and reads everything"
     return _beside("outside", about, _names(_held_twice(asked)), choreography, options)

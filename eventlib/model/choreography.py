@@ -72,7 +72,7 @@ class Choreography:
     @property
     def events(self) -> tuple[type[Event], ...]:
         """Every event that is handled or said, or published from outside."""
-        found = [event for service in self.services for event in (*service.handles, *service.says)]
+        found = [event for service in self.services for event in (*service.handles, *service.emits)]
         return tuple(dict.fromkeys([*found, *self.facts]))
 
     def extended(
@@ -152,11 +152,11 @@ def _refuse_twice(what: str, names: Iterable[str]) -> None:
 
 
 def _refuse_neighbours(events: Sequence[type[Event]]) -> None:
-    for foreign in (contract_of(event) for event in events if contract_of(event).foreign):
-        others = [event.__name__ for event in events if contract_of(event).topic.name == foreign.topic.name]
+    for external in (contract_of(event) for event in events if contract_of(event).external):
+        others = [event.__name__ for event in events if contract_of(event).topic.name == external.topic.name]
         if len(others) > 1:
             raise WiringError(
-                f"topic {foreign.topic.name!r} is foreign, and such a topic has one event type, but here are "
+                f"topic {external.topic.name!r} is external, and such a topic has one event type, but here are "
                 f"{', '.join(sorted(others))}: leave one, and put our own events on a topic of ours"
             )
 

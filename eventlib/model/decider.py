@@ -15,7 +15,7 @@ S = TypeVar("S")
 E = TypeVar("E", bound=Event)
 R = TypeVar("R", bound=Event)
 F = TypeVar("F", bound=Callable[..., Any])
-SaidMeta = Callable[[Sequence[Event], int], Meta]
+EmittedMeta = Callable[[Sequence[Event], int], Meta]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Handler:
     """What a decider does with one event, and which events it may say."""
 
     call: Callable[..., Sequence[Event]]  # which may return None for nothing
-    says: tuple[type[Event], ...]
+    emits: tuple[type[Event], ...]
     wants_meta: bool
 
     @property
@@ -50,9 +50,9 @@ class Deadline(Generic[S]):
         where = f"{self._decider.name}.{signatures.name_of(handler)}"
         if self.handler is not None:
             raise WiringError(f"{where}: deadline {self.name} has a handler already, {self.handler.name}")
-        says = signatures.emitted(signatures.hints_of(handler, where, 2), where)
-        self._decider.check_said(says, where)
-        self.handler = Handler(handler, says, signatures.takes_meta(handler, 1, where))
+        emits = signatures.emitted(signatures.hints_of(handler, where, 2), where)
+        self._decider.check_emitted(emits, where)
+        self.handler = Handler(handler, emits, signatures.takes_meta(handler, 1, where))
         return handler
 
 
@@ -83,7 +83,7 @@ class Decider(Generic[S]):
     order is promised, so a decider remembers what came early.
 
     `key` names the field that all its events have as their key. With None it handles keyless events, and has one
-    state for each partition: for a foreign topic that is not partitioned by what is in it, to say events under a key.
+    state for each partition: for an external topic that is not partitioned by what is in it, to say events under a key.
     """
 
     def __init__(self, name: str, *, state: type[S], key: str | None) -> None:
@@ -151,14 +151,14 @@ class Decider(Generic[S]):
         where = f"{self.name}.{signatures.name_of(function)}"
         wants_meta = signatures.takes_meta(function, 2, where)
         hints = signatures.hints_of(function, where, 3)
-        says = signatures.emitted(hints, where)
-        self.check_said(says, where)
+        emits = signatures.emitted(hints, where)
+        self.check_emitted(emits, where)
         if named is None:
             named = signatures.handled(function, hints, where)
         else:
             signatures.refuse_others(function, hints, named, where)
         for event_type in named:
-            self.add_handler(event_type, Handler(function, says, wants_meta), where)
+            self.add_handler(event_type, Handler(function, emits, wants_meta), where)
         return function
 
     def evolve(self, function: F) -> F:
@@ -209,7 +209,7 @@ class Decider(Generic[S]):
             if request in self.effects:
                 raise WiringError(f"{where}: {request.__name__} has an effect already")
             effect = effect_of(request, function, retry or Retry(), timeout_s, otherwise)
-            self.check_said((request, *effect.says), where)
+            self.check_emitted((request, *effect.emits), where)
             self.effects[request] = effect
             return function
 
@@ -232,20 +232,22 @@ class Decider(Generic[S]):
             )
         self.handlers[event_type] = handler
 
-    def check_said(self, said: Sequence[type[Event]], where: str) -> None:
-        """Refuse events that cannot be said: requests come only from outside, and others write foreign topics."""
+    def check_emitted(self, said: Sequence[type[Event]], where: str) -> None:
+        """Refuse events that cannot be said: requests come only from outside, and others write external topics."""
         for event_type in said:
-            if contract_of(event_type).foreign is not None:
-                raise WiringError(f"{where}: {event_type.__name__} is foreign: others write its topic, and nobody here")
+            if contract_of(event_type).external is not None:
+                raise WiringError(
+                    f"{where}: {event_type.__name__} is external: others write its topic, and nobody here"
+                )
             if contract_of(event_type).request:
                 raise WiringError(f"{where}: {event_type.__name__} is a request, and those come only from outside")
 
     @property
-    def says(self) -> tuple[type[Event], ...]:
+    def emits(self) -> tuple[type[Event], ...]:
         """Every event that this decider, its deadlines or its effects can say."""
         handlers = [*self.handlers.values(), *(d.handler for d in self.deadlines.values() if d.handler)]
-        said = [event for handler in handlers for event in handler.says]
-        answered = [event for effect in self.effects.values() for event in effect.says]
+        said = [event for handler in handlers for event in handler.emits]
+        answered = [event for effect in self.effects.values() for event in effect.emits]
         return tuple(dict.fromkeys(said + answered))
 
     @property
@@ -255,7 +257,7 @@ class Decider(Generic[S]):
         functions += [deadline.due_at for deadline in self.deadlines.values()]
         functions += [d.handler.call for d in self.deadlines.values() if d.handler is not None]
         functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
-        return {declared.__module__ for declared in (self.state, *self.handlers, *self.says, *functions)}
+        return {declared.__module__ for declared in (self.state, *self.handlers, *self.emits, *functions)}
 
     @property
     def evolving(self) -> Handler:
@@ -282,26 +284,26 @@ class Decider(Generic[S]):
         """Return the state after one event that was handled or said; None forgets the key."""
         return self._apply(state, event, meta) if self.evolve_wants_meta else self._apply(state, event)
 
-    def decide(self, state: S, event: Event, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+    def decide(self, state: S, event: Event, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """Handle one input: return the state after it (None: the key is forgotten), and what is said.
 
-        `said_meta(said, ordinal)` gives the Meta of each event said; it is asked only when evolve wants it.
+        `emitted_meta(said, ordinal)` gives the Meta of each event said; it is asked only when evolve wants it.
         Raises: ContractError when the handler says an event that is not in its annotation.
         """
         evolved = self.evolved(state, event, meta)
         said = self.answer(self.initial if evolved is None else evolved, event, meta)
-        return self._after(evolved, said, said_meta) if said else evolved, said
+        return self._after(evolved, said, emitted_meta) if said else evolved, said
 
     def answer(self, state: S, event: Event, meta: Meta) -> list[Event]:
         """Return what is said in answer to an event that the state has seen. Raises: ContractError as `decide` does."""
         handler = self.handlers[type(event)]
-        said = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
-        return self._listed(handler, said)
+        emitted = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
+        return self._listed(handler, emitted)
 
-    def pass_deadline(self, name: str, state: S, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+    def pass_deadline(self, name: str, state: S, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """Handle a deadline that has passed: return the state after it (None: forgotten), and what is said."""
         said = self.answer_deadline(name, state, meta)
-        return None if name == FORGET else self._after(state, said, said_meta), said
+        return None if name == FORGET else self._after(state, said, emitted_meta), said
 
     def answer_deadline(self, name: str, state: S, meta: Meta) -> list[Event]:
         """Return what is said when a deadline has passed. Raises: ContractError as `decide` does."""
@@ -310,12 +312,12 @@ class Decider(Generic[S]):
             return []
         return self._listed(handler, handler.call(state, meta) if handler.wants_meta else handler.call(state))
 
-    def _after(self, state: S | None, said: Sequence[Event], said_meta: SaidMeta) -> S | None:
-        """Return the state (None: forgotten) after events that the decider has said; `said_meta` as in `decide`."""
+    def _after(self, state: S | None, said: Sequence[Event], emitted_meta: EmittedMeta) -> S | None:
+        """Return the state (None: forgotten) after events that the decider has said; `emitted_meta` as in `decide`."""
         for ordinal, event in enumerate(said):
             before = self.initial if state is None else state
             state = (
-                self._apply(before, event, said_meta(said, ordinal))
+                self._apply(before, event, emitted_meta(said, ordinal))
                 if self.evolve_wants_meta
                 else self._apply(before, event)
             )
@@ -325,7 +327,7 @@ class Decider(Generic[S]):
         if not said:
             return []
         for event in said:
-            if type(event) not in handler.says:
+            if type(event) not in handler.emits:
                 raise ContractError(
                     f"{self.name}.{handler.name} said {type(event).__name__}, which is not in its return type; "
                     "add it there, since the graph and every reader go by that"

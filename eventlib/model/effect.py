@@ -62,7 +62,7 @@ class Effect:
     """What `otherwise` says: nobody knows whether it was done."""
 
     @property
-    def says(self) -> tuple[type[Event], ...]:
+    def emits(self) -> tuple[type[Event], ...]:
         """Every event that this effect can put on the log."""
         return tuple(dict.fromkeys(self.ask.answers + self.uncertain))
 

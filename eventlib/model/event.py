@@ -18,7 +18,7 @@ NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 E = TypeVar("E", bound="Event")
 
 
-class Foreign(ABC):
+class ExternalFormat(ABC):
     """Reads what others write to a topic of theirs; `eventlib.external` has JSON, plain text and Avro."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Contract:
     request: bool
     final: bool
     tombstone: bool
-    foreign: Foreign | None = None
+    external: ExternalFormat | None = None
     failure: bool | None = None
     reverses: "tuple[EventType, ...]" = ()
 
@@ -60,7 +60,7 @@ class Event(BaseModel):
       The event of an effect's `otherwise` is a failure too, unless it declares `failure=False`.
     - `reverses=StockReserved`: compensates that event. `eventlib check` proves that every failure leads to it.
     - `tombstone=True`: removes its key from `<topic>.latest`, the compacted copy of a topic with `latest=True`.
-    - `foreign=Json()`: an external system writes this topic in its own format; events of this class are the only ones
+    - `external=Json()`: an external system writes this topic in its own format; events of this class are the only ones
       on it, and services emit none to it. See `eventlib.external`.
 
     Raises: WiringError at import, when the topic is missing or the key is not a field.
@@ -79,12 +79,17 @@ class Event(BaseModel):
         request: bool = False,
         final: bool = False,
         tombstone: bool = False,
-        foreign: Foreign | None = None,
+        external: ExternalFormat | None = None,
         failure: bool | None = None,
         reverses: "EventType | tuple[EventType, ...]" = (),
         **config: Any,
     ) -> None:
         """Take the declarations off the class line, before Pydantic reads the fields."""
+        if "foreign" in config:
+            raise WiringError(
+                f"event {cls.__name__}: `foreign=` has another name now: write "
+                f"`class {cls.__name__}(Event, ..., external={type(config['foreign']).__name__}(...))`"
+            )
         super().__init_subclass__(**config)
         if abstract:
             cls.__contract__ = None
@@ -99,14 +104,14 @@ class Event(BaseModel):
         declared = topic if isinstance(topic, Topic) else Topic(topic)
         if tombstone and not declared.latest:
             raise WiringError(f"event {cls.__name__} is a tombstone, but topic {declared.name!r} has no latest=True")
-        if foreign is not None and declared.latest:
+        if external is not None and declared.latest:
             raise WiringError(
-                f"event {cls.__name__} is foreign, but topic {declared.name!r} has latest=True: that copy is written "
+                f"event {cls.__name__} is external, but topic {declared.name!r} has latest=True: that copy is written "
                 "with each event, and others write these; say compacted=True if they keep the newest of each key"
             )
         undone = reverses if isinstance(reverses, tuple) else (reverses,)
         cls.__contract__ = Contract(
-            cls.__name__, declared, key, request, final, tombstone, foreign, failure=failure, reverses=undone
+            cls.__name__, declared, key, request, final, tombstone, external, failure=failure, reverses=undone
         )
 
     @classmethod
@@ -116,8 +121,8 @@ class Event(BaseModel):
         if contract is not None and contract.key is not None and contract.key not in cls.model_fields:
             fields = ", ".join(cls.model_fields) or "none"
             raise WiringError(f"event {cls.__name__}: key {contract.key!r} is not one of its fields ({fields})")
-        if contract is not None and contract.foreign is not None:
-            contract.foreign.check(cls)
+        if contract is not None and contract.external is not None:
+            contract.external.check(cls)
 
 
 EventType: TypeAlias = type[Event]

@@ -139,7 +139,7 @@ class _Roles:
             (contract_of(request).type, contract_of(answer).type)
             for decider in choreography.deciders
             for request, effect in decider.effects.items()
-            for answer in effect.says
+            for answer in effect.emits
         }
         self._failing = choreography.failures
         self._turned: set[str] = set()

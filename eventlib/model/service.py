@@ -86,9 +86,9 @@ class Service:
         return tuple(dict.fromkeys(event for decider in self.deciders for event in decider.handlers))
 
     @property
-    def says(self) -> tuple[type[Event], ...]:
+    def emits(self) -> tuple[type[Event], ...]:
         """Every event that this service can put on the log."""
-        return tuple(dict.fromkeys(event for decider in self.deciders for event in decider.says))
+        return tuple(dict.fromkeys(event for decider in self.deciders for event in decider.emits))
 
     @property
     def inputs(self) -> tuple[Topic, ...]:
@@ -98,7 +98,7 @@ class Service:
     @property
     def outputs(self) -> tuple[Topic, ...]:
         """The topics that this service's events stand on."""
-        return tuple({contract_of(e).topic.name: contract_of(e).topic for e in self.says}.values())
+        return tuple({contract_of(e).topic.name: contract_of(e).topic for e in self.emits}.values())
 
     @property
     def ports(self) -> set[str]:

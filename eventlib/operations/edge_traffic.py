@@ -49,7 +49,7 @@ async def count_traffic(log: EventLog, most_causes: int = MOST_CAUSES) -> Counte
     counting = _Counting(log.choreography, most_causes)
     async for records in tail(log.port, [topic.name for topic in event_topics(log)]):
         for record in records:
-            counting.take(record, log.foreigners.type_of(record))
+            counting.take(record, log.external.type_of(record))
     return counting.done()
 
 
@@ -134,7 +134,7 @@ def _explained(
     overdue: dict[tuple[str, str], Arrows] = {}
     for reaction in reactions:
         source = f"{reaction.service}/{reaction.decider.name}"
-        for said in (event.__name__ for event in reaction.says):
+        for said in (event.__name__ for event in reaction.emits):
             if reaction.cause is None:
                 overdue[source, said] = [(deadline_id(reaction.decider, reaction.name), said)]
                 continue

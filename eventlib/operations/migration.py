@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
 from eventlib.log.base import Claim, Membership, Record, TopicPartition
-from eventlib.log.kafka.import_log import Incoming
+from eventlib.log.kafka.import_log import ImportLog
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.url import log_file
 from eventlib.model.topic import Topic
@@ -136,7 +136,7 @@ class Copying:
     Compacted topics are rewritten at each attempt; all others continue where the last attempt was interrupted.
     """
 
-    def __init__(self, source: SqliteLog, target: Incoming, topics: Sequence[Topic], progress: Progress) -> None:
+    def __init__(self, source: SqliteLog, target: ImportLog, topics: Sequence[Topic], progress: Progress) -> None:
         self._source = source
         self._target = target
         self._topics = topics

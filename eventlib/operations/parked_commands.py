@@ -116,7 +116,7 @@ async def event_with(log: EventLog, parking: Parking, data: object, changes: Map
     unknown.
     """
     first = await first_waiting(log, parking)
-    if first.record.topic in log.foreigners.topics:
+    if first.record.topic in log.external.topics:
         raise ContractError(
             f"{first.record.topic} is an external topic, in a format of its own: fix its decoder, or discard it"
         )

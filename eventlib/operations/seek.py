@@ -41,9 +41,9 @@ async def act(log: EventLog, service: Service, partition: int, decide: Decide) -
     """
     await log.prepare()
     await prepare_own(log, [service])
-    host = RuntimeContext(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
+    context = RuntimeContext(log, MemoryStores(), {}, {}, RuntimeConfig(), code_version(log.choreography))
     # The long restore runs before the claim, so that with it only the newest changes are left to read.
-    (await restored(service, Claim(service.name, partition, 0), host)).state.close()
+    (await restored(service, Claim(service.name, partition, 0), context)).state.close()
     try:
         # A random pause: each attempt ends the claim of anyone else who tries at the same time.
         async for attempt in AsyncRetrying(
@@ -54,7 +54,7 @@ async def act(log: EventLog, service: Service, partition: int, decide: Decide) -
         ):
             with attempt:
                 claim = await log.port.seize(service.name, partition)
-                return await _act(log, claim, await restored(service, claim, host), decide)
+                return await _act(log, claim, await restored(service, claim, context), decide)
     except OwnershipLost as error:
         raise OwnershipLost(
             f"partition {partition} of service {service.name!r} gets another owner each time: another command may be working "
@@ -111,7 +111,7 @@ async def positions_of(log: EventLog, service: Service, partition: int) -> Posit
     return await log.codec.known(lambda: log.codec.decode(Positions, value))
 
 
-async def passages(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[SeekPlan]:
+async def seek_plans(log: EventLog, service: Service, to: Later, topics: Sequence[str] = ()) -> list[SeekPlan]:
     """Return the seeks that a service would make; `topics` limits them (default: all of its inputs).
 
     Raises: ContractError for a topic that the service does not consume, or has never begun to consume.

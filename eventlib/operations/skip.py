@@ -67,7 +67,7 @@ async def skip(log: EventLog, service: Service, event_id: str, why: str) -> Skip
     async def decide(task: Task) -> Inputs:
         if record.offset < task.positions.next.get(record.topic, 0):
             raise _too_late(service, record)
-        if (known := task.handling.skips.why(event_id)) is not None:
+        if (known := task.processor.skips.why(event_id)) is not None:
             raise ContractError(f"{service.name} will not handle {record.type} {event_id} anyway ({known})")
         return Inputs(now_ms(), acts=[SkipInput(event_id, why)])
 
@@ -80,7 +80,7 @@ async def _skip_parked(log: EventLog, service: Service, found: _Parked, event_id
     place = service.parked.name, found.original.partition
 
     async def decide(task: Task) -> Inputs | None:
-        parked = task.handling.parked.get(found.decider, key_text(found.original))
+        parked = task.processor.parked.get(found.decider, key_text(found.original))
         waiting = [] if parked is None else await waiting_behind(parked, place, log.port)
         if not any(record.event_id == event_id for record in waiting):
             return None

@@ -61,8 +61,8 @@ class RecordReader:
         reader = self._readers.get(record.topic)
         if reader is None:
             return Reading(record, None, f"topic {record.topic} is not one of {self._log.choreography.name}")
-        if record.topic in self._log.foreigners.topics:
-            record = record._replace(type=self._log.foreigners.type_of(record))
+        if record.topic in self._log.external.topics:
+            record = record._replace(type=self._log.external.type_of(record))
         try:
             return Reading(record, reader(record), None)
         except UnknownSchema:

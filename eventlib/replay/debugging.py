@@ -29,12 +29,12 @@ class Decision(NamedTuple):
 
     def emitted(self, returned: Any) -> Sequence[Event]:
         """Return the events that the call returned."""
-        return returned if self.handler.says else []
+        return returned if self.handler.emits else []
 
     @property
     def said(self) -> list[Event | None]:
         """The recorded events; None for one that the current code cannot read."""
-        return [each.event for each in self.step.said]
+        return [each.event for each in self.step.emitted]
 
 
 async def decisions_about(log: EventLog, key: str, cause: str, decider_name: str | None = None) -> list[Decision]:

@@ -60,7 +60,7 @@ class FastPathComparer:
         self._handler_wants_meta = handler.wants_meta
         self._evolve_wants_meta = decider.evolve_wants_meta
         self._wants_meta = decider.wants_meta(event_type)
-        contracts = {each: contract_of(each) for each in handler.says}
+        contracts = {each: contract_of(each) for each in handler.emits}
         self._targets = {
             each: _Target(c.type, c.topic.name, c.key) for each, c in contracts.items() if c.key is not None
         }

@@ -69,7 +69,7 @@ class _StepResult(NamedTuple):
 
     kind: Kind
     input: RecordedEvent | None = None
-    said: Sequence[RecordedEvent] = ()
+    emitted: Sequence[RecordedEvent] = ()
     entry: KeyedState | None = None
     meta: Meta = _NO_META
     deadline: str | None = None
@@ -87,7 +87,7 @@ class KeyHistoryBuilder:
         self._key = key
         self._emitted = emitted
         self._builder = RecordBuilder(decider, service.speaks_as, topics, log.codec)
-        self._foreign = log.foreigners.topics
+        self._external = log.external.topics
         self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
         self._past_ends: dict[str, int] = {}
         self._first_ms = 0
@@ -102,12 +102,12 @@ class KeyHistoryBuilder:
         before = self._entry
         after = result.entry or before
         self._entry = _EMPTY if after.is_gone else after
-        self._requests.update({each.id: each for each in result.said if type(each.event) in self._decider.effects})
+        self._requests.update({each.id: each for each in result.emitted if type(each.event) in self._decider.effects})
         return HistoryStep(
             kind=result.kind,
             at=from_ms(done.at_ms),
             input=result.input,
-            said=tuple(result.said),
+            emitted=tuple(result.emitted),
             entry_before=before,
             entry_after=after,
             deadline=result.deadline,
@@ -152,7 +152,7 @@ class KeyHistoryBuilder:
                 f"cannot read it: {consumed.error}"
             )
         is_request = contract_of(type(event)).request
-        cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self._foreign)
+        cause = cause_of_input(record, entry if is_request else None, external=record.topic in self._external)
         emission = self._builder.turn(self._key, entry.sequence, cause, at_ms)
         emitted = self._emitted.of(emission)
         before = self._decider.initial if entry.state is None else entry.state

@@ -29,7 +29,7 @@ class InFlightSagas:
             )
         keys = {contract.key for contract in contracts if contract.final}
         internal = [contract for contract in contracts if contract.key in keys and not contract.request]
-        self._types = {contract.type for contract in internal if contract.foreign is None}
+        self._types = {contract.type for contract in internal if contract.external is None}
         self._endings = {contract.topic for contract in contracts if contract.final}
         self._others = {contract.topic for contract in internal} - self._endings
         self._services = {service.speaks_as for service in log.choreography.services}

@@ -66,7 +66,7 @@ class TaskJournal:
         self._only = only
         self._inputs: dict[str, _InputCursor] = {}
         self._control = service.control.name
-        self._foreign = log.foreigners.topics
+        self._external = log.external.topics
         self._topics = (
             None
             if only is None
@@ -142,7 +142,7 @@ class TaskJournal:
         topic = self._inputs.get(run.topic)
         if topic is None:
             raise ContractError(f"the journal of {self._service.name} consumes {run.topic}, which it never began")
-        only = None if self._only is None or run.topic in self._foreign else self._only.key
+        only = None if self._only is None or run.topic in self._external else self._only.key
         for record in await topic.consume_to(run.last):
             if only is None or key_text(record) == only:
                 refusals = refused if record.offset == run.last else NONE_REFUSED

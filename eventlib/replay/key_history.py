@@ -160,7 +160,7 @@ async def key_history(log: EventLog, decider: Decider[Any], key: str, *, is_newe
 async def history(log: EventLog, decider: Decider[S], key: str) -> AsyncIterator[HistoryStep[S]]:
     """Yield the steps of a key under its decider, in order.
 
-    `async for step in history(log, orders, "42"): print(step.at, step.input, step.said, step.changes)`
+    `async for step in history(log, orders, "42"): print(step.at, step.input, step.emitted, step.changes)`
 
     Guarantee: exact, from the journal, the inputs and the outputs; no handler and no effect runs. The states are those
     that the current `evolve` builds from the records.
@@ -180,7 +180,7 @@ def _searches(since_ms: int, newest: Record | None) -> list[Search]:
 def _is_whole(steps: Sequence[HistoryStep[Any]], newest: Record | None) -> bool:
     """Return whether all outputs are there, by their sequence numbers."""
     for step in steps:
-        numbers = [each.record.sequence for each in step.said]
+        numbers = [each.record.sequence for each in step.emitted]
         if numbers != [step.entry_before.sequence + n + 1 for n in range(len(numbers))]:
             return False
     return newest is None or any(step.entry_after.sequence == newest.sequence for step in _of(steps, newest))

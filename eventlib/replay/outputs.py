@@ -88,7 +88,7 @@ def recorded(record: Record, read: Event | UndecodableRecord | None) -> Recorded
 
 def _output_partitions(service: Service, decider: Decider[Any], key: str, *, everywhere: bool) -> list[TopicPartition]:
     found = dict[TopicPartition, None]()
-    for event_type in decider.says:
+    for event_type in decider.emits:
         topic, event_key = service.said_on(contract_of(event_type).topic), contract_of(event_type).key
         own = event_key == decider.key and not everywhere
         partitions = [topic.partition_of(key.encode())] if own else range(topic.partitions)

@@ -24,7 +24,7 @@ def ids_of(step: HistoryStep[Any]) -> set[str]:
     """Return the ids of the events in a step: its input, and what it emitted."""
     inputs = {"handled", "dropped", "parked", "discarded"}
     consumed = {step.input.id} if step.input is not None and step.kind in inputs else set[str]()
-    return consumed | {each.id for each in step.said}
+    return consumed | {each.id for each in step.emitted}
 
 
 def full_id(histories: Sequence[KeyHistory], given: str) -> str:

@@ -62,7 +62,7 @@ class PushScanner(LogScanner):
     def _has_bytes_of(self, record: Record, event: Event) -> bool:
         return (
             record.type == contract_of(type(event)).type
-            and record.topic not in self._foreign
+            and record.topic not in self._external
             and self._log.codec.gives(event, record.value or b"")
         )
 

@@ -135,7 +135,7 @@ class _Rebuilding:
                 deciders = reader.deciders_of(record) if record.offset <= last else None
                 if deciders is not None:
                     own = record
-                    if topic in reader.foreign:
+                    if topic in reader.external:
                         own, _ = await self._log.codec.known(partial(reader.read, record))
                     self._names.update(((decider.name, key_text(own)), None) for decider in deciders)
 
@@ -197,6 +197,6 @@ def _effects(decider: Decider[Any], steps: Sequence[HistoryStep[Any]]) -> dict[s
             case "retried" if request is not None:
                 found[request.event_id] = request._replace(headers=())
             case "handled" | "deadline":
-                requests = [each.record for each in step.said if type(each.event) in decider.effects]
+                requests = [each.record for each in step.emitted if type(each.event) in decider.effects]
                 found.update((each.event_id, each._replace(headers=())) for each in requests)
     return found

@@ -141,7 +141,7 @@ class Replay:
             emitted[task.service.name] += entry.said
         await self._scanner.complete(at_ms, emitted)
         for task, entry in transactions:
-            await task.go_on(entry)
+            await task.replay(entry)
         self._tally.transactions += len(transactions)
         left = [item for service in emitted for item in self._scanner.unclaimed(service, at_ms)]
         if left:

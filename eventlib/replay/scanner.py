@@ -63,7 +63,7 @@ class LogScanner:
         self._part = part
         self._services = {service.speaks_as: (service, service.inputs[0]) for service in services if service.inputs}
         self._service_of: dict[Emitter, str | None] = {}
-        self._foreign = log.foreigners.topics
+        self._external = log.external.topics
         self._outputs: dict[Moment, OutputHistory] = {}
         self._buffers: dict[TopicPartition, PartitionBuffer] = {}
         self._chunk = _MOST
@@ -81,7 +81,7 @@ class LogScanner:
         for topic, partitions in topics.items():
             for each in ((topic, partition) for partition in range(partitions)):
                 types = frozenset(handled.get(each, ()))
-                any_type = topic in self._foreign and bool(types)
+                any_type = topic in self._external and bool(types)
                 start = await self._log.port.start(*each)
                 self._buffers[each] = PartitionBuffer(each, start, None if any_type else types)
         self._chunk = min(_MOST, max(_LEAST, _READ_AHEAD // max(1, len(self._buffers))))
@@ -232,8 +232,8 @@ class LogScanner:
             event = self._log.decode(record)
             if event is None:
                 raise _unreadable(record, f"{record.type} is not an event of this choreography")
-            if record.topic in self._foreign:
-                return self._log.foreigners.settled(record, event), event
+            if record.topic in self._external:
+                return self._log.external.settled(record, event), event
         except UndecodableRecord as error:
             return record, error
         except UnknownSchema as error:

@@ -52,7 +52,7 @@ class HistoryStep(Generic[S]):
 
     `at` (UTC) is the recorded_at of all events emitted in the step. `input` is the consumed event; for `answered`,
     `stalled` and `retried` (and perhaps `discarded`) the effect's request; None for a deadline, named by `deadline`.
-    `meta` is what the handler received with it. `said` are the emitted events, as on the log. `reason` is why an input was
+    `meta` is what the handler received with it. `emitted` are the emitted events, as on the log. `reason` is why an input was
     dropped or parked, or who took over or discarded, and why. `was_parked` is True for a parked input that was retried;
     `edited` names who replaced its data before that, and why. `code_version` is that of the code that decided, `offset`
     the journal entry's.
@@ -61,7 +61,7 @@ class HistoryStep(Generic[S]):
     kind: Kind
     at: datetime
     input: RecordedEvent | None
-    said: tuple[RecordedEvent, ...]
+    emitted: tuple[RecordedEvent, ...]
     entry_before: KeyedState = field(repr=False)
     entry_after: KeyedState = field(repr=False)
     deadline: str | None

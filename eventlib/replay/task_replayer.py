@@ -56,7 +56,7 @@ class TaskReplayer:
         self.service = service
         self.partition = partition
         self._context = context
-        self._foreign = context.log.foreigners.topics
+        self._external = context.log.external.topics
         self._plans: dict[str | None, list[Plan]] = {}
         for decider in service.deciders:
             for event_type in decider.handlers:
@@ -76,7 +76,7 @@ class TaskReplayer:
 
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
         source, contract = f"{self.service.speaks_as}/{decider.name}", contract_of(event_type)
-        entries, is_plain = self._context.entries[decider.name], not contract.request and contract.foreign is None
+        entries, is_plain = self._context.entries[decider.name], not contract.request and contract.external is None
         return Plan(
             decider,
             entries,
@@ -89,7 +89,7 @@ class TaskReplayer:
             FastPathComparer(decider, event_type, source, entries, self._context.log.codec) if is_plain else None,
         )
 
-    async def go_on(self, entry: JournalEntry) -> None:
+    async def replay(self, entry: JournalEntry) -> None:
         """Replay one transaction. Raises: ContractError for a step that this version does not know."""
         self._at_ms = entry.at_ms
         self._judges = entry.at_ms >= self._context.asked.since_ms
@@ -180,7 +180,7 @@ class TaskReplayer:
         if run.first < self._past_ends.get(run.topic, 0):
             items = [self._marked(record, event) for record, event in items]
         last = items.pop() if refused and items and items[-1][0].offset == run.last else None
-        if run.topic in self._foreign:
+        if run.topic in self._external:
             for record, event in items:
                 for plan in self._plans_of(record):
                     self._decide(plan, record, event)
@@ -228,7 +228,7 @@ class TaskReplayer:
                 self._decide(plan, record, event, waited=True)
 
     def _plans_of(self, record: Record) -> Sequence[Plan]:
-        type_ = record.type if record.topic not in self._foreign else self._context.log.foreigners.type_of(record)
+        type_ = record.type if record.topic not in self._external else self._context.log.external.type_of(record)
         return self._plans.get(type_, _NO_PLANS)
 
     def _decide(self, plan: Plan, record: Record, event: Event | UndecodableRecord, *, waited: bool = False) -> None:
@@ -240,7 +240,7 @@ class TaskReplayer:
             saga = record.correlation_id or cause_id
         else:
             about = entry if plan.is_request else None
-            cause = cause_of_input(record, about, foreign=record.topic in self._foreign)
+            cause = cause_of_input(record, about, external=record.topic in self._external)
             cause_id, saga = cause.id, cause.correlation_id
         judged = self._judges and (self._sagas is None or saga in self._sagas)
         if self._doubtful and (plan.source, key) in self._doubtful:

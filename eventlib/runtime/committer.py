@@ -227,8 +227,8 @@ class TaskCommitter:
     def skip(self) -> None:
         """Skip the inputs of the open transaction, which changes nothing, without appending it."""
         self._skipped += self.task.taken
-        if self.observer is not None and self.task.hops:
-            self.observer.passed_by(self.task.service, self.task.partition, self.task.hops)
+        if self.observer is not None and self.task.spans:
+            self.observer.passed_by(self.task.service, self.task.partition, self.task.spans)
         self._go_on(self.task.skip(), self.task.state.due_bound)
 
     def roll_back(self, *, alone: bool = False) -> None:
@@ -259,7 +259,7 @@ class TaskCommitter:
             _log.warning("%s: nothing is done about it", error)
             return Release(control)
         amendment = amendment_in(request, control.offset)
-        parked = self.task.handling.parked.get(request.decider, request.key)
+        parked = self.task.processor.parked.get(request.decider, request.key)
         if parked is None:
             return Release(control, effect_id=request.key, amendment=amendment)
         waiting = await self._waiting.behind(parked)

@@ -64,7 +64,7 @@ class RuntimeConfig:
 
 
 @dataclass(slots=True)
-class Restoring:
+class RestoreProgress:
     """The progress of a restore: changelog offsets `began`, `at` and `end`."""
 
     began: int
@@ -103,7 +103,7 @@ class RuntimeContext:
     code_version: str
     observer: Observer | None = None
     cached_entries: int = 1_000
-    restoring: dict[tuple[str, int], Restoring] = field(default_factory=dict)
+    restoring: dict[tuple[str, int], RestoreProgress] = field(default_factory=dict)
     startup: Startup = field(default_factory=Startup)
     damage: Damage = field(default_factory=Damage)
     mended: dict[tuple[str, int], list[tuple[DamagedRecord, Sequence[Record]]]] = field(default_factory=dict)

@@ -95,7 +95,7 @@ class EffectRunner:
     def __init__(
         self,
         service: Service,
-        host: RuntimeContext,
+        context: RuntimeContext,
         slots: asyncio.Semaphore,
         answered: Callable[[Answer], None],
     ) -> None:
@@ -103,10 +103,10 @@ class EffectRunner:
         self._effects: dict[str, Effect] = {
             request.__name__: effect for decider in service.deciders for request, effect in decider.effects.items()
         }
-        self._log = host.log
-        self._ports = host.ports
-        self._breakers = host.breakers
-        self._observer = host.observer
+        self._log = context.log
+        self._ports = context.ports
+        self._breakers = context.breakers
+        self._observer = context.observer
         self._slots = slots
         self._answered = answered
         self._running: dict[str, asyncio.Task[None]] = {}

@@ -20,7 +20,7 @@ class Cause(NamedTuple):
 
     `id` is what the ids of the events said derive from; `caused_by` is the event on the log that they name as their
     cause. They differ for a deadline, which is no event: its cause is the one that last changed the key; and for a
-    foreign record, whose id others may give twice. `past` is the mark of what follows from a service's past.
+    external record, whose id others may give twice. `past` is the mark of what follows from a service's past.
     """
 
     id: str
@@ -30,12 +30,12 @@ class Cause(NamedTuple):
     past: Headers = ()
 
 
-def cause_of_input(record: Record, running: KeyedState | None, *, foreign: bool) -> Cause:
+def cause_of_input(record: Record, running: KeyedState | None, *, external: bool) -> Cause:
     """Return a record as a cause; a request about a `running` saga belongs to that saga, and its trace, not to its own."""
     correlation_id, traceparent = record.correlation_id or record.event_id, record.traceparent
     if running is not None and running.correlation_id is not None:
         correlation_id, traceparent = running.correlation_id, running.traceparent or traceparent
-    cause_id = f"{record.topic}/{record.partition}/{record.offset}" if foreign else record.event_id
+    cause_id = f"{record.topic}/{record.partition}/{record.offset}" if external else record.event_id
     past = past_of(record.headers) if record.headers else ()
     return Cause(cause_id, record.event_id, correlation_id, traceparent, past)
 
@@ -132,10 +132,10 @@ Names = Callable[["Emission", Sequence[Event]], list[str]]
 class Emission:
     """A decider's turn to speak: one input's answers, with their ids derived once."""
 
-    __slots__ = ("_ids", "_named", "at_ms", "cause", "key", "sequence", "speaker")
+    __slots__ = ("_ids", "_named", "at_ms", "builder", "cause", "key", "sequence")
 
-    def __init__(self, speaker: RecordBuilder, key: str, sequence: int, cause: Cause, at_ms: int) -> None:
-        self.speaker = speaker
+    def __init__(self, builder: RecordBuilder, key: str, sequence: int, cause: Cause, at_ms: int) -> None:
+        self.builder = builder
         self.key = key
         self.sequence = sequence
         self.cause = cause
@@ -152,7 +152,7 @@ class Emission:
 
     def derived_id(self, ordinal: int) -> str:
         """Return the id that follows from an event's place in this turn."""
-        return derived_id(self.cause.id, self.speaker.decider.name, self.key, ordinal)
+        return derived_id(self.cause.id, self.builder.decider.name, self.key, ordinal)
 
     def meta(self, said: Sequence[Event], ordinal: int) -> Meta:
         """Return the Meta of an event that is being said, for an evolve that wants it; `said` are all of the turn."""
@@ -166,7 +166,7 @@ class Emission:
             from_ms(self.at_ms),
             cause.correlation_id,
             cause.caused_by,
-            self.speaker.source,
+            self.builder.source,
             self.key,
             self.sequence + ordinal + 1,
             child_traceparent(cause.traceparent, event_id),
@@ -175,8 +175,8 @@ class Emission:
     def records(self, said: Sequence[Event]) -> list[Record]:
         """Return the records of all that was said in this turn. Raises: ContractError."""
         self._name(said)
-        return [self.speaker.record(self, ordinal, event) for ordinal, event in enumerate(said)]
+        return [self.builder.record(self, ordinal, event) for ordinal, event in enumerate(said)]
 
     def _name(self, said: Sequence[Event]) -> None:
-        if self.speaker.names is not None and self._named is not said:
-            self._named, self._ids = said, self.speaker.names(self, said)
+        if self.builder.names is not None and self._named is not said:
+            self._named, self._ids = said, self.builder.names(self, said)

@@ -29,12 +29,12 @@ class InputReader:
                 if decider not in readers:
                     readers.append(decider)
 
-        self.foreign = log.foreigners.topics & {topic.name for topic in service.inputs}
+        self.external = log.external.topics & {topic.name for topic in service.inputs}
         self.schemas_known = False
 
     def deciders_of(self, record: Record) -> Sequence[Decider[Any]] | None:
         """Return who has to do with a record; nobody, when its type is not handled here."""
-        if record.type and record.topic not in self.foreign:
+        if record.type and record.topic not in self.external:
             return self._by_type.get(record.type)
         return self._by_topic.get(record.topic)
 
@@ -52,8 +52,8 @@ class InputReader:
         if event is not None:
             return record, event
         event = self._decoded(record)
-        if record.topic in self.foreign:
-            return self._log.foreigners.settled(record, event), event
+        if record.topic in self.external:
+            return self._log.external.settled(record, event), event
         self._refuse_misplaced(record, event)
         return record, event
 

@@ -31,7 +31,7 @@ class Observer(Published, Protocol):
     def committed(self, service: Service, partition: int, transaction: Transaction, append_began_ns: int) -> None:
         """Record a committed transaction; `append_began_ns` is 0 if another task's append carried it."""
 
-    def passed_by(self, service: Service, partition: int, hops: Sequence[ProcessingSpan]) -> None:
+    def passed_by(self, service: Service, partition: int, spans: Sequence[ProcessingSpan]) -> None:
         """Record inputs that changed nothing, so that nothing was written."""
 
     async def attempt(
@@ -62,7 +62,7 @@ class InstrumentedProcessor(InputProcessor):
             failure = super().decide(decider, key, record, event)
             if failure is not None:
                 now = self._clock()
-                self.draft.hops.append(
+                self.draft.spans.append(
                     ProcessingSpan(decider.name, key, context, now, now, (), record, "", failure.reason)
                 )
             return failure
@@ -70,7 +70,7 @@ class InstrumentedProcessor(InputProcessor):
         before = len(draft.events)
         failure = super().decide(decider, key, record, event)
         said, reason = draft.events[before:], "" if failure is None else failure.reason
-        draft.hops.append(ProcessingSpan(decider.name, key, context, began, self._clock(), said, record, "", reason))
+        draft.spans.append(ProcessingSpan(decider.name, key, context, began, self._clock(), said, record, "", reason))
         return failure
 
     def take_answer(self, answer: Answer) -> None:
@@ -80,12 +80,12 @@ class InstrumentedProcessor(InputProcessor):
         said = self.draft.events[before:]
         if said and is_sampled(said[0].traceparent):
             decider = (said[0].source or "").partition("/")[2]
-            hop = ProcessingSpan(decider, said[0].subject or "", said[0].traceparent, began, self._clock(), said)
-            self.draft.hops.append(hop)
+            span = ProcessingSpan(decider, said[0].subject or "", said[0].traceparent, began, self._clock(), said)
+            self.draft.spans.append(span)
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: KeyedState) -> None:
         began, before = self._clock(), len(self.draft.events)
         super()._pass_deadline(decider, key, name, at, entry)
         said = self.draft.events[before:]
-        hop = ProcessingSpan(decider.name, key, entry.traceparent, began, self._clock(), said, None, name)
-        self.draft.hops.append(hop)
+        span = ProcessingSpan(decider.name, key, entry.traceparent, began, self._clock(), said, None, name)
+        self.draft.spans.append(span)

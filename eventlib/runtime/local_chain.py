@@ -6,7 +6,7 @@ this process that have nothing else at hand; what they say goes on in the same w
 committed as one, or none is. Nobody outside sees a part of it, and a task that is busy, or elsewhere, reads it later
 from the log as ever: so nothing depends on it, and a log that cannot do this goes without.
 
-On Kafka that takes a request to the brokers for each wave of hops, while the members' own loops go on. So whoever takes
+On Kafka that takes a request to the brokers for each wave of spans, while the members' own loops go on. So whoever takes
 part waits with its next turn until the transaction has ended (`until_free`), and takes up only what is known to be next:
 a reader that has come to an offset has been given all before it, and no reader gets beyond an open transaction.
 """

@@ -31,17 +31,17 @@ class TaskManager:
     def __init__(
         self,
         service: Service,
-        host: RuntimeContext,
+        context: RuntimeContext,
         relay: LocalChain,
         loops: MutableMapping[tuple[str, int], TaskRunner],
         fail: Callable[[Exception], None],
     ) -> None:
         self._service = service
-        self._host = host
+        self._context = context
         self._relay = relay
         self._loops = loops
         self._fail = fail
-        self._slots = asyncio.Semaphore(host.config.concurrent_effects)
+        self._slots = asyncio.Semaphore(context.config.concurrent_effects)
         self._running = dict[int, _Running]()
         self._ending = dict[int, asyncio.Task[None]]()
         self._membership: Membership | None = None
@@ -53,15 +53,15 @@ class TaskManager:
 
     async def run(self) -> None:
         """Run tasks until cancelled; then hand them over: whoever gets them knows it before they end."""
-        service, host = self._service, self._host
+        service, context = self._service, self._context
         try:
-            membership = await host.startup.run(f"the tasks of {service.name}", self._join)
+            membership = await context.startup.run(f"the tasks of {service.name}", self._join)
         except Exception as error:  # noqa: BLE001  as below
             self._fail(error)
             return
         membership.progress = self._progress
         self._membership = membership
-        standbys = StandbyTasks(service, host, membership, self._works_on)
+        standbys = StandbyTasks(service, context, membership, self._works_on)
         copying = asyncio.create_task(standbys.run(), name=f"copies of {service.name}")
         try:
             while True:
@@ -82,8 +82,8 @@ class TaskManager:
             await membership.leave()
 
     async def _join(self) -> Membership:
-        service, host = self._service, self._host
-        return await host.log.port.join(service.name, service.partitions, host.config.standbys)
+        service, context = self._service, self._context
+        return await context.log.port.join(service.name, service.partitions, context.config.standbys)
 
     def _progress(self) -> Mapping[TopicPartition, int]:
         loops = [loop for (name, _), loop in self._loops.items() if name == self._service.name]
@@ -98,7 +98,7 @@ class TaskManager:
         self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))
 
     def _new_loop(self, claim: Claim) -> TaskRunner:
-        return TaskRunner(self._service, claim, self._host, self._slots, self._relay)
+        return TaskRunner(self._service, claim, self._context, self._slots, self._relay)
 
     async def _run(self, loop: TaskRunner, before: "asyncio.Task[None] | None") -> None:
         """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
@@ -108,7 +108,7 @@ class TaskManager:
         try:
             await self._run_again(loop, place)
         finally:
-            self._host.startup.drop(loop.name)
+            self._context.startup.drop(loop.name)
 
     async def _run_again(self, loop: TaskRunner, place: tuple[str, int]) -> None:
         while self._loops.get(place) is loop:
@@ -119,12 +119,12 @@ class TaskManager:
                 _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *place, error)
                 return
             except RetryableError as error:
-                await loop.rest(self._host.startup.failed(loop.name, error))
+                await loop.rest(self._context.startup.failed(loop.name, error))
             except TailLost as error:  # nothing may be written before a person has decided
                 self._fail(error)
                 return
             except LogCorrupt as error:  # what is damaged stops this task, and nothing else
-                self._host.damage.stopped[place] = str(error)
+                self._context.damage.stopped[place] = str(error)
                 _log.error("task %s/%s has stopped, the others go on: %s", *place, error)
                 return
             except Exception as error:  # noqa: BLE001  as above
@@ -142,7 +142,7 @@ class TaskManager:
         loop.stop()
         if loop.task is None and partition not in self._ending:
             running.life.cancel()  # it is not restored, so there is nothing at hand to be finished
-        self._host.damage.stopped.pop((self._service.name, partition), None)
+        self._context.damage.stopped.pop((self._service.name, partition), None)
         self._ending[partition] = asyncio.create_task(self._hand_over(running, membership), name=f"end of {partition}")
 
     async def _hand_over(self, running: _Running, membership: Membership) -> None:

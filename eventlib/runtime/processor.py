@@ -36,7 +36,7 @@ from eventlib.runtime.transaction_builder import TransactionBuilder
 HANDLER_ATTEMPTS = 3
 """How often a handler that raises is tried before its input is parked."""
 
-MAX_SAID = 5_000
+MAX_EMITTED = 5_000
 """How many events a transaction may hold before it takes no further input."""
 
 
@@ -54,7 +54,7 @@ class InputProcessor:
         self.skips = SkippedInputs(state, log.codec)
         self.inputs = InputReader(log, service)
         topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
-        self.speakers = {d.name: RecordBuilder(d, service.speaks_as, topics, log.codec) for d in service.deciders}
+        self.builders = {d.name: RecordBuilder(d, service.speaks_as, topics, log.codec) for d in service.deciders}
         self.parked_end = 0
         self.draft = TransactionBuilder(0, Positions(), ())
         self._log = log
@@ -116,10 +116,10 @@ class InputProcessor:
             detail = "duplicate" if known == body_hash(record) else "conflict"
             self.drop(decider, record, detail)
             return None
-        cause = cause_of_input(record, entry if is_request else None, foreign=record.topic in self.inputs.foreign)
+        cause = cause_of_input(record, entry if is_request else None, external=record.topic in self.inputs.external)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
-        turn = self.speakers[decider.name].turn(key, entry.sequence, cause, self.draft.at_ms)
+        turn = self.builders[decider.name].turn(key, entry.sequence, cause, self.draft.at_ms)
         failure = None
         for attempt in range(1, HANDLER_ATTEMPTS + 1):
             try:
@@ -142,15 +142,15 @@ class InputProcessor:
         pending = self.state.get(effect_key(answer.request_id))
         if pending is None:
             return
-        speaker = self.speakers[(pending.source or "").partition("/")[2]]
-        decider, key = speaker.decider, pending.subject or ""
+        builder = self.builders[(pending.source or "").partition("/")[2]]
+        decider, key = builder.decider, pending.subject or ""
         if answer.event is None:
             self._stall(pending, decider, answer.reason)
             return
         entry = self.state.entry(decider, key)
         cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
         try:
-            records = speaker.turn(key, entry.sequence, cause, self.draft.at_ms).records([answer.event])
+            records = builder.turn(key, entry.sequence, cause, self.draft.at_ms).records([answer.event])
         except ContractError as error:
             self._stall(pending, decider, f"its answer cannot be said: {error}")
             return
@@ -166,18 +166,18 @@ class InputProcessor:
 
     def pass_deadlines(self, due_ms: int) -> None:
         """Let pass what is due, but for keys that are parked."""
-        for at, decider_name, name, key in self.state.due_by(due_ms, MAX_SAID):
-            decider = self.speakers[decider_name].decider
+        for at, decider_name, name, key in self.state.due_by(due_ms, MAX_EMITTED):
+            decider = self.builders[decider_name].decider
             entry = self.state.entry(decider, key)
             if entry.due.get(name) == at and self.parked.get(decider_name, key) is None:
                 self._pass_deadline(decider, key, name, at, entry)
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: KeyedState) -> None:
-        speaker = self.speakers[decider.name]
+        builder = self.builders[decider.name]
         past = self._mark if at < self.draft.first_ms else ()
         cause = cause_of_deadline((decider.name, key), name, at, entry, past)
-        meta = meta_of_deadline(cause, self.draft.at_ms, speaker.source, key)
-        turn = speaker.turn(key, entry.sequence, cause, self.draft.at_ms)
+        meta = meta_of_deadline(cause, self.draft.at_ms, builder.source, key)
+        turn = builder.turn(key, entry.sequence, cause, self.draft.at_ms)
         self.draft.steps.act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
         try:
             state, said = decider.pass_deadline(name, entry.state, meta, turn.meta)
@@ -223,7 +223,7 @@ class InputProcessor:
     def _apply(
         self, turn: Emission, entry: KeyedState, state: Any, said: Sequence[Event], records: list[Record]
     ) -> None:
-        decider, cause = turn.speaker.decider, turn.cause
+        decider, cause = turn.builder.decider, turn.cause
         changed = entry_after(entry, decider, cause, state, records)
         self.state.set_entry(decider, turn.key, changed)
         if records:

@@ -13,41 +13,41 @@ from eventlib.log.rules import witnessed_loss
 from eventlib.model.decider import Decider
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
-from eventlib.runtime.context import Restoring, RuntimeContext
+from eventlib.runtime.context import RestoreProgress, RuntimeContext
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, Positions, Step, state_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.task import Task
 
 
-async def restored(service: Service, claim: Claim, host: RuntimeContext) -> Task:
+async def restored(service: Service, claim: Claim, context: RuntimeContext) -> Task:
     """Return the task of a claim as its last transaction left it; the local store spares reading what it has.
 
     Raises: OwnershipLost when a newer claim has opened the store; ContractError for states that today's code cannot
     read.
     """
-    partition, port = claim.partition, host.log.port
+    partition, port = claim.partition, context.log.port
     deciders = {decider.name: decider for decider in service.deciders}
-    state = await restored_state(service, claim, host, deciders)
+    state = await restored_state(service, claim, context, deciders)
     try:
-        await _refuse_unreadable(state, service, host)
-        positions = await positions_in(state, host.log.codec)
-        await _write_mended(state, service, claim, host, positions)
+        await _refuse_unreadable(state, service, context)
+        positions = await positions_in(state, context.log.codec)
+        await _write_mended(state, service, claim, context, positions)
         parked_end = await port.decided_end(service.parked.name, partition)
     except BaseException:
         state.store.close()
         raise
-    task = Task(service, partition, host.log, state, positions=positions, code_version=host.code_version)
-    if host.observer is not None:
-        task.observe(host.observer.clock)
-    task.handling.parked_end = parked_end
+    task = Task(service, partition, context.log, state, positions=positions, code_version=context.code_version)
+    if context.observer is not None:
+        task.observe(context.observer.clock)
+    task.processor.parked_end = parked_end
     return task
 
 
 async def _write_mended(
-    state: TaskState, service: Service, claim: Claim, host: RuntimeContext, positions: Positions
+    state: TaskState, service: Service, claim: Claim, context: RuntimeContext, positions: Positions
 ) -> None:
     """Write anew what was damaged on the changelog, and into the journal that this was done."""
-    mended = host.mended.pop((service.name, claim.partition), [])
+    mended = context.mended.pop((service.name, claim.partition), [])
     records = [record for _, each in mended for record in each]
     if not records:
         return
@@ -56,47 +56,47 @@ async def _write_mended(
         for error, each in mended
         if each
     ]
-    value = host.log.codec.encode(JournalEntry(host.code_version, positions.at_ms, tuple(steps)))
+    value = context.log.codec.encode(JournalEntry(context.code_version, positions.at_ms, tuple(steps)))
     journal, kind = service.journal.name, wire_name_of(JournalEntry)
     entry = Record(journal, claim.partition, -1, positions.at_ms, None, value, type=kind)
-    offsets = await host.log.port.append([*records, entry], claim)
+    offsets = await context.log.port.append([*records, entry], claim)
     state.restore(records, offsets[-2] + 1)
 
 
-async def _mended(error: DamagedRecord, service: Service, partition: int, host: RuntimeContext) -> Sequence[Record]:
+async def _mended(error: DamagedRecord, service: Service, partition: int, context: RuntimeContext) -> Sequence[Record]:
     """Return what stands for a damaged changelog record. Raises: DamagedRecord when nothing can."""
-    if host.log.rebuild is None:
+    if context.log.rebuild is None:
         raise error
-    records = await host.log.rebuild(host.log, service, partition, error)
+    records = await context.log.rebuild(context.log, service, partition, error)
     done = f"{len(records)} keys were built anew from the journal" if records else "all that it said is written again"
-    host.damage.note(error, done)
-    host.mended.setdefault((service.name, partition), []).append((error, records))
+    context.damage.note(error, done)
+    context.mended.setdefault((service.name, partition), []).append((error, records))
     return records
 
 
 async def restored_state(
-    service: Service, claim: Claim, host: RuntimeContext, deciders: Mapping[str, Decider[Any]]
+    service: Service, claim: Claim, context: RuntimeContext, deciders: Mapping[str, Decider[Any]]
 ) -> TaskState:
     """Return what a task knows. Without `deciders` no state is decoded, and there are no deadlines.
 
     Raises: OwnershipLost when a newer claim has opened the store.
     """
-    store = host.stores.open(service.name, claim.partition, claim.epoch, host.log.port.log_id)
+    store = context.stores.open(service.name, claim.partition, claim.epoch, context.log.port.log_id)
     try:
-        state = TaskState(store, host.log.codec, deciders, host.cached_entries)
-        await catch_up(state, service, claim.partition, host)
+        state = TaskState(store, context.log.codec, deciders, context.cached_entries)
+        await catch_up(state, service, claim.partition, context)
     except BaseException:
         store.close()
         raise
     return state
 
 
-async def catch_up(state: TaskState, service: Service, partition: int, host: RuntimeContext) -> None:
-    """Read what came to a task's changelog since; `host.restoring` shows how far that is.
+async def catch_up(state: TaskState, service: Service, partition: int, context: RuntimeContext) -> None:
+    """Read what came to a task's changelog since; `context.restoring` shows how far that is.
 
     Raises: TailLost when the store has seen more of it than there is.
     """
-    port, store = host.log.port, state.store
+    port, store = context.log.port, state.store
     changelog, place = service.changelog.name, (service.name, partition)
     # What a former owner has committed last may not be seen yet; who went on without it would do it again.
     end = await port.decided_end(changelog, partition)
@@ -104,28 +104,28 @@ async def catch_up(state: TaskState, service: Service, partition: int, host: Run
         raise witnessed_loss(port, (changelog, partition), end, f"the local store of {service.name}", store.checkpoint)
     if store.checkpoint == end:
         return
-    shown = host.restoring[place] = Restoring(store.checkpoint, store.checkpoint, end)
+    shown = context.restoring[place] = RestoreProgress(store.checkpoint, store.checkpoint, end)
     try:
         while store.checkpoint < end:
             try:
-                records = await port.read(changelog, partition, store.checkpoint, host.config.restore_chunk)
+                records = await port.read(changelog, partition, store.checkpoint, context.config.restore_chunk)
                 checkpoint = records[-1].offset + 1 if records else end
             except DamagedRecord as error:
-                records = [*await _mended(error, service, partition, host)]
+                records = [*await _mended(error, service, partition, context)]
                 checkpoint = error.resume_at
-            await take_in(state, records, checkpoint, host.log.codec)
+            await take_in(state, records, checkpoint, context.log.codec)
             shown.at = store.checkpoint
     finally:
-        del host.restoring[place]
+        del context.restoring[place]
 
 
-async def _refuse_unreadable(state: TaskState, service: Service, host: RuntimeContext) -> None:
+async def _refuse_unreadable(state: TaskState, service: Service, context: RuntimeContext) -> None:
     """Refuse to begin with states that today's code cannot read: their keys would all be parked, one by one.
 
     It looks through the states only where a registered version of their class cannot be read.
     """
     for decider in service.deciders:
-        unreadable = await host.log.codec.unreadable(service.changelog.name, decider.state)
+        unreadable = await context.log.codec.unreadable(service.changelog.name, decider.state)
         if not unreadable:
             continue
         for record in state.committed(state_key(decider.name, "")):
@@ -164,10 +164,10 @@ class StandbyTasks:
     """
 
     def __init__(
-        self, service: Service, host: RuntimeContext, membership: Membership, works: Callable[[int], bool]
+        self, service: Service, context: RuntimeContext, membership: Membership, works: Callable[[int], bool]
     ) -> None:
         self._service = service
-        self._host = host
+        self._context = context
         self._membership = membership
         self._works = works
         self._copies = dict[int, asyncio.Task[None]]()
@@ -197,7 +197,7 @@ class StandbyTasks:
                 return  # this process has the task itself by now
             except RetryableError as error:
                 _log.warning("the copy of %s/%s waits: %s", self._service.name, partition, error)
-                await asyncio.sleep(self._host.config.retry_pause_s)
+                await asyncio.sleep(self._context.config.retry_pause_s)
             except LogCorrupt as error:
                 _log.error("there is no copy of %s/%s here: %s", self._service.name, partition, error)
                 return
@@ -210,25 +210,25 @@ class StandbyTasks:
     async def _copy(self, partition: int) -> None:
         while self._works(partition):  # noqa: ASYNC110  its end has no event, and is moments away
             await asyncio.sleep(_LOOK_S)
-        host, service = self._host, self._service
-        store = host.stores.open_copy(service.name, partition, host.log.port.log_id)
+        context, service = self._context, self._service
+        store = context.stores.open_copy(service.name, partition, context.log.port.log_id)
         if store is None:
             return
         deciders = {decider.name: decider for decider in service.deciders}
-        state = TaskState(store, host.log.codec, deciders, cached_entries=1)
+        state = TaskState(store, context.log.codec, deciders, cached_entries=1)
         try:
-            await catch_up(state, service, partition, host)
+            await catch_up(state, service, partition, context)
             await self._follow(state, (service.changelog.name, partition))
         finally:
             store.close()
 
     async def _follow(self, state: TaskState, place: tuple[str, int]) -> None:
-        host = self._host
-        reader = host.log.port.reader({place: state.store.checkpoint})
+        context = self._context
+        reader = context.log.port.reader({place: state.store.checkpoint})
         try:
             while True:
-                records = await reader.poll(host.config.restore_chunk)
+                records = await reader.poll(context.config.restore_chunk)
                 if reader.position(place) != state.store.checkpoint:
-                    await take_in(state, records, reader.position(place), host.log.codec)
+                    await take_in(state, records, reader.position(place), context.log.codec)
         finally:
             await reader.close()

@@ -30,14 +30,14 @@ class TaskRunner:
     """
 
     def __init__(
-        self, service: Service, claim: Claim, host: RuntimeContext, slots: asyncio.Semaphore, relay: LocalChain
+        self, service: Service, claim: Claim, context: RuntimeContext, slots: asyncio.Semaphore, relay: LocalChain
     ) -> None:
         self.service = service
         self.claim = claim
-        self._host = host
+        self._context = context
         self._relay = relay
-        self._config = host.config
-        self._effects = EffectRunner(service, host, slots, self._take_answer)
+        self._config = context.config
+        self._effects = EffectRunner(service, context, slots, self._take_answer)
         self._worker: TaskCommitter | None = None
         self._reader: Reader | None = None
         self._flushed_at = monotonic()
@@ -105,11 +105,13 @@ class TaskRunner:
 
         Raises: OwnershipLost when another owner took over; TerminalError when the log or the code needs a person.
         """
-        task = await restored(self.service, self.claim, self._host)
-        self._host.startup.done(self.name)
+        task = await restored(self.service, self.claim, self._context)
+        self._context.startup.done(self.name)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
-        worker = TaskCommitter(task, self.claim, self._host.log, start, skipped_inputs=most_skipped, relay=self._relay)
-        worker.observer = self._host.observer
+        worker = TaskCommitter(
+            task, self.claim, self._context.log, start, skipped_inputs=most_skipped, relay=self._relay
+        )
+        worker.observer = self._context.observer
         worker.at_rest = self._is_at_rest
         self._worker = worker
         try:
@@ -177,7 +179,7 @@ class TaskRunner:
                 worker.inbox = await reader.poll(self._config.batch, timeout_s)
             except DamagedRecord as error:
                 worker.damaged = error
-                self._host.damage.note(error, f"{self.service.name}/{self.claim.partition} parks it")
+                self._context.damage.note(error, f"{self.service.name}/{self.claim.partition} parks it")
             finally:
                 self._polls = False
         return not self._stopping

@@ -10,7 +10,7 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
-from eventlib.runtime.context import Damage, Restoring, RuntimeConfig, RuntimeContext
+from eventlib.runtime.context import Damage, RestoreProgress, RuntimeConfig, RuntimeContext
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain
@@ -50,7 +50,7 @@ class Runtime:
         self._log = log
         self._services = choreography.services if services is None else tuple(map(choreography.service, services))
         given, config = dict(ports or {}), config or RuntimeConfig()
-        self._host = RuntimeContext(
+        self._context = RuntimeContext(
             log,
             stores or open_stores(log.port.url, config.state_dir),
             given,
@@ -64,11 +64,11 @@ class Runtime:
         self._relay = LocalChain(log.port)
         self._loops: dict[tuple[str, int], TaskRunner] = {}
         self._servings = [
-            TaskManager(each, self._host, self._relay, self._loops, self._fail) for each in self._services
+            TaskManager(each, self._context, self._relay, self._loops, self._fail) for each in self._services
         ]
         self._serving: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
-        for port, needed_by in missing_ports(self._services, self._host.ports).items():
+        for port, needed_by in missing_ports(self._services, self._context.ports).items():
             raise WiringError(
                 f"port {port!r} is needed by {', '.join(needed_by)}: give it, as in ports={{{port!r}: …}}"
             )
@@ -87,7 +87,7 @@ class Runtime:
         for serving in self._serving:
             serving.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
-        self._host.stores.close()
+        self._context.stores.close()
         if self._failure is not None and self._failure.done():
             self._failure.exception()  # seen: whoever waited in `failed` or `idle` has raised it
 
@@ -117,14 +117,14 @@ class Runtime:
         return all(serving.is_counted for serving in self._servings)
 
     @property
-    def restoring(self) -> Mapping[tuple[str, int], Restoring]:
+    def restoring(self) -> Mapping[tuple[str, int], RestoreProgress]:
         """How far the tasks have come, by service and partition, that are being restored or copied just now."""
-        return self._host.restoring
+        return self._context.restoring
 
     @property
     def damage(self) -> Damage:
         """What was met here that is damaged, and which tasks have stopped because of it."""
-        return self._host.damage
+        return self._context.damage
 
     @property
     def tasks(self) -> Sequence[TaskRunner]:
@@ -134,7 +134,7 @@ class Runtime:
     @property
     def breakers(self) -> Mapping[str, BreakerState]:
         """Whether calls to each port go through just now."""
-        return {port: breaker.state for port, breaker in self._host.breakers.items() if port is not None}
+        return {port: breaker.state for port, breaker in self._context.breakers.items() if port is not None}
 
     async def _is_idle(self) -> bool:
         if len(self._loops) < sum(service.partitions for service in self._services):

@@ -13,7 +13,7 @@ from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
 from eventlib.runtime.instrumentation import Clock, InstrumentedProcessor
 from eventlib.runtime.keyed_state import KeyLocation
-from eventlib.runtime.processor import MAX_SAID, InputProcessor
+from eventlib.runtime.processor import MAX_EMITTED, InputProcessor
 from eventlib.runtime.records import POSITION_KEY, Positions, Step
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Inputs, Passed, ProcessingSpan, Transaction
@@ -41,25 +41,25 @@ class Task:
         self.partition = partition
         self.state = state
         self.positions = positions
-        self.handling = InputProcessor(service, partition, log, state, code_version)
+        self.processor = InputProcessor(service, partition, log, state, code_version)
         self._log = log
         self._code_version = code_version
-        self._sources = {name: speaker.source for name, speaker in self.handling.speakers.items()}
+        self._sources = {name: builder.source for name, builder in self.processor.builders.items()}
         self._parked_topic = service.parked.name
         self._changelog, self._journal = service.changelog.name, service.journal.name
-        self._inputs = self.handling.inputs
+        self._inputs = self.processor.inputs
         self._passed: Sequence[Step] = ()
         self._begin(0)
 
     def observe(self, clock: Clock) -> None:
         """Record processing spans from now on, timed by a clock; call it before the first transaction."""
         version = self._code_version
-        self.handling = InstrumentedProcessor(self.service, self.partition, self._log, self.state, version, clock)
-        self._inputs = self.handling.inputs
+        self.processor = InstrumentedProcessor(self.service, self.partition, self._log, self.state, version, clock)
+        self._inputs = self.processor.inputs
         self.state.count_dues()
 
     def _begin(self, at_ms: int) -> None:
-        self._draft = self.handling.draft = TransactionBuilder(at_ms, self.positions, self._passed)
+        self._draft = self.processor.draft = TransactionBuilder(at_ms, self.positions, self._passed)
         self._handled = self._answered = self._took = 0
         self._takes_more = False
 
@@ -78,31 +78,31 @@ class Task:
             records = () if inputs.release.control is None else (inputs.release.control,)
             # When the repaired ones were parked, nobody could read their times.
             timed = (*records, *inputs.release.repaired.values())
-        foreign = self._inputs.foreign
-        timed = [record for record in timed if record.topic not in foreign] if foreign else timed  # others' clocks!
+        external = self._inputs.external
+        timed = [record for record in timed if record.topic not in external] if external else timed  # others' clocks!
         newest = max((record.timestamp_ms for record in timed), default=0)
         self._begin(max(inputs.now_ms, newest, self.positions.at_ms))
         self._inputs.schemas_known = inputs.schemas_known
         for act in inputs.acts:
-            self.handling.act_on(act)
+            self.processor.act_on(act)
         self._answered = len(inputs.answers)
         for answer in inputs.answers:
-            self.handling.take_answer(answer)
+            self.processor.take_answer(answer)
         if inputs.release is not None:
             self._handled = len(records)
             for record in records:
                 self._draft.steps.took(record)
-            self.handling.release(inputs.release)
+            self.processor.release(inputs.release)
         elif inputs.damaged is not None:
             self._took = inputs.damaged.resume_at - inputs.damaged.offset
-            self.handling.take_damaged(inputs.damaged)
+            self.processor.take_damaged(inputs.damaged)
         elif inputs.beginnings:
             self._draft.begin(inputs.beginnings)
         else:
             self._take_records(records)
             self._takes_more = self._handled == len(records) and not inputs.acts
             if inputs.due_ms is not None and self._handled == len(records):
-                self.handling.pass_deadlines(inputs.due_ms)
+                self.processor.pass_deadlines(inputs.due_ms)
 
     def take(self, record: Record, event: Event | None, read_to: int = 0) -> bool:
         """Handle one more input in the transaction that is open; `event` is what its record holds.
@@ -114,12 +114,12 @@ class Task:
         expected = max(draft.next_of(record.topic), read_to)
         if not self._takes_more or record.offset != expected or record.timestamp_ms > draft.at_ms:
             return False
-        if len(draft.events) >= MAX_SAID:
+        if len(draft.events) >= MAX_EMITTED:
             return False
         self._took += 1
         if draft.said_count and self._inputs.deciders_of(record) is not None:
             draft.cut(self._code_version)
-        self.handling.take(record, event)
+        self.processor.take(record, event)
         return True
 
     @property
@@ -138,9 +138,9 @@ class Task:
         return bool(self._draft.events or self._draft.steps.acts or self.state.is_changed)
 
     @property
-    def hops(self) -> Sequence[ProcessingSpan]:
+    def spans(self) -> Sequence[ProcessingSpan]:
         """Processing spans of the open transaction; empty if unobserved."""
-        return self._draft.hops
+        return self._draft.spans
 
     @property
     def events(self) -> list[Record]:
@@ -160,13 +160,13 @@ class Task:
         journal = [self._own_record(self._journal, None, entry) for entry in draft.entries(self._code_version)]
         passed = Passed(self._handled, self._answered, self._took)
         said, requested = draft.said, draft.requested
-        return Transaction(draft.events, said, changes, journal, positions, passed, draft.parks, requested, draft.hops)
+        return Transaction(draft.events, said, changes, journal, positions, passed, draft.parks, requested, draft.spans)
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Apply a transaction that was appended; `offsets` are those of its records."""
         if transaction.parks:
             ends = (o for r, o in zip(transaction.events, offsets, strict=False) if r.topic == self._parked_topic)
-            self.handling.parked_end = max(ends) + 1
+            self.processor.parked_end = max(ends) + 1
         self._log.remember(transaction.events, offsets, transaction.said)
         last_change = offsets[len(transaction.events) + len(transaction.changes) - 1]
         self.state.commit(transaction.changes, last_change + 1)
@@ -191,14 +191,14 @@ class Task:
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """Return a lower bound (ms) of the next due time, exact once it has passed; None without deadlines."""
-        return self.state.due_from(now_ms, lambda decider, key: self.handling.parked.get(decider, key) is not None)
+        return self.state.due_from(now_ms, lambda decider, key: self.processor.parked.get(decider, key) is not None)
 
     def _take_records(self, records: Sequence[Record]) -> None:
         for record in records:
-            if len(self._draft.events) >= MAX_SAID:
+            if len(self._draft.events) >= MAX_EMITTED:
                 break
             self._handled += 1
-            self.handling.take(record, None)
+            self.processor.take(record, None)
 
     def _own_record(self, topic: str, key: bytes | None, content: object) -> Record:
         value = self._log.codec.encode(content)

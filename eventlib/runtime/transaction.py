@@ -34,7 +34,7 @@ class SeekOffset(NamedTuple):
 class ProcessingSpan(NamedTuple):
     """One thing that a decider handled: an input, an effect's answer, or a deadline.
 
-    `context` is the trace context that it belongs to, `said` what followed from it. `record` is the input, or None for
+    `context` is the trace context that it belongs to, `emitted` its output records. `record` is the input, or None for
     a deadline, whose name is `deadline`, and for an answer. `failure` is why it was parked.
     """
 
@@ -43,7 +43,7 @@ class ProcessingSpan(NamedTuple):
     context: str | None
     began_ns: int
     ended_ns: int
-    said: Sequence[Record] = ()
+    emitted: Sequence[Record] = ()
     record: Record | None = None
     deadline: str = ""
     failure: str = ""
@@ -122,7 +122,7 @@ class Transaction(NamedTuple):
     """What has to be appended together, and what follows once it was.
 
     `said` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
-    the effects to start, `hops` are for whoever observes the task.
+    the effects to start, `spans` are for whoever observes the task.
     """
 
     events: list[Record]
@@ -133,7 +133,7 @@ class Transaction(NamedTuple):
     passed: Passed
     parks: bool
     requested: list[tuple[Record, Event | None]]
-    hops: Sequence[ProcessingSpan] = ()
+    spans: Sequence[ProcessingSpan] = ()
 
     @property
     def records(self) -> list[Record]:

@@ -71,7 +71,7 @@ class TransactionBuilder:
 
     `at_ms` is its time and that of all records in it. `said` has the event of each record in `events`, or None;
     `requested` the effects to start; `said_count` the records emitted since the last journal entry was cut; `is_met`
-    tells whether a decider handled one of its inputs. `hops` are its processing spans; empty if unobserved.
+    tells whether a decider handled one of its inputs. `spans` are its processing spans; empty if unobserved.
     """
 
     def __init__(self, at_ms: int, positions: Positions, passed: Sequence[Step]) -> None:
@@ -80,7 +80,7 @@ class TransactionBuilder:
         self.events: list[Record] = []
         self.said: list[Event | None] = []
         self.requested: list[tuple[Record, Event | None]] = []
-        self.hops: list[ProcessingSpan] = []
+        self.spans: list[ProcessingSpan] = []
         self.parks = False
         self.is_met = False
         self.past = positions.past

@@ -83,10 +83,12 @@ class LogInvariants:
         caused_at = self._recorded.get(record.causation_id or "")
         if caused_at is None or caused_at > record.timestamp_ms:
             yield broken(CAUSES, record.event_id, f"{what} was caused by {record.causation_id}")
-        speaker = (record.source or "", record.subject or "")
-        self._numbers[speaker] += 1
-        if record.sequence != self._numbers[speaker]:
-            yield broken(NUMBERS, record.event_id, f"{what} has number {record.sequence}, not {self._numbers[speaker]}")
+        producer = (record.source or "", record.subject or "")
+        self._numbers[producer] += 1
+        if record.sequence != self._numbers[producer]:
+            yield broken(
+                NUMBERS, record.event_id, f"{what} has number {record.sequence}, not {self._numbers[producer]}"
+            )
 
     def journal(self, record: Record, appended: Sequence[Record]) -> Iterator[Violation]:
         """Check a transaction's journal record with all records of the transaction, and return the violations."""
@@ -146,7 +148,7 @@ class InvariantMonitor:
         if event is not None:
             self._log.remember([record], [record.offset], [event])
             self.violations += self.log_invariants.event(record)
-            self.violations += self._watch.said(event, record.meta())
+            self.violations += self._watch.emitted(event, record.meta())
 
     def _check_state(self, record: Record) -> None:
         key = (record.key or b"").decode()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
-from eventlib.model.decider import Decider, SaidMeta
+from eventlib.model.decider import Decider, EmittedMeta
 from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.service import Service
 from eventlib.replay.rebuilding import rebuilt
@@ -62,7 +62,7 @@ class Stage:
         log.rebuild = rebuilt
         return log
 
-    def host(self, log: EventLog, stores: Stores, on_damage: Callable[[str], object]) -> RuntimeContext:
+    def context(self, log: EventLog, stores: Stores, on_damage: Callable[[str], object]) -> RuntimeContext:
         """Return the runtime context of a log's tasks; `on_damage` is called with damage."""
         return RuntimeContext(log, stores, {}, {}, CONFIG, self.code_version, damage=Damage(on_damage))
 
@@ -70,11 +70,11 @@ class Stage:
         log = EventLog(self._log, self._codec, self.played)
         await log.prepare()
         await prepare_own(log, self.played.services)
-        host = self.host(log, MemoryStores(), lambda _: None)
+        context = self.context(log, MemoryStores(), lambda _: None)
         for service in self.played.services:
             for partition in range(service.partitions):
                 claim = self._log.take_over(service.name, partition)
-                task = await restored(service, claim, host)
+                task = await restored(service, claim, context)
                 worker = TaskCommitter(task, claim, log, lambda *_: None, skipped_inputs=CONFIG.skipped_inputs)
                 while await worker.begin(BEGIN_MS):
                     pass
@@ -85,15 +85,15 @@ class _FallibleDecider(Decider[S]):
 
     broken: set[tuple[str, str]]
 
-    def decide(self, state: S, event: Event, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+    def decide(self, state: S, event: Event, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """See `Decider.decide`."""
         self._raise_if_broken(key_of(event) or "")
-        return super().decide(state, event, meta, said_meta)
+        return super().decide(state, event, meta, emitted_meta)
 
-    def pass_deadline(self, name: str, state: S, meta: Meta, said_meta: SaidMeta) -> tuple[S | None, list[Event]]:
+    def pass_deadline(self, name: str, state: S, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
         """See `Decider.pass_deadline`."""
         self._raise_if_broken(meta.subject)
-        return super().pass_deadline(name, state, meta, said_meta)
+        return super().pass_deadline(name, state, meta, emitted_meta)
 
     def _raise_if_broken(self, key: str) -> None:
         if self.broken and (self.name, key) in self.broken:

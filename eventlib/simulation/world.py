@@ -124,15 +124,15 @@ class World:
     def _restored(self, owner: Owner, finds: Snapshot) -> Task:
         """Restore a task; to rewrite damaged states it waits for the log, and if it cannot, for a repair."""
         refuses, self.port.refuses = self.port.refuses, False
-        host = self.stage.host(self.log, self.disks, self.story.note)
+        context = self.stage.context(self.log, self.disks, self.story.note)
         self.disks.insert(owner.task, finds)
         try:
-            return driven(restored(owner.service, owner.claim, host))
+            return driven(restored(owner.service, owner.claim, context))
         except DamagedRecord as error:
             self.story.note(f"{owner} waits for a repair: {error.reason}")
             self.port.corruptions.clear()
             self.disks.insert(owner.task, finds)
-            return driven(restored(owner.service, owner.claim, host))
+            return driven(restored(owner.service, owner.claim, context))
         finally:
             self.port.refuses = refuses
 

@@ -46,7 +46,7 @@ class GlobalTable(Mapping[str, E]):
         self._log = log
         self._event_type = event_type
         self._topic = _compacted(event_type)
-        self._kind = None if self._topic.name in log.foreigners.topics else event_type.__name__
+        self._kind = None if self._topic.name in log.external.topics else event_type.__name__
         self._file: TableFile | None = None
         if path is not None:
             self._file = TableFile(Path(path), [log.port.log_id, self._topic.name, event_type.__name__])

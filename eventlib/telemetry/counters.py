@@ -190,20 +190,20 @@ class Counters:
         self._reasons.add(reason)
         return reason
 
-    def handled(self, service: str, hops: Sequence[ProcessingSpan]) -> None:
+    def handled(self, service: str, steps: Sequence[ProcessingSpan]) -> None:
         """Count what was told of single inputs: deadlines, and what was parked."""
-        for hop in hops:
-            if hop.deadline:
-                self.deadlines[service, hop.decider, hop.deadline] += 1
-                self.overdue.setdefault((service, hop.decider), set()).add(hop.key)
-            elif hop.failure:
-                self.failures[service, hop.decider] += 1
+        for step in steps:
+            if step.deadline:
+                self.deadlines[service, step.decider, step.deadline] += 1
+                self.overdue.setdefault((service, step.decider), set()).add(step.key)
+            elif step.failure:
+                self.failures[service, step.decider] += 1
 
-    def timed(self, service: str, hop: ProcessingSpan) -> None:
+    def timed(self, service: str, step: ProcessingSpan) -> None:
         """Take in how long a handler took."""
-        if hop.record is not None and not hop.failure:
-            seconds = (hop.ended_ns - hop.began_ns) / 1e9
-            self.durations["eventlib.handler.duration"].add(seconds, (service, hop.decider))
+        if step.record is not None and not step.failure:
+            seconds = (step.ended_ns - step.began_ns) / 1e9
+            self.durations["eventlib.handler.duration"].add(seconds, (service, step.decider))
 
     def attempted(self, service: str, effect: str, outcome: str, seconds: float) -> None:
         """Count an attempt of an effect."""
@@ -216,4 +216,4 @@ class Counters:
 
 def ends_sagas(decider: Decider[Any]) -> bool:
     """Tell whether a decider says events that end a story."""
-    return any(contract_of(event).final for event in decider.says)
+    return any(contract_of(event).final for event in decider.emits)

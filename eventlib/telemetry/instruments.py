@@ -111,7 +111,7 @@ async def _look_at(seen: Snapshot, runtime: Runtime) -> None:
         for place, lag in (await _lags(each)).items():
             seen.add("eventlib.lag", (name, place[0], str(place[1])), lag)
         if each.task is not None:
-            parked = each.task.handling.parked
+            parked = each.task.processor.parked
             seen.add("eventlib.keys.parked", (name,), len(parked.all()) if parked.any else 0)
             for labels, count in _in_flight(each).items():
                 seen.add("eventlib.sagas.in_flight", (name, *labels), count)

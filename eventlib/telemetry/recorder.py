@@ -58,33 +58,35 @@ class Recorder:
         """See `Observer`."""
         del partition
         now = time_ns()
-        if transaction.hops:
-            self._note(service.name, transaction.hops, now)
+        if transaction.spans:
+            self._note(service.name, transaction.spans, now)
         if self._figures is not None:
             append_s = (now - append_began_ns) / 1e9 if append_began_ns else None
             self._figures.committed(service, transaction, append_s)
 
-    def passed_by(self, service: Service, partition: int, hops: Sequence[ProcessingSpan]) -> None:
+    def passed_by(self, service: Service, partition: int, steps: Sequence[ProcessingSpan]) -> None:
         """See `Observer`."""
         del partition
-        self._note(service.name, hops, time_ns())
+        self._note(service.name, steps, time_ns())
 
-    def _note(self, service: str, hops: Sequence[ProcessingSpan], now: int) -> None:
-        traced = [hop for hop in hops if is_sampled(hop.context)]
+    def _note(self, service: str, steps: Sequence[ProcessingSpan], now: int) -> None:
+        traced = [step for step in steps if is_sampled(step.context)]
         if self._figures is not None:
-            self._figures.handled(service, hops)
+            self._figures.handled(service, steps)
             if self.tracer is None:
                 self._time(service, traced)
         if self.tracer is not None and traced:
             self.tracer.note(partial(self._spans, service, traced, now))
 
-    def _time(self, service: str, hops: Sequence[ProcessingSpan]) -> None:
-        for hop in hops if self._figures is not None else ():
-            self._figures.timed(service, hop)  # type: ignore[union-attr]  # looked at in the line above
+    def _time(self, service: str, steps: Sequence[ProcessingSpan]) -> None:
+        for step in steps if self._figures is not None else ():
+            self._figures.timed(service, step)  # type: ignore[union-attr]  # looked at in the line above
 
-    def _spans(self, service: str, hops: Sequence[ProcessingSpan], committed_ns: int) -> list[ReadableSpan]:
-        self._time(service, hops)
-        return [span for hop in hops for span in self.maker.of_hop(service, hop, committed_ns, self._joins.links(hop))]
+    def _spans(self, service: str, steps: Sequence[ProcessingSpan], committed_ns: int) -> list[ReadableSpan]:
+        self._time(service, steps)
+        return [
+            span for step in steps for span in self.maker.of_step(service, step, committed_ns, self._joins.links(step))
+        ]
 
     async def attempt(
         self, service: Service, request: Record, asking: Asking, call: Coroutine[Any, Any, object]

@@ -94,21 +94,23 @@ class SpanMaker:
             found = self._resources[service] = Resource.create(named)
         return found
 
-    def of_hop(self, service: str, hop: ProcessingSpan, committed_ns: int, links: Sequence[Link]) -> list[ReadableSpan]:
+    def of_step(
+        self, service: str, step: ProcessingSpan, committed_ns: int, links: Sequence[Link]
+    ) -> list[ReadableSpan]:
         """Return the span of a handling, and those of the events that it said; its links are what it had waited for."""
-        context = hop.context or ""
-        if hop.record is None and not hop.deadline:
-            cause = hop.said[0].causation_id or ""
+        context = step.context or ""
+        if step.record is None and not step.deadline:
+            cause = step.emitted[0].causation_id or ""
             handling = within(context_of(context), effect_span_id(cause))
-            return self.of_events(service, hop.said, handling, Times(hop.ended_ns, committed_ns))
+            return self.of_events(service, step.emitted, handling, Times(step.ended_ns, committed_ns))
         parent = context_of(context)
-        about = hop.deadline if hop.record is None else hop.record.event_id
-        tried = "parked" if hop.failure else ""
-        handling = within(parent, span_id_of(service, hop.decider, hop.key, about, context[36:52], tried))
+        about = step.deadline if step.record is None else step.record.event_id
+        tried = "parked" if step.failure else ""
+        handling = within(parent, span_id_of(service, step.decider, step.key, about, context[36:52], tried))
         span = made(
-            handling, parent, self.resource(service), self._handled(hop, links), Times(hop.began_ns, hop.ended_ns)
+            handling, parent, self.resource(service), self._handled(step, links), Times(step.began_ns, step.ended_ns)
         )
-        return [span, *self.of_events(service, hop.said, handling, Times(hop.ended_ns, committed_ns))]
+        return [span, *self.of_events(service, step.emitted, handling, Times(step.ended_ns, committed_ns))]
 
     def of_events(
         self, service: str, records: Sequence[Record], parent: SpanContext | None, times: Times
@@ -121,15 +123,15 @@ class SpanMaker:
             if record.type and not record.topic.endswith(_COPIES)
         ]
 
-    def _handled(self, hop: ProcessingSpan, links: Sequence[Link]) -> EmittedSpan:
-        record, error = hop.record, hop.failure.partition(":")[0]
+    def _handled(self, step: ProcessingSpan, links: Sequence[Link]) -> EmittedSpan:
+        record, error = step.record, step.failure.partition(":")[0]
         if record is None:
-            attributes: Attributes = {"eventlib.decider": hop.decider, "eventlib.key": hop.key}
-            return EmittedSpan(f"deadline {hop.deadline}", SpanKind.INTERNAL, attributes, error, links)
+            attributes: Attributes = {"eventlib.decider": step.decider, "eventlib.key": step.key}
+            return EmittedSpan(f"deadline {step.deadline}", SpanKind.INTERNAL, attributes, error, links)
         attributes = self._attributes(record, "process")
-        attributes["eventlib.decider"] = hop.decider
+        attributes["eventlib.decider"] = step.decider
         attributes["messaging.kafka.offset"] = record.offset
-        if record.traceparent and hop.context and record.traceparent[3:35] != hop.context[3:35]:
+        if record.traceparent and step.context and record.traceparent[3:35] != step.context[3:35]:
             links = [*links, Link(context_of(record.traceparent))]
         return EmittedSpan(f"process {record.topic}", SpanKind.CONSUMER, attributes, error, links)
 
@@ -194,16 +196,16 @@ class Joins:
     def __init__(self) -> None:
         self._heard: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
 
-    def links(self, hop: ProcessingSpan) -> list[Link]:
-        """Take a hop in, and return what led to it beside the event that it handled."""
-        if hop.context is None or hop.failure:
+    def links(self, step: ProcessingSpan) -> list[Link]:
+        """Record a step, and return what led to it beside the event that it handled."""
+        if step.context is None or step.failure:
             return []
-        name = hop.decider, hop.key, hop.context[3:35]
-        if hop.said:
+        name = step.decider, step.key, step.context[3:35]
+        if step.emitted:
             return [Link(context_of(each)) for each in self._heard.pop(name, ())]
-        if hop.record is not None and hop.record.traceparent and is_sampled(hop.context):
+        if step.record is not None and step.record.traceparent and is_sampled(step.context):
             heard = self._heard.setdefault(name, [])
-            heard.append(hop.record.traceparent)
+            heard.append(step.record.traceparent)
             del heard[:-_MOST_LINKS]
             if len(self._heard) > _MOST_KEYS:
                 self._heard.popitem(last=False)

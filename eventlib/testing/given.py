@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from eventlib.model.decider import Decider, SaidMeta
+from eventlib.model.decider import Decider, EmittedMeta
 from eventlib.model.event import Event, Meta, key_of
 from eventlib.model.identity import derived_id
 
@@ -67,7 +67,7 @@ class Given(Generic[S]):
         cause = derived_id(name, self.decider.name, key, 0)
         return Meta(id=cause, recorded_at=self.at, correlation_id=cause, subject=key)
 
-    def _said_meta(self, cause: Meta, key: str) -> SaidMeta:
+    def _said_meta(self, cause: Meta, key: str) -> EmittedMeta:
         def meta(_said: Sequence[Event], ordinal: int) -> Meta:
             return cause._replace(id=derived_id(cause.id, self.decider.name, key, ordinal), causation_id=cause.id)
 

@@ -37,7 +37,7 @@ async def judge_log(log: EventLog, since: datetime, keys: Mapping[str, set[str]]
             found.wrong.append(str(event))
         elif event is not None and _is_about(event, keys):
             found.events += 1
-            violations += watch.said(event, record.meta())
+            violations += watch.emitted(event, record.meta())
     for decider in {source for invariant in invariants for source in invariant.sources if isinstance(source, Decider)}:
         for key in keys.get(decider.key or "", ()):
             with suppress(UnknownKey):

@@ -46,7 +46,7 @@ class ParcelPacked(Event, topic="parcels", key="parcel_id"):
     note: str | None = None
 
 
-class Clicked(Event, topic="clicks", key=None, foreign=Json()):
+class Clicked(Event, topic="clicks", key=None, external=Json()):
     page: str
 
 

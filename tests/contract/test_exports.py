@@ -108,7 +108,7 @@ def test_avro_json_schema_and_protobuf_are_parsed_by_their_own_tools(choreograph
 
 
 def test_what_others_write_is_named_and_not_promised() -> None:
-    class Clicked(Event, topic="clicks", key=None, foreign=Json()):
+    class Clicked(Event, topic="clicks", key=None, external=Json()):
         page: str
 
     others = Choreography("others", [], facts=[Clicked])

@@ -35,7 +35,7 @@ class Delisted(Event, topic=GOODS, key="sku", tombstone=True):
     sku: str
 
 
-class Customer(Event, topic=Topic("crm", partitions=2, compacted=True), key="customer_id", foreign=Json()):
+class Customer(Event, topic=Topic("crm", partitions=2, compacted=True), key="customer_id", external=Json()):
     customer_id: str
     name: str
 
@@ -194,7 +194,7 @@ def damage(file: Path, key: bytes) -> None:
         connection.commit()
 
 
-async def test_a_foreign_compacted_topic_is_a_table_too(opened: Opened) -> None:
+async def test_an_external_compacted_topic_is_a_table_too(opened: Opened) -> None:
     async with opened() as log, asyncio.timeout(120):
         said = Record("crm", 1, -1, now_ms(), b"7", b'{"name": "Ada", "more": [1]}')
         await log.port.append([said, said._replace(key=b"8")])

@@ -35,7 +35,7 @@ class Noted(Event, topic=SMALL, key="key"):
     text: str = ""
 
 
-class Theirs(Event, topic="theirs", key="key", foreign=Json()):
+class Theirs(Event, topic="theirs", key="key", external=Json()):
     key: str
 
 
@@ -129,7 +129,7 @@ async def test_a_topic_held_twice_has_both_or_none(log: EventLog) -> None:
         (Noted(key="a", text="x" * 200), "Noted for topic 'small' has 2.. bytes, but the topic accepts events of at most 100"),
         (Noted(key=""), "Noted.key is the event's key and must not be empty"),
         (Unheard(key="a"), "Unheard is not an event of facts: let a decider handle or say it, or name it in"),
-        (Theirs(key="a"), "Theirs is foreign: others write topic theirs"),
+        (Theirs(key="a"), "Theirs is external: others write topic theirs"),
         (Noted.model_construct(key="a", text=3), "Noted.text does not fit its schema"),
         ({"key": "a"}, "only events are published, and dict is none"),
         (Said, r"Said is a class: publish one of its events, Said\(...\)"),

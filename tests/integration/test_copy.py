@@ -15,7 +15,7 @@ import pytest
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
 from eventlib.log.base import Log, Record
-from eventlib.log.kafka.import_log import Incoming
+from eventlib.log.kafka.import_log import ImportLog
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import INCOMING
@@ -58,8 +58,8 @@ async def source(tmp_path: Path) -> AsyncIterator[SqliteLog]:
 
 
 @pytest.fixture
-async def incoming(target: str) -> AsyncIterator[Incoming]:
-    opened = await Incoming.open(target)
+async def incoming(target: str) -> AsyncIterator[ImportLog]:
+    opened = await ImportLog.open(target)
     yield opened
     await opened.close()
 
@@ -97,7 +97,7 @@ def copy(source: SqliteLog, target: str, *options: str) -> CompletedProcess[str]
     return ended("copy", "--from", source.url, "--to", target, "--json", *options)
 
 
-async def killed_copy(source: SqliteLog, target: str, incoming: Incoming, at: int) -> bool:
+async def killed_copy(source: SqliteLog, target: str, incoming: ImportLog, at: int) -> bool:
     """Begin a copy, and kill it as soon as so many offsets are filled; False when it was over before."""
     command = [EVENTLIB, "copy", "--from", source.url, "--to", target]
     quiet = asyncio.subprocess.DEVNULL
@@ -111,7 +111,7 @@ async def killed_copy(source: SqliteLog, target: str, incoming: Incoming, at: in
     return in_time
 
 
-async def filled(incoming: Incoming) -> int:
+async def filled(incoming: ImportLog) -> int:
     """Count the offsets of the topics that a copy goes on with where it was."""
     return sum([await incoming.end((topic.name, p)) for topic in GOES_ON for p in range(topic.partitions)])
 
@@ -171,7 +171,7 @@ async def test_what_has_moved_takes_nothing_more_and_the_copy_does(source: Sqlit
 
 
 async def test_killed_again_and_again_it_goes_on_where_it_was(
-    source: SqliteLog, target: str, incoming: Incoming
+    source: SqliteLog, target: str, incoming: ImportLog
 ) -> None:
     seed = 20_261
     chance = random.Random(seed)
@@ -203,16 +203,16 @@ def cut_in_a_gap(broken: pytest.MonkeyPatch) -> None:
 
 
 def cut_between_writes(broken: pytest.MonkeyPatch) -> None:
-    put, writes = Incoming.put, 0
+    put, writes = ImportLog.put, 0
 
-    async def fall(incoming: Incoming, records: Sequence[Record]) -> None:
+    async def fall(incoming: ImportLog, records: Sequence[Record]) -> None:
         nonlocal writes
         writes += 1
         if writes > 6:
             raise Cut
         await put(incoming, records)
 
-    broken.setattr(Incoming, "put", fall)
+    broken.setattr(ImportLog, "put", fall)
 
 
 def cut_before_it_is_open(broken: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def cut_before_it_is_open(broken: pytest.MonkeyPatch) -> None:
 async def test_broken_off_at_its_most_delicate_moments(
     source: SqliteLog,
     target: str,
-    incoming: Incoming,
+    incoming: ImportLog,
     cut: Callable[[pytest.MonkeyPatch], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -265,7 +265,7 @@ class Publisher:
         self._before = what
 
 
-async def test_what_others_publish_meanwhile_is_copied_too(source: SqliteLog, target: str, incoming: Incoming) -> None:
+async def test_what_others_publish_meanwhile_is_copied_too(source: SqliteLog, target: str, incoming: ImportLog) -> None:
     topics = list((await source.topics()).values())
     without_a_pause, now_and_then = Publisher(source, 20), Publisher(source, 3)
     with pytest.raises(LogUnavailable, match="without a pause"):
@@ -276,7 +276,7 @@ async def test_what_others_publish_meanwhile_is_copied_too(source: SqliteLog, ta
     await check_same(source, target)
 
 
-async def test_records_of_somebody_else_are_found(source: SqliteLog, target: str, incoming: Incoming) -> None:
+async def test_records_of_somebody_else_are_found(source: SqliteLog, target: str, incoming: ImportLog) -> None:
     topics = list((await source.topics()).values())
     await incoming.begin(topics, source.log_id)
     await incoming.put([Record("facts", 0, 0, now_ms(), b"k", b"not the same")])
@@ -298,7 +298,7 @@ async def test_what_is_refused(source: SqliteLog, target: str, tmp_path: Path) -
     other = await SqliteLog.open(tmp_path / "other.db")
     await other.create_topics([Topic("facts", partitions=1)])
     await other.close()
-    begun = await Incoming.open(target)
+    begun = await ImportLog.open(target)
     await begun.begin([Topic("facts", partitions=1)], "another")
     await begun.close()
     assert "unfinished copy of another log" in copy(source, target).stderr

@@ -10,7 +10,7 @@ from typing import Never
 
 from eventlib import Choreography, Decider, Event, EventLog, Runtime, Service, open_log
 from eventlib.devtools.kafka import Cluster
-from eventlib.log.kafka.import_log import Incoming
+from eventlib.log.kafka.import_log import ImportLog
 from eventlib.model.event import Meta
 from eventlib.operations.migration import Copying, held
 from eventlib.operations.parked_commands import request_retry
@@ -91,7 +91,7 @@ async def test_states_parked_keys_deadlines_and_answers_move(tmp_path: Path, bro
         assert await everything(log, "closings") == []  # its deadline is still to come
 
     async with held(source) as origin:
-        incoming = await Incoming.open(target)
+        incoming = await ImportLog.open(target)
         topics = [*(await origin.topics()).values()]
         await Copying(origin, incoming, topics, lambda *_: None).run("moved")
         await incoming.close()

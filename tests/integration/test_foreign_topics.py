@@ -1,4 +1,4 @@
-"""Foreign topics through the runtime: their records become facts of ours, and what is wrong with them is told."""
+"""External topics through the runtime: their records become facts of ours, and what is wrong with them is told."""
 
 import asyncio
 import json
@@ -23,12 +23,12 @@ CLICKS = Topic("web.clicks", partitions=4)
 LINES = Topic("lines", partitions=4)
 
 
-class Clicked(Event, topic=CLICKS, key="user_id", foreign=Json()):
+class Clicked(Event, topic=CLICKS, key="user_id", external=Json()):
     user_id: str
     page: str
 
 
-class Line(Event, topic=LINES, key=None, foreign=Text("text")):
+class Line(Event, topic=LINES, key=None, external=Text("text")):
     text: str
 
 
@@ -211,7 +211,7 @@ async def test_the_history_of_a_key_that_others_write_about(log: EventLog) -> No
     await settle(log)
     handled, *parked = [step async for step in history(log, log.choreography.decider("user"), "ada")]
     assert (handled.kind, handled.after) == ("handled", User(clicks=1, visits=1))
-    assert [said.event for said in handled.said] == [
+    assert [said.event for said in handled.emitted] == [
         Visited(user_id="ada", page="/", click_id=f"web.clicks/{CLICKS.partition_of(b'ada')}/0")
     ]
     assert [step.kind for step in parked] == ["parked", "parked"]
@@ -223,7 +223,7 @@ async def test_a_decider_without_a_key_has_a_state_and_a_history_for_each_partit
     await log.port.append(records)
     await settle(log)
     steps = [step async for step in history(log, log.choreography.decider("line"), "1")]
-    assert [said.event for step in steps for said in step.said] == [Spoken(word="word1"), Spoken(word="word3")]
+    assert [said.event for step in steps for said in step.emitted] == [Spoken(word="word1"), Spoken(word="word3")]
     assert (await state_of(log, "line", "1")).sequence == steps[-1].entry_after.sequence == 2
     with pytest.raises(UnknownKey, match="knows nothing of key '3'"):
         await state_of(log, "line", "3")

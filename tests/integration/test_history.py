@@ -11,7 +11,7 @@ from eventlib import Choreography, EventLog, Publication, Runtime, WiringError, 
 from eventlib.errors import ContractError
 from eventlib.model.decider import Decider
 from eventlib.operations.parked_commands import request_retry
-from eventlib.operations.seek import move, passages
+from eventlib.operations.seek import move, seek_plans
 from eventlib.queries.parked import parkings
 from eventlib.replay import history
 from eventlib.replay.comparison import Change
@@ -66,13 +66,16 @@ async def test_each_step_with_its_input_what_was_said_and_what_changed(log: Even
     answered = by_input["answered", "ChargeAsked"]
     assert steps[0] == ordered
     assert (ordered.kind, ordered.input and ordered.input.event) == ("handled", Ordered(order_id="1", cents=5))
-    assert [said.event for said in ordered.said] == [Noted(order_id="1", count=1), ChargeAsked(order_id="1", cents=5)]
+    assert [said.event for said in ordered.emitted] == [
+        Noted(order_id="1", count=1),
+        ChargeAsked(order_id="1", cents=5),
+    ]
     assert ordered.changes == (Change("count", 0, 1),)
     assert (again.kind, again.reason, again.changes) == ("dropped", "duplicate", ())
-    assert (answered.kind, answered.input, answered.changes) == ("answered", ordered.said[1], ())
-    assert [type(said.event) for said in answered.said] == [Charged]
-    assert (noted.kind, noted.said, noted.changes) == ("handled", (), ())
-    assert (charged.input, charged.changes) == (answered.said[0], (Change("charged", 0, 1),))
+    assert (answered.kind, answered.input, answered.changes) == ("answered", ordered.emitted[1], ())
+    assert [type(said.event) for said in answered.emitted] == [Charged]
+    assert (noted.kind, noted.emitted, noted.changes) == ("handled", (), ())
+    assert (charged.input, charged.changes) == (answered.emitted[0], (Change("charged", 0, 1),))
     assert charged.input is not None
     assert charged.input.meta.causation_id == answered.input.id if answered.input else False
     assert charged.after == Order(count=1, charged=1)
@@ -120,7 +123,7 @@ async def test_a_state_after_an_event_that_was_handled_said_or_both(log: EventLo
     steps = await steps_of(log, "1")
     ordered, answered = steps[0], next(step for step in steps if step.kind == "answered")
     assert ordered.input is not None
-    charge, charged = ordered.said[1].id, answered.said[0].id
+    charge, charged = ordered.emitted[1].id, answered.emitted[0].id
     assert (await state_at(log, "order", "1", ordered.input.id)).state == Order(count=1)
     assert (await state_at(log, "order", "1", charge)).state == Order(count=1)
     assert (await state_at(log, "order", "1", charged)).state == Order(count=1, charged=1), "said, then handled"
@@ -129,12 +132,12 @@ async def test_a_state_after_an_event_that_was_handled_said_or_both(log: EventLo
 
 async def test_what_is_no_moment_of_a_key_is_explained(log: EventLog) -> None:
     ordered = (await steps_of(log, "1"))[0]
-    other = (await steps_of(log, "2"))[0].said[0]
+    other = (await steps_of(log, "2"))[0].emitted[0]
     expected: dict[datetime | str, str] = {
         LONG_AGO: "order had no state of '1' then: its first input was at 20",
         "nonsense": r"no event on this log has the id 'nonsense', nor is that a time such as .*`eventlib history order 1`",
         other.id: f"order neither consumed nor emitted Noted {other.id} under key '1': it is an event of key '2' on notes, emitted",
-        ordered.said[0].id[:3]: "may be .*: write more of the event's id",
+        ordered.emitted[0].id[:3]: "may be .*: write more of the event's id",
     }
     for moment, sentence in expected.items():
         with pytest.raises(ContractError, match=sentence):
@@ -182,7 +185,7 @@ async def test_what_was_gone_past_on_purpose_is_a_step_with_who_and_why() -> Non
         await log.publish(Ordered(order_id="1", cents=5), idempotency_key="a")
         await settle(log)
         await log.publish(Ordered(order_id="1", cents=6), idempotency_key="b")
-        await move(log, service, await passages(log, service, "latest"), "ada: it was a test")
+        await move(log, service, await seek_plans(log, service, "latest"), "ada: it was a test")
         await log.publish(Ordered(order_id="1", cents=7), idempotency_key="c")
         await settle(log)
         ordered = [step for step in await steps_of(log, "1") if step.input and step.input.type == "Ordered"]

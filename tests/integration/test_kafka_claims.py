@@ -18,7 +18,7 @@ from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.ownership_topic import PLACE
-from eventlib.log.kafka.point_reads import Looks, Written
+from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.writer import producer_names
 from eventlib.model.topic import Topic
@@ -126,7 +126,7 @@ async def test_a_writer_that_was_ended_loses_all_its_claims_and_takes_them_back(
     member = await log.join("s", 2)
     before = await until_owns(member, {}, {0, 1})
     await log.append([record("a", b"1")], before[0])
-    (newest,) = {json.loads(r.value or b"")["writer"] for r in await Looks(cluster, Written()).read(PLACE, 0, 100)}
+    (newest,) = {json.loads(r.value or b"")["writer"] for r in await PointReads(cluster, Written()).read(PLACE, 0, 100)}
     for name in producer_names(newest):
         await Producer(cluster, "write", lambda _: 1_000_000, name).start()
 

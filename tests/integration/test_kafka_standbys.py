@@ -29,7 +29,7 @@ from eventlib import (
 from eventlib.cli.run_process import restoring_lines
 from eventlib.devtools.kafka import Cluster
 from eventlib.log.base import Record
-from eventlib.runtime.context import Restoring
+from eventlib.runtime.context import RestoreProgress
 from eventlib.runtime.records import STATE
 from eventlib.state.base import Store
 from eventlib.state.rocksdb import RocksStores
@@ -175,10 +175,10 @@ async def _all_handled(*processes: Process) -> bool:
 
 
 def test_how_far_a_restore_is_can_be_read() -> None:
-    restoring: Mapping[tuple[str, int], Restoring] = {
-        ("count", 0): Restoring(0, 500, 1_000),
-        ("count", 3): Restoring(9_000, 9_000, 10_000),
-        ("other", 1): Restoring(0, 0, 7),
+    restoring: Mapping[tuple[str, int], RestoreProgress] = {
+        ("count", 0): RestoreProgress(0, 500, 1_000),
+        ("count", 3): RestoreProgress(9_000, 9_000, 10_000),
+        ("other", 1): RestoreProgress(0, 0, 7),
     }
     assert restoring_lines(restoring) == [
         "count: restoring 2 tasks, 25% of 2,000 changelog records",

@@ -75,7 +75,7 @@ async def test_a_list_says_why_since_when_where_in_which_code(opened: Opened) ->
         assert (parking.decider, parking.key, parking.waiting) == ("order", "bad", 3)
         assert parking.reason == "RuntimeError: a bug in the handler"
         assert 'raise RuntimeError("a bug in the handler")' in parking.traceback
-        assert "handling.py" not in parking.traceback
+        assert "processor.py" not in parking.traceback
         (journal, *_) = [
             log.codec.decode(JournalEntry, r.value or b"") for r in await everything(log, "orders.journal")
         ]

@@ -9,7 +9,7 @@ import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
-from eventlib.operations.seek import move, passages
+from eventlib.operations.seek import move, seek_plans
 from eventlib.operations.skip import SkippedNow, skip
 from eventlib.replay.journal import TaskJournal
 from eventlib.replay.journal_steps import Act, Input, Moved, Released, Skipped
@@ -57,7 +57,7 @@ async def id_of(log: EventLog, order_id: str) -> str:
 async def to_latest(opened: Opened) -> list[Any]:
     async with opened(make_shop(set())) as log:
         service = log.choreography.service("orders")
-        return await move(log, service, await passages(log, service, "latest"), WHY)
+        return await move(log, service, await seek_plans(log, service, "latest"), WHY)
 
 
 async def skipped(opened: Opened, event_id: str, broken: set[str] | None = None) -> SkippedNow:
@@ -114,7 +114,7 @@ async def test_at_a_time_is_at_the_first_input_that_is_not_older(opened: Opened)
         await order(log, "a", "2")
         service = log.choreography.service("orders")
         async with opened(log.choreography) as other:
-            done = await move(other, service, await passages(other, service, at, ["orders.requests"]), WHY)
+            done = await move(other, service, await seek_plans(other, service, at, ["orders.requests"]), WHY)
         assert [each.keys for each in done if each.keys] == [{"a": 1}]
         assert {each.topic for each in done} == {"orders.requests"}
         await settle(log)
@@ -139,9 +139,9 @@ async def test_a_topic_that_is_not_read_is_named(opened: Opened) -> None:
     async with opened(make_shop(set())) as log:
         service = log.choreography.service("orders")
         with pytest.raises(ContractError, match=r"does not read 'nowhere': it reads charges, notes, orders.requests"):
-            await passages(log, service, "latest", ["nowhere"])
+            await seek_plans(log, service, "latest", ["nowhere"])
         with pytest.raises(ContractError, match=r"orders has never read"):
-            await passages(log, service, "latest")
+            await seek_plans(log, service, "latest")
 
 
 async def test_an_input_to_come_is_skipped_however_often_it_comes(opened: Opened) -> None:
@@ -201,7 +201,7 @@ async def test_a_log_in_memory_gives_the_task_back() -> None:
             await orders(log, "1")
             await runtime.idle()
             await order(log, "2", "x")
-            await move(log, service, await passages(log, service, "latest", ["notes"]), WHY)
+            await move(log, service, await seek_plans(log, service, "latest", ["notes"]), WHY)
             await orders(log, "3")
             while len(await noted(log)) < 3:
                 await asyncio.sleep(0.05)

@@ -318,7 +318,7 @@ async def test_what_was_before_and_after_can_be_told_and_replayed(opened: Opened
         basket, shelf = (log.choreography.decider(name) for name in ("basket", "shelf"))
         steps = [step async for step in history(log, basket, "s1")]
         taken_over = next(step for step in steps if step.kind == "switched")
-        assert (taken_over.reason, [each.type for each in taken_over.said]) == (WHY, ["GivenBack", "GivenBack"])
+        assert (taken_over.reason, [each.type for each in taken_over.emitted]) == (WHY, ["GivenBack", "GivenBack"])
         assert (await state_at(log, "shelf", "A", before)).state.left == 3
         for decider, keys in ((basket, ["s1", "s5", *(name for name, _ in random_baskets(20, 77))]), (shelf, "ABC")):
             for key in keys:

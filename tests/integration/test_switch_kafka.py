@@ -7,7 +7,7 @@ from secrets import token_hex
 from eventlib import open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.operations.reprocessing import metadata
-from eventlib.operations.seek import move, passages
+from eventlib.operations.seek import move, seek_plans
 from eventlib.replay import history, replay, state_at
 from tests.integration.rerunning import WHY, Code, Opened, market, run_it_again, said, send, serving, settle, stock
 from tests.integration.test_rerun import shelves_of
@@ -48,7 +48,7 @@ async def test_a_wrong_run_is_found_done_again_and_taken_over_while_its_service_
         assert await shelves_of(log, "store") == {"A": 9, "B": 9, "C": 0, "D": 0}
         steps = [step async for step in history(log, log.choreography.decider("basket"), "s1")]
         taken_over = next(step for step in steps if step.kind == "switched")
-        assert (taken_over.reason, [each.type for each in taken_over.said]) == (WHY, ["GivenBack", "GivenBack"])
+        assert (taken_over.reason, [each.type for each in taken_over.emitted]) == (WHY, ["GivenBack", "GivenBack"])
         assert (await state_at(log, "shelf", "A", before)).state.left == 3
 
 
@@ -59,13 +59,13 @@ async def test_what_is_thrown_away_or_gone_past_leaves_nothing(broker: Cluster) 
         await send(log, [("1", "A"), ("2", "A")])
         await settle(log)
         service = log.choreography.service("store")
-        assert await passages(log, service, "latest") == [], "nothing is left to be handled"
+        assert await seek_plans(log, service, "latest") == [], "nothing is left to be handled"
         assert (await run_it_again(log, "store")).is_none
         await metadata.drop(log, service, "again")
         assert await metadata.reruns(log) == []
         assert not [topic for topic in await log.port.topics() if topic.startswith("again")]
         await send(log, [("3", "A")])
-        done = await move(log, service, await passages(log, service, "latest"), WHY)
+        done = await move(log, service, await seek_plans(log, service, "latest"), WHY)
         assert [dict(each.keys) for each in done] == [{"3": 1}]
         await send(log, [("4", "A")])
         await settle(log)

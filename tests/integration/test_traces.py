@@ -128,7 +128,7 @@ async def test_a_saga_with_its_compensation_is_one_trace_with_every_hop(told: Ex
         saga = await find_saga(log, told.order_ids[NOWHERE])
     types = {event.type for event in saga.events}
     assert {"PaymentRefunded", "StockReleased", "DispatchFailed", "OrderCancelled"} <= types
-    answers = {contract_of(t).type for d in shop.deciders for e in d.effects.values() for t in e.says}
+    answers = {contract_of(t).type for d in shop.deciders for e in d.effects.values() for t in e.emits}
     expected = set[tuple[str, str]]()
     for event in saga.events:
         sent = by_id[event.record.event_id[:16]]

@@ -37,7 +37,7 @@ BARE = Topic("bare", partitions=4, compacted=True)
 OWN = Topic("own", partitions=4, compacted=True)
 
 
-class Bare(Event, topic=BARE, key="sku", foreign=Json()):
+class Bare(Event, topic=BARE, key="sku", external=Json()):
     """A product as others write it."""
 
     sku: str

@@ -73,8 +73,8 @@ def positions_stay_behind(patch: pytest.MonkeyPatch) -> None:
 def a_wrong_key_is_hashed(patch: pytest.MonkeyPatch) -> None:
     right = RecordBuilder.record
 
-    def record(speaker: RecordBuilder, turn: Emission, ordinal: int, event: Event) -> Record:
-        said = right(speaker, turn, ordinal, event)
+    def record(builder: RecordBuilder, turn: Emission, ordinal: int, event: Event) -> Record:
+        said = right(builder, turn, ordinal, event)
         return said._replace(partition=(said.partition + 1) % 8) if said.type == "LineReleased" else said
 
     patch.setattr(RecordBuilder, "record", record)
@@ -175,9 +175,9 @@ def the_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def damaged_inputs_are_passed_over(patch: pytest.MonkeyPatch) -> None:
-    def go_past(handling: InputProcessor, damaged: DamagedRecord) -> None:
-        handling.draft.steps.went_past(damaged.topic, damaged.offset, damaged.resume_at - 1)
-        handling.draft.is_met = True
+    def go_past(processor: InputProcessor, damaged: DamagedRecord) -> None:
+        processor.draft.steps.went_past(damaged.topic, damaged.offset, damaged.resume_at - 1)
+        processor.draft.is_met = True
 
     patch.setattr(InputProcessor, "take_damaged", go_past)
 

@@ -39,7 +39,7 @@ def handles(decider: Decider[Any], event: type[Event], wrong: Handling) -> Plant
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         handler = decider.handlers[event]
-        changed = Handler(wrong, handler.says, handler.wants_meta)
+        changed = Handler(wrong, handler.emits, handler.wants_meta)
         patch.setattr(decider, "handlers", {**decider.handlers, event: changed})
 
     return plant

@@ -66,7 +66,7 @@ def test_an_order_that_is_cancelled_at_every_moment() -> None:
 @pytest.mark.heavy
 def test_a_forgotten_void_is_found_with_the_steps_that_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     handler = payments.handlers[ChargeUncertain]
-    forgetful = Handler(lambda *_: [], handler.says, handler.wants_meta)
+    forgetful = Handler(lambda *_: [], handler.emits, handler.wants_meta)
     handlers: dict[type[Event], Handler] = {**payments.handlers, ChargeUncertain: forgetful}
     monkeypatch.setattr(payments, "handlers", handlers)
     explored = explore(Stage(shop), NotCancelled())

@@ -88,7 +88,7 @@ async def test_other_units_for_the_same_file_stay_as_they_are(tmp_path: Path) ->
     ]
 
 
-async def test_an_order_behind_a_foreign_record_is_listed_and_the_others_end(tmp_path: Path) -> None:
+async def test_an_order_behind_an_external_record_is_listed_and_the_others_end(tmp_path: Path) -> None:
     async with open_log(url(tmp_path), shop) as log:
         topic = next(topic for topic in shop.topics if topic.name == "orders")
         place = topic.partition_of(b"2")

@@ -62,7 +62,7 @@ def plant(
     monkeypatch: pytest.MonkeyPatch, decider: Decider[Any], event: type[Event], wrong: Callable[..., Any]
 ) -> None:
     handler = decider.handlers[event]
-    handle(monkeypatch, decider, event, Handler(wrong, handler.says, handler.wants_meta))
+    handle(monkeypatch, decider, event, Handler(wrong, handler.emits, handler.wants_meta))
 
 
 def handle(monkeypatch: pytest.MonkeyPatch, decider: Decider[Any], event: type[Event], handler: Handler) -> None:

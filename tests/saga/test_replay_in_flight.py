@@ -82,7 +82,7 @@ async def test_only_what_has_not_ended_is_compared(shop: RunningShop, monkeypatc
         return []
 
     handler = payments.handlers[StockReserved]
-    monkeypatch.setitem(payments.handlers, STOCK_RESERVED, Handler(silent, handler.says, handler.wants_meta))
+    monkeypatch.setitem(payments.handlers, STOCK_RESERVED, Handler(silent, handler.emits, handler.wants_meta))
     found = await gate(shop.log)
     assert not found.is_open
     (differing,) = found.report.differing
@@ -163,7 +163,7 @@ handler = shelves.handlers[LineRequested]
 def reserve_twice(shelf, line):
     return 2 * handler.call(shelf, line)
 
-shelves.handlers[LineRequested] = Handler(reserve_twice, handler.says, handler.wants_meta)
+shelves.handlers[LineRequested] = Handler(reserve_twice, handler.emits, handler.wants_meta)
 """
 
 

@@ -36,7 +36,7 @@ async def test_the_whole_real_file_differs_only_where_a_handler_was_changed(
         return [said[0].model_copy(update={"quantity": line.quantity + 1})]
 
     handlers: dict[type[Event], Handler] = {**shelves.handlers}
-    handlers[LineRequested] = Handler(reserve_more, reserve.says, wants_meta=False)
+    handlers[LineRequested] = Handler(reserve_more, reserve.emits, wants_meta=False)
     monkeypatch.setattr(shelves, "handlers", handlers)
     async with open_log(log_of.url, shop, read_only=True) as log:
         report = await replay(log)

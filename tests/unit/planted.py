@@ -9,7 +9,7 @@ from eventlib import Choreography, Event
 from eventlib.analysis.checks import check
 from eventlib.analysis.finding import Finding
 from eventlib.model.effect import Retry
-from tests.unit.wired import Asks, Says, Wired
+from tests.unit.wired import Asks, Emits, Wired
 
 
 class Order(Event, abstract=True):
@@ -87,12 +87,12 @@ def the(planted: Choreography, rule: str) -> Finding:
     return finding
 
 
-def saying(wired: Wired, says: Says) -> Wired:
-    return replace(wired, says={**wired.says, **says})
+def saying(wired: Wired, emits: Emits) -> Wired:
+    return replace(wired, emits={**wired.emits, **emits})
 
 
 def without(wired: Wired, event: type[Event]) -> Wired:
-    return replace(wired, says={each: says for each, says in wired.says.items() if each is not event})
+    return replace(wired, emits={each: emits for each, emits in wired.emits.items() if each is not event})
 
 
 CANCELLABLE = saying(ORDER, {CancelSubmitted: [Cancelled], Paid: [Done]})

@@ -34,7 +34,7 @@ from tests.unit.planted import (
     saying,
     the,
 )
-from tests.unit.wired import Asks, Says, Wired, choreography, decider
+from tests.unit.wired import Asks, Emits, Wired, choreography, decider
 
 
 @pytest.mark.parametrize("clean", [shop, loyalty.app], ids=lambda each: each.name)
@@ -120,7 +120,7 @@ def test_a_wait_that_no_deadline_ends() -> None:
     patient = choreography(order={Submitted: [Placed], Reserved: [Done]}, stock={Placed: [Reserved]})
     assert found(patient) == {("wait-without-deadline", "order")}
     assert "after Submitted, order may wait for Reserved" in check(patient)[0].what
-    waits: Says = {Submitted: [Placed], Reserved: [Done]}
+    waits: Emits = {Submitted: [Placed], Reserved: [Done]}
     own = choreography(order=Wired(waits, overdue=[Done]), stock={Placed: [Reserved]})
     assert found(own) == set()
 
@@ -129,7 +129,7 @@ def test_a_deadline_elsewhere_ends_the_waits_that_it_leads_to() -> None:
     order = replace(saying(ORDER, {Paid: [Done]}), overdue=[Cancelled])
     stock, payment = replace(RELEASING, overdue=None), replace(REFUNDING, overdue=None)
     assert found(choreography(order=order, stock=stock, payment=payment)) == set()
-    deaf = replace(stock, says={Placed: [Reserved, Rejected], Declined: [Released], Rejected: []})
+    deaf = replace(stock, emits={Placed: [Reserved, Rejected], Declined: [Released], Rejected: []})
     planted = choreography(order=order, stock=deaf, payment=payment)
     assert ("wait-without-deadline", "stock") in found(planted)
 
@@ -150,7 +150,7 @@ def test_a_ring_of_events() -> None:
     finding = check(planted)[0]
     assert (finding.severity, finding.where) == ("warning", "payment/payment.on_Declined, payment/payment.ask")
     assert "Declined → ChargeRequested → Declined" in finding.what
-    assert found(choreography(payment=replace(again, says={**again.says, Declined: []}))) == set()
+    assert found(choreography(payment=replace(again, emits={**again.emits, Declined: []}))) == set()
 
 
 def test_a_ring_that_a_deadline_closes_waits() -> None:

@@ -36,12 +36,12 @@ from tests.unit.planted import (
     the,
     without,
 )
-from tests.unit.wired import Asks, Says, Wired, choreography
+from tests.unit.wired import Asks, Emits, Wired, choreography
 
 
 def test_a_step_that_nothing_undoes() -> None:
     stock = Wired({Placed: [Sent, Rejected], Rejected: [Done], Declined: [Done]}, overdue=[Done])
-    payment = replace(PAYMENT, says={Sent: [ChargeRequested]})
+    payment = replace(PAYMENT, emits={Sent: [ChargeRequested]})
     planted = choreography(order=ORDER, stock=stock, payment=payment)
     finding = the(planted, "step-without-compensation")
     assert (finding.subject, finding.severity) == ("Sent", "warning")
@@ -71,7 +71,7 @@ def test_what_undoes_its_own_step_is_a_failure_for_all_before_it() -> None:
     asks = {SendRequested: Asks([Sent, Recalled], TWICE, otherwise=Unknown)}
     parcels = Wired({Paid: [SendRequested], Unknown: [Recalled]}, asks, overdue=[Done])
     order = saying(ORDER, {Sent: [Done]})
-    payment = replace(REFUNDING, says={Reserved: [ChargeRequested], Recalled: [RefundRequested]})
+    payment = replace(REFUNDING, emits={Reserved: [ChargeRequested], Recalled: [RefundRequested]})
     stock = saying(STOCK, {Recalled: [Released]})
     assert found(choreography(order=order, stock=stock, payment=payment, parcels=parcels)) == set()
     held = choreography(order=order, stock=without(stock, Recalled), payment=payment, parcels=parcels)
@@ -87,8 +87,8 @@ def test_a_deadline_is_no_way_to_a_compensation() -> None:
 
 def test_an_unknown_outcome_counts_as_done_and_as_failed() -> None:
     asks = {ChargeRequested: Asks([Paid, Declined], TWICE, otherwise=Unknown), RefundRequested: Asks([Refunded])}
-    says: Says = {Reserved: [ChargeRequested], Unknown: [RefundRequested]}
-    payment = Wired(says, asks, overdue=[Done])
+    emits: Emits = {Reserved: [ChargeRequested], Unknown: [RefundRequested]}
+    payment = Wired(emits, asks, overdue=[Done])
     order = saying(ORDER, {Paid: [Done]})
     stock = saying(STOCK, {Unknown: [Released]})
     clean = choreography(order=order, stock=stock, payment=payment)
@@ -161,7 +161,7 @@ def test_what_one_handler_may_say_in_one_breath_is_a_warning() -> None:
         {SendRequested: Asks([Sent, Lost])},
         overdue=[Done],
     )
-    payment = replace(REFUNDING, says={Placed: [ChargeRequested], Paid: [RefundRequested]})
+    payment = replace(REFUNDING, emits={Placed: [ChargeRequested], Paid: [RefundRequested]})
     finding = the(choreography(order=order, payment=payment), "compensation-out-of-reach")
     assert (finding.subject, finding.severity) == ("Paid, Lost", "warning")
     assert "if order.on_Submitted says both" in finding.what

@@ -41,7 +41,7 @@ def test_the_scripts_are_scripts() -> None:
 def test_a_service_writes_what_it_says_and_reads_what_it_handles(service: Any) -> None:
     own = {topic.name for topic in service.own_topics} | {"_schemas", "_eventlib.owners", "_eventlib.topics"}
     user = USERS[f"shop-{service.name}"]
-    assert allowed(user, Operation.WRITE) - own == {contract_of(event).topic.name for event in service.says}
+    assert allowed(user, Operation.WRITE) - own == {contract_of(event).topic.name for event in service.emits}
     assert allowed(user, Operation.READ) - own == {contract_of(event).topic.name for event in service.handles}
     assert f"{service.name}.control" not in allowed(user, Operation.WRITE)
     assert "_schemas" not in allowed(user, Operation.WRITE)

@@ -87,7 +87,7 @@ INVARIANTS = (no_gifts, all_goes_back, tills_are_not_empty, books_agree)
 
 def watch(*said: Event) -> tuple[InvariantChecker, list[str]]:
     made = InvariantChecker(INVARIANTS)
-    found = [violation for n, event in enumerate(said) for violation in made.said(event, Meta(f"id-{n}"))]
+    found = [violation for n, event in enumerate(said) for violation in made.emitted(event, Meta(f"id-{n}"))]
     return made, [violation.invariant.name for violation in found]
 
 
@@ -99,7 +99,7 @@ def test_a_law_is_a_sentence_about_the_keys_of_its_sources() -> None:
 def test_a_law_for_every_moment_breaks_when_its_event_comes_and_for_its_key_only() -> None:
     made, broken = watch(Paid(order_id="1", cents=5), Returned(order_id="1", cents=5), Opened(account="x"))
     assert broken == []
-    (violation,) = made.said(Returned(order_id="2", cents=1), Meta("z"))
+    (violation,) = made.emitted(Returned(order_id="2", cents=1), Meta("z"))
     assert (violation.invariant, violation.key, violation.known) == (no_gifts, "2", (Money(returned=1, newest="z"),))
     assert str(violation).startswith("no_gifts: Never is more returned than was paid. Not so for order_id 2: Money(")
 

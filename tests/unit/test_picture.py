@@ -24,7 +24,7 @@ from tests.unit.planted import (
     Placed,
     Submitted,
 )
-from tests.unit.wired import Asks, Says, Wired, choreography
+from tests.unit.wired import Asks, Emits, Wired, choreography
 
 DRAWN = Path("services/shop.svg")
 HERE = Path(__file__).parents[2]
@@ -166,11 +166,11 @@ def test_what_nobody_says_is_drawn_outside() -> None:
 
 
 def test_an_empty_picture_is_one() -> None:
-    says: Says = {Submitted: [Done]}
+    emits: Emits = {Submitted: [Done]}
     empty = Picture("nothing", "", (), (), ())
     assert ET.fromstring(svg(empty)) is not None  # noqa: S314  our own
     assert mermaid(empty).startswith("flowchart LR\n")
-    assert picture(choreography(order=says)).nodes
+    assert picture(choreography(order=emits)).nodes
 
 
 @pytest.mark.parametrize(

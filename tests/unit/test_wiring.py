@@ -146,13 +146,13 @@ def test_a_handler_that_emits_nothing_says_none() -> None:
 
     asked = Asked(order_id="1")
     assert decider.decide(State(), asked, META, lambda _said, _ordinal: META) == (State(), [])
-    assert (decider.handlers[Asked].says, seen) == ((), [asked])
+    assert (decider.handlers[Asked].emits, seen) == ((), [asked])
 
 
 def test_what_only_changes_the_state_is_followed() -> None:
     decider = orders()
     decider.follows(Asked, Granted)
-    assert [handler.says for handler in decider.handlers.values()] == [(), ()]
+    assert [handler.emits for handler in decider.handlers.values()] == [(), ()]
     assert decider.decide(State(), Asked(order_id="1"), META, lambda _said, _ordinal: META) == (State(), [])
     with pytest.raises(WiringError, match=r"order\.late: Asked is handled already, by follows"):
 

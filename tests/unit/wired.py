@@ -10,7 +10,7 @@ from typing import Any, Never
 from eventlib import Choreography, Decider, Event, Service
 from eventlib.model.effect import FOREVER, Retry
 
-Says = Mapping[type[Event], Sequence[type[Event]]]
+Emits = Mapping[type[Event], Sequence[type[Event]]]
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Asks:
 class Wired:
     """A decider to be: what it says about which event, after which deadline, and what its effects answer."""
 
-    says: Says
+    emits: Emits
     asks: Mapping[Any, Asks] = field(default_factory=dict)
     overdue: Sequence[type[Event]] | None = None
     key: str = "order_id"
     state: type[Any] = Nothing
 
 
-def choreography(**deciders: Wired | Says) -> Choreography:
+def choreography(**deciders: Wired | Emits) -> Choreography:
     """Return a choreography of one service for each decider; parameters are their names."""
     made = {name: each if isinstance(each, Wired) else Wired(each) for name, each in deciders.items()}
     return Choreography("planted", [Service(name, deciders=[decider(name, each)]) for name, each in made.items()])
@@ -47,8 +47,8 @@ def choreography(**deciders: Wired | Says) -> Choreography:
 def decider(name: str, wired: Wired) -> Decider[Any]:
     """Return a decider of which only the types matter."""
     made: Decider[Any] = Decider(name, state=wired.state, key=wired.key)
-    for event, says in wired.says.items():
-        made.on(event)(_answering(f"on_{event.__name__}", says))
+    for event, emits in wired.emits.items():
+        made.on(event)(_answering(f"on_{event.__name__}", emits))
     for event, asks in wired.asks.items():
         made.effect(event, retry=asks.retry, otherwise=_otherwise(asks))(_asking(asks.answers))
     if wired.overdue is not None:
@@ -61,14 +61,14 @@ def decider(name: str, wired: Wired) -> Decider[Any]:
     return made
 
 
-def _answering(name: str, says: Sequence[type[Event]], arguments: int = 2) -> Callable[..., Any]:
+def _answering(name: str, emits: Sequence[type[Event]], arguments: int = 2) -> Callable[..., Any]:
     def one(_state: object) -> Any:
         return []
 
     def two(_state: object, _event: object) -> Any:
         return []
 
-    return _annotated(one if arguments == 1 else two, name, list[_union(says)] if says else list[Never])  # type: ignore[misc]  # made of values
+    return _annotated(one if arguments == 1 else two, name, list[_union(emits)] if emits else list[Never])  # type: ignore[misc]  # made of values
 
 
 def _asking(answers: Sequence[type[Event]]) -> Callable[..., Any]:

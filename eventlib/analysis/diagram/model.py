@@ -153,7 +153,7 @@ def _nodes(flow: EventGraph) -> Iterator[Node]:
         yield Node(event.__name__, event.__name__, kind, "step", Lane(None, OUTSIDE), False, _about(flow, event))
     for service in flow.choreography.services:
         for decider in service.deciders:
-            own = [event for event in decider.says if event not in flow.entries and _home(flow, event) is decider]
+            own = [event for event in decider.emits if event not in flow.entries and _home(flow, event) is decider]
             for event in own:
                 role, ends = _role(flow, event), contract_of(event).final
                 lane = Lane(service.name, decider.name)
@@ -162,7 +162,7 @@ def _nodes(flow: EventGraph) -> Iterator[Node]:
         if reaction.kind != "handler":
             yield _between(flow, reaction, deciders[reaction.decider])
     for decider, home in deciders.items():
-        if not decider.says:
+        if not decider.emits:
             yield Node(listener_id(decider), decider.name, "listener", "step", Lane(home, decider.name))
 
 
@@ -193,9 +193,9 @@ def _arrows(flow: EventGraph) -> Iterator[Arrow]:
             source = through
         elif reaction.kind == "deadline":
             source = deadline_id(reaction.decider, reaction.name)
-        for said in reaction.says:
+        for said in reaction.emits:
             yield Arrow(source, said.__name__, _role(flow, said), reaction.where)
-        if not reaction.decider.says:
+        if not reaction.decider.emits:
             yield Arrow(source, listener_id(reaction.decider), "step", reaction.where)
 
 
@@ -212,7 +212,7 @@ def _home(flow: EventGraph, event: EventType) -> Decider[Any] | None:
     topic = contract_of(event).topic
 
     def own(decider: Decider[Any]) -> int:
-        return Counter(contract_of(said).topic.name for said in decider.says)[topic.name]
+        return Counter(contract_of(said).topic.name for said in decider.emits)[topic.name]
 
     saying = dict.fromkeys(reaction.decider for reaction in flow.saying(event))
     return max(saying, key=own, default=None)

@@ -10,7 +10,7 @@ from eventlib.log.base import Record, TopicPartition
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster, starting
 from eventlib.log.kafka.failures import Fenced
-from eventlib.log.kafka.point_reads import Looks, Written
+from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE, DECLARATIONS, INCOMING, OWNERS
 from eventlib.log.kafka.topics import Topics
@@ -24,7 +24,7 @@ _LOOK_S = 0.005
 _OWN = (OWNERS.name, DECLARATIONS.name)
 
 
-class Incoming:
+class ImportLog:
     """A log that is closed to services until the import is complete: until then they fail at startup.
 
     Gaps between records are filled with aborted transactions, which consume offsets without visible records. So all
@@ -35,8 +35,8 @@ class Incoming:
     def __init__(self, cluster: Cluster, url: str) -> None:
         self.url = url
         self._cluster = cluster
-        self._looks = Looks(cluster, Written())
-        self._topics = Topics(cluster, self._looks, Appends(cluster, Written(), self._largest_batch))
+        self._point_reads = PointReads(cluster, Written())
+        self._topics = Topics(cluster, self._point_reads, Appends(cluster, Written(), self._largest_batch))
         self._topics.receives = True
         self._declared: Mapping[str, Topic] = {}
         self._writer = Producer(cluster, _LANE, self._largest_batch, None)
@@ -82,17 +82,17 @@ class Incoming:
             return
         await self._topics.delete(names)
         for name in names:
-            self._looks.forget(name)
+            self._point_reads.forget(name)
         await self._topics.create_keeping_all([self._declared[name] for name in names])
         await self._writer.start()
 
     async def end(self, place: TopicPartition) -> int:
         """Return the end offset of what a partition has so far."""
-        return (await self._looks.ends([place]))[place]
+        return (await self._point_reads.ends([place]))[place]
 
     async def read(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
         """Return the records copied so far, as `Log.read` does."""
-        return await self._looks.read(place, offset, limit)
+        return await self._point_reads.read(place, offset, limit)
 
     async def put(self, records: Sequence[Record]) -> None:
         """Append records of one partition, contiguous and starting at its end.
@@ -156,9 +156,9 @@ class Incoming:
 
     async def _notes(self, source: str) -> list[dict[str, Any]]:
         """Return this copy's metadata, which begins with its source. Raises: WiringError when it has another source."""
-        if not await self._looks.read((INCOMING.name, 0), 0, 1):
+        if not await self._point_reads.read((INCOMING.name, 0), 0, 1):
             await self._note({"source": source})
-        records = await self._looks.read((INCOMING.name, 0), 0, 100)
+        records = await self._point_reads.read((INCOMING.name, 0), 0, 100)
         notes: list[dict[str, Any]] = [json.loads(record.value or b"{}") for record in records]
         if any(note.get("source", source) != source for note in notes):
             raise WiringError(f"{self.url} is an unfinished copy of another log: discard it with --from-scratch")

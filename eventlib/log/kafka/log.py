@@ -10,7 +10,7 @@ from eventlib.log.kafka.client import Cluster, starting
 from eventlib.log.kafka.membership import Members
 from eventlib.log.kafka.ownership import Owners
 from eventlib.log.kafka.ownership_topic import PLACE as REGISTER
-from eventlib.log.kafka.point_reads import Looks, Written
+from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.reader import Feed, KafkaReader
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import Topics
@@ -35,13 +35,13 @@ class KafkaLog(Log):
         self._cluster = cluster
         self._closed = False
         written = Written()
-        looks = Looks(cluster, written)
-        self._looks = looks
+        point_reads = PointReads(cluster, written)
+        self._point_reads = point_reads
         self._appends = Appends(cluster, written, self._largest_batch)
-        self._topics = Topics(cluster, looks, self._appends)
-        self._owners = Owners(cluster, looks, written, self._appends, self._largest_batch)
+        self._topics = Topics(cluster, point_reads, self._appends)
+        self._owners = Owners(cluster, point_reads, written, self._appends, self._largest_batch)
         self._members = Members(self._owners, self._register_reader)
-        self._feed = Feed(cluster, written, looks)
+        self._feed = Feed(cluster, written, point_reads)
 
     @classmethod
     async def open(cls, url: str) -> Self:
@@ -88,34 +88,34 @@ class KafkaLog(Log):
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         """See `Log.read`."""
-        return await self._looks.read(await self._place(topic, partition), offset, limit)
+        return await self._point_reads.read(await self._place(topic, partition), offset, limit)
 
     async def newest(
         self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
     ) -> int:
         """See `Log.newest`; creates no `Record` objects."""
-        return await self._looks.newest(await self._place(*place), offset, kept, kind)
+        return await self._point_reads.newest(await self._place(*place), offset, kept, kind)
 
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""
-        return await self._looks.start(await self._place(topic, partition))
+        return await self._point_reads.start(await self._place(topic, partition))
 
     async def log_start(self, topic: str, partition: int) -> int:
         """See `Log.log_start`."""
-        return await self._looks.log_start(await self._place(topic, partition))
+        return await self._point_reads.log_start(await self._place(topic, partition))
 
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""
         place = await self._place(topic, partition)
-        return (await self._looks.ends([place]))[place]
+        return (await self._point_reads.ends([place]))[place]
 
     async def decided_end(self, topic: str, partition: int) -> int:
         """See `Log.decided_end`: a commit is acknowledged before its records are readable."""
-        return await self._looks.decided_end(await self._place(topic, partition))
+        return await self._point_reads.decided_end(await self._place(topic, partition))
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""
-        return await self._looks.at(await self._place(topic, partition), timestamp_ms)
+        return await self._point_reads.at(await self._place(topic, partition), timestamp_ms)
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
         """See `Log.reader`."""
@@ -160,7 +160,7 @@ class KafkaLog(Log):
         await self._cluster.close()
 
     async def _register_reader(self) -> Reader:
-        return KafkaReader(self._feed, await self._looks.ends([REGISTER]))
+        return KafkaReader(self._feed, await self._point_reads.ends([REGISTER]))
 
     async def _place(self, topic: str, partition: int) -> TopicPartition:
         self._check_open()

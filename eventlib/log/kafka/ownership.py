@@ -29,7 +29,7 @@ from eventlib.log.kafka.ownership_topic import (
     release_record,
     release_request,
 )
-from eventlib.log.kafka.point_reads import Looks, Written
+from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.writer import Refuse, Writer, producer_names
 
@@ -48,12 +48,17 @@ class Owners:
     """What this process owns on one log; `on_loss` is called with claims that are lost."""
 
     def __init__(
-        self, cluster: Cluster, looks: Looks, written: Written, appends: Appends, largest: Callable[[str], int]
+        self,
+        cluster: Cluster,
+        point_reads: PointReads,
+        written: Written,
+        appends: Appends,
+        largest: Callable[[str], int],
     ) -> None:
         self.cluster = cluster
         self.process = f"{cluster.options.writers}{os.getpid()}-{token_hex(6)}"
         self.on_loss: Callable[[Owner, bool], None] = lambda _, __: None
-        self._register = Register(cluster, looks)
+        self._register = Register(cluster, point_reads)
         self._written = written
         self._appends = appends
         self._largest = largest

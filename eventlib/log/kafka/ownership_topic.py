@@ -10,7 +10,7 @@ from eventlib.log.base import Claim, Record
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced
 from eventlib.log.kafka.partition_fetcher import LATEST, offsets_at
-from eventlib.log.kafka.point_reads import Looks
+from eventlib.log.kafka.point_reads import PointReads
 from eventlib.log.kafka.topic_configs import OWNERS
 from eventlib.log.kafka.writer import Writer
 from eventlib.values import now_ms
@@ -39,9 +39,9 @@ class OwnershipEntry(NamedTuple):
 class Register:
     """The ownership topic as read so far."""
 
-    def __init__(self, cluster: Cluster, looks: Looks) -> None:
+    def __init__(self, cluster: Cluster, point_reads: PointReads) -> None:
         self._cluster = cluster
-        self._looks = looks
+        self._point_reads = point_reads
         self._entries = dict[Task, OwnershipEntry]()
         self._position = 0
         self._reading: asyncio.Task[None] | None = None
@@ -77,7 +77,7 @@ class Register:
         deadline = asyncio.get_running_loop().time() + within_s
         while True:
             decided = (await offsets_at(self._cluster, [PLACE], LATEST))[PLACE]
-            while records := await self._looks.read(PLACE, self._position, _READ_AT_ONCE):
+            while records := await self._point_reads.read(PLACE, self._position, _READ_AT_ONCE):
                 for record in records:
                     self._learn(record)
                 self._position = records[-1].offset + 1

@@ -43,7 +43,7 @@ class Written:
         self._ends = {place: end for place, end in self._ends.items() if place[0] != topic}
 
 
-class Looks:
+class PointReads:
     """Reads at any offset; surplus bytes of a fetch are kept for the next sequential read."""
 
     def __init__(self, cluster: Cluster, written: Written) -> None:

@@ -9,7 +9,7 @@ from eventlib.log.base import Reader, Record, TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, Slot, fetch, offsets_at
-from eventlib.log.kafka.point_reads import Looks, Written
+from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.tail import Tail
 from eventlib.log.reader import MOST_DEFERRED
 
@@ -24,10 +24,10 @@ check all partitions of a waiting fetch."""
 class Feed:
     """What the readers of one log share: tails per broker, and the read-ahead memory."""
 
-    def __init__(self, cluster: Cluster, written: Written, looks: Looks) -> None:
+    def __init__(self, cluster: Cluster, written: Written, point_reads: PointReads) -> None:
         self.cluster = cluster
         self.written = written
-        self.looks = looks
+        self.point_reads = point_reads
         self._readers = set[KafkaReader]()
         self._slots = 0
         self._tails = dict[tuple[int, int], Tail]()
@@ -128,7 +128,7 @@ class KafkaReader(Reader):
 
     async def ends(self) -> Mapping[TopicPartition, int]:
         """See `Reader.ends`."""
-        return await self._feed.looks.ends(self.slots)
+        return await self._feed.point_reads.ends(self.slots)
 
     async def close(self) -> None:
         """See `Reader.close`."""

@@ -12,7 +12,7 @@ from eventlib.log.base import Record
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure, name_of
-from eventlib.log.kafka.point_reads import Looks
+from eventlib.log.kafka.point_reads import PointReads
 from eventlib.log.kafka.requests import Exactly, IncrementalAlterConfigsRequest0
 from eventlib.log.kafka.topic_configs import (
     COMPACTION_KEYS,
@@ -39,11 +39,11 @@ _SET = 0
 class Topics:
     """The topics of one log: Kafka's configs, and an internal topic for the properties without a Kafka config."""
 
-    def __init__(self, cluster: Cluster, looks: Looks, appends: Appends) -> None:
+    def __init__(self, cluster: Cluster, point_reads: PointReads, appends: Appends) -> None:
         self.known: Mapping[str, Topic] = {}
         self.receives = False
         self._cluster = cluster
-        self._looks = looks
+        self._point_reads = point_reads
         self._appends = appends
         self._declared = dict[str, dict[str, Any]]()
         self._read_to = 0
@@ -55,7 +55,7 @@ class Topics:
         names = [name for name in self._cluster.topics if not name.startswith(OWN)]
         configs = await self._configs(names)
         for gone in self.known.keys() - configs.keys():
-            self._looks.forget(gone)
+            self._point_reads.forget(gone)
         self.known = {
             name: topic_from(name, len(self._cluster.topics[name]), found, self._declared.get(name, {}))
             for name, found in configs.items()
@@ -215,7 +215,7 @@ class Topics:
     async def _read_declarations(self) -> None:
         if DECLARATIONS.name not in self._cluster.topics:
             return
-        while records := await self._looks.read((DECLARATIONS.name, 0), self._read_to, 1_000):
+        while records := await self._point_reads.read((DECLARATIONS.name, 0), self._read_to, 1_000):
             for record in records:
                 self._declared[(record.key or b"").decode()] = json.loads(record.value or b"{}")
             self._read_to = records[-1].offset + 1

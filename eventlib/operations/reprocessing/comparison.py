@@ -106,7 +106,7 @@ async def difference(rerun: Rerun, limit: int) -> Difference:
     """
     await rerun.outputs.catch_up()
     changed = rerun.outputs.changed(await rerun.times())
-    states = _StateComparison(rerun.host.log, rerun.service, limit)
+    states = _StateComparison(rerun.context.log, rerun.service, limit)
     for follower in rerun.followers.values():
         old = await restored_original(rerun, follower)
         await states.compare(old, follower.task.state, follower.task.positions.at_ms)
@@ -122,7 +122,7 @@ async def difference(rerun: Rerun, limit: int) -> Difference:
         )
         for decider in rerun.service.deciders
     ]
-    events = [await _difference_of(rerun.host.log, pair) for pair in changed[:limit]]
+    events = [await _difference_of(rerun.context.log, pair) for pair in changed[:limit]]
     return Difference(deciders, events, states.first, states.requested, states.parked, states.not_yet)
 
 
@@ -132,7 +132,7 @@ async def restored_original(rerun: Rerun, follower: Follower) -> TaskState:
     No state is decoded: the current code may not be able to.
     """
     claim = Claim(rerun.service.name, follower.partition, follower.claim.epoch)
-    return await restored_state(rerun.service, claim, rerun.host, {})
+    return await restored_state(rerun.service, claim, rerun.context, {})
 
 
 def side_by_side(old: TaskState, new: TaskState, prefix: str) -> Iterator[tuple[str, Record | None, Record | None]]:

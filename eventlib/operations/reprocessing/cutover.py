@@ -48,8 +48,8 @@ async def switch(rerun: Rerun, why: str, *, runs_effects: bool = False) -> Switc
             f"{rerun.run.name} was run up to a time only (--until), and {rerun.service.name} has continued since: its states "
             "are too old to take over; run all of it again under another name"
         )
-    await rerun.host.log.prepare()
-    await prepare_own(rerun.host.log, [rerun.service])
+    await rerun.context.log.prepare()
+    await prepare_own(rerun.context.log, [rerun.service])
     done = Switched()
     # The long restore runs before the tasks are seized: after that, only the newest changes are left.
     for follower in rerun.followers.values():
@@ -73,7 +73,7 @@ async def switch(rerun: Rerun, why: str, *, runs_effects: bool = False) -> Switc
 
 async def _switch(rerun: Rerun, why: str, done: Switched, *, runs_effects: bool) -> None:
     """Seize all tasks first, so that all stop at one point; then they take over one by one."""
-    port, service = rerun.host.log.port, rerun.service
+    port, service = rerun.context.log.port, rerun.service
     claims = {partition: await port.seize(service.name, partition) for partition in sorted(rerun.followers)}
     try:
         await rerun.catch_up()

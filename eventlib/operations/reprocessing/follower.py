@@ -70,8 +70,8 @@ class Follower:
             beginnings = [InputStart(topic, first, first) for topic, first in begun]
             await self._commit(Inputs(self._outline.first_ms, beginnings=beginnings))
         self._naming = Naming(self._rails.log.codec, await self._said_when_taken_over())
-        for speaker in task.handling.speakers.values():
-            speaker.names = self._naming
+        for builder in task.processor.builders.values():
+            builder.names = self._naming
         await self._rails.pending.load(self.partition, task.positions)
         for topic in {*self._outline.begun, *self._unread} & task.positions.next.keys():
             self._journal.begin(topic, task.positions.next[topic])

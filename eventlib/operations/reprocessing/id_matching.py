@@ -52,7 +52,7 @@ class Naming:
         get ids that the service has not used, but replace the recorded events that are left.
         """
         then = self._recorded(turn)
-        later = self._later.get((turn.speaker.source, turn.key, turn.cause.caused_by), _NOTHING)
+        later = self._later.get((turn.builder.source, turn.key, turn.cause.caused_by), _NOTHING)
         if not then and not later:
             return [turn.derived_id(ordinal) for ordinal in range(len(said))]
         whole = [_what(event, self._codec.encode(event)) for event in said]
@@ -108,7 +108,7 @@ def _unused(turn: Emission, ordinal: int, what: _What, used: Collection[str]) ->
     event_id = turn.derived_id(ordinal)
     place = f"{event_id}\x1f{what[0]}\x1f{what[1]!r}"
     while event_id in used:
-        event_id = place = derived_id(place, turn.speaker.decider.name, turn.key, ordinal)
+        event_id = place = derived_id(place, turn.builder.decider.name, turn.key, ordinal)
     return event_id
 
 

@@ -173,8 +173,8 @@ class RecordedDecisions:
 
     def cause_of(self, meta: Meta) -> str:
         """Return the id from which the ids of an input's outputs derive."""
-        is_foreign = meta.topic in self._log.foreigners.topics
-        return f"{meta.topic}/{meta.partition}/{meta.offset}" if is_foreign else meta.id
+        is_external = meta.topic in self._log.external.topics
+        return f"{meta.topic}/{meta.partition}/{meta.offset}" if is_external else meta.id
 
 
 def replaying(run: Service, recorded_decisions: RecordedDecisions) -> Service:

@@ -163,7 +163,7 @@ class Planner:
         decider = (request.source or "").partition("/")[2]
         effect = self._effects.get(decider, {}).get(self._rails.log.choreography.event(request.type or ""))
         answer = await self._rails.log.decode_now(recorded)
-        return Answer(request.event_id, answer) if effect is not None and type(answer) in effect.says else None
+        return Answer(request.event_id, answer) if effect is not None and type(answer) in effect.emits else None
 
     async def _release(self, released: Amended | None, end: Record) -> Release | None:
         """Return what an operator did to something parked; None if the rerun has handled it already."""
@@ -173,7 +173,7 @@ class Planner:
             case EffectDiscarded(request_id=request_id, why=why):
                 return Release(end, effect_id=request_id, amendment=Discard(-1, request_id, why))
             case Released(decider, key, edit=amendment) | Discarded(decider, key, discard=amendment):
-                parked = self._task.handling.parked.get(decider, key)
+                parked = self._task.processor.parked.get(decider, key)
                 if parked is not None:
                     place = self._task.service.parked.name, self._task.partition
                     waiting = await waiting_behind(parked, place, self._rails.log.port)

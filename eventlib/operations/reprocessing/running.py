@@ -44,15 +44,15 @@ class Rerun:
     resumes at its last commit, and reaches the same result.
     """
 
-    def __init__(self, service: Service, run: Service, host: RuntimeContext, switched: dict[int, int]) -> None:
+    def __init__(self, service: Service, run: Service, context: RuntimeContext, switched: dict[int, int]) -> None:
         self.service = service
         self.run = run
-        self.host = host
+        self.context = context
         self.entries = 0
         self.since_ms = self.until_ms = 0
-        self.recorded = OriginalOutputs(host.log, service, switched)
-        self.outputs = OutputDiff(host.log, run, self.recorded)
-        self.pending = PendingInputs(host.log, run)
+        self.recorded = OriginalOutputs(context.log, service, switched)
+        self.outputs = OutputDiff(context.log, run, self.recorded)
+        self.pending = PendingInputs(context.log, run)
         self.followers: dict[int, Follower] = {}
         self._switched = switched
         """When tasks of the service took over (ms)."""
@@ -67,12 +67,12 @@ class Rerun:
 
         Raises: ContractError when the service has never run, or when retention has dropped its first records.
         """
-        log, run = self.host.log, self.run
+        log, run = self.context.log, self.run
         rails = Rails(log, self.service, self.recorded, self.pending, self._consumed_to, self.since_ms)
         for partition in (each for each in range(run.partitions) if each not in self._switched):
             claim = await log.port.seize(run.name, partition)
             recorded_decisions = RecordedDecisions(log)
-            task = await restored(replaying(run, recorded_decisions), claim, self.host)
+            task = await restored(replaying(run, recorded_decisions), claim, self.context)
             done_to = task.positions.next.get(self.service.journal.name, 0)
             seen = await outline(TaskJournal(log, self.service, partition), done_to)
             if not seen.entries:
@@ -117,7 +117,7 @@ class Rerun:
         """Wait until the service has done more."""
         journal = self.service.journal.name
         ends = {(journal, p): f.task.positions.next[journal] for p, f in self.followers.items()}
-        reader = self.host.log.port.reader(ends)
+        reader = self.context.log.port.reader(ends)
         try:
             await reader.poll(1)
         finally:
@@ -128,7 +128,7 @@ class Rerun:
         """Return up to which time each task of the service was followed (ms)."""
         done = dict[int, int]()
         for partition in self._switched:
-            done[partition] = (await positions_of(self.host.log, self.run, partition)).at_ms
+            done[partition] = (await positions_of(self.context.log, self.run, partition)).at_ms
         done |= {partition: follower.task.positions.at_ms for partition, follower in self.followers.items()}
         return [done[partition] for partition in range(self.run.partitions)]
 
@@ -208,8 +208,8 @@ async def rerunning(
     note = await begin_or_resume(log, service, name, wanted)
     run = service.under(name)
     switched = {task: each.at_ms for task, each in (await switched_tasks(log, run)).items()}
-    host = RuntimeContext(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)
-    rerun = Rerun(service, run, host, switched)
+    context = RuntimeContext(log, RerunStores(stores, name, note.token), {}, {}, RuntimeConfig(), note.code_version)
+    rerun = Rerun(service, run, context, switched)
     rerun.since_ms, rerun.until_ms = note.since_ms, note.until_ms
     try:
         await rerun.begin()

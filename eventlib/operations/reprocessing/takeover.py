@@ -54,14 +54,14 @@ class Takeover:
         self.asked = 0
         self._rerun = rerun
         self._service: Service = rerun.service
-        self._port: Log = rerun.host.log.port
+        self._port: Log = rerun.context.log.port
         self._task = follower.partition
         self._positions = follower.task.positions
         self._old = old
         self._new = follower.task.state
         self._plan = plan
         self._runs_effects = runs_effects
-        self._codec = rerun.host.log.codec
+        self._codec = rerun.context.log.codec
         self._sequences = Counter[tuple[str, str]]()
         self._home = {rerun.run.said_on(topic).name: topic.name for topic in rerun.run.outputs}
 
@@ -79,12 +79,12 @@ class Takeover:
             for topic, offset in before.next.items()
             if positions.next[topic] != offset
         ]
-        entry = JournalEntry(self._rerun.host.code_version, self.at_ms, tuple(steps), self.emitted)
+        entry = JournalEntry(self._rerun.context.code_version, self.at_ms, tuple(steps), self.emitted)
         own = [
             self._own(self._service.changelog.name, POSITION_KEY.encode(), positions),
             self._own(self._service.journal.name, None, entry),
             metadata_record(
-                self._rerun.host.log, self._rerun.run, self._task, CutoverMetadata(self.at_ms, why), self.at_ms
+                self._rerun.context.log, self._rerun.run, self._task, CutoverMetadata(self.at_ms, why), self.at_ms
             ),
         ]
         return [*events, *changes, *parked, *own]
@@ -107,7 +107,7 @@ class Takeover:
             self._sequences[name] = 0 if before is None else before.sequence or 0
 
     def _events(self) -> Iterator[Record]:
-        log = self._rerun.host.log
+        log = self._rerun.context.log
         for record in self._plan.emitted.get(self._task, ()):
             sequence = self._sequences[_name(record)] = self._sequences[_name(record)] + 1
             named = self._plan.named(unmarked(record))
@@ -146,7 +146,7 @@ class Takeover:
                     request = (
                         request
                         if self._runs_effects
-                        else stalled(request, self._reason(), self._rerun.host.code_version)
+                        else stalled(request, self._reason(), self._rerun.context.code_version)
                     )
                 yield self._changelog_record(effect_key(request.event_id), request)
 

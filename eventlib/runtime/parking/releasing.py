@@ -33,7 +33,7 @@ class Handler(Protocol):
     control_topic: str
     skips: SkippedInputs
     inputs: InputReader
-    speakers: dict[str, RecordBuilder]
+    builders: dict[str, RecordBuilder]
     draft: TransactionBuilder
 
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
@@ -87,7 +87,7 @@ class _Released:
         self._amendment = release.amendment
         self._repaired = release.repaired
         facts, self._first = original_of(release.waiting[0])
-        self._decider = handler.speakers[facts["decider"]].decider
+        self._decider = handler.builders[facts["decider"]].decider
         self._key = key_text(self._first)
 
     def go_on(self) -> None:

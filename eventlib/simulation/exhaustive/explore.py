@@ -225,7 +225,7 @@ class _Verdicts:
         after = watch.forked()
         if isinstance(what, int):
             record = self._tasks.record(what)
-            violations = after.said(self._tasks.event(record), record.meta())
+            violations = after.emitted(self._tasks.event(record), record.meta())
         else:
             violations = after.changed(self._lawful[what.decider], what.key, what.state)
         return self._watches.number(after, canonical(after.known())), violations

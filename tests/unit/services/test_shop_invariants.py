@@ -63,7 +63,7 @@ COMPLETED_ORDER = Order(opened_at=told.ORDERED_AT, ended_at=told.ORDERED_AT, sto
 
 def broken(story: list[Event], paid: int = 0, returned: int = 0, parcels_booked: int = 0) -> set[str]:
     watch = InvariantChecker(shop.invariants)
-    found = [violation for event in story for violation in watch.said(event, Meta("id"))]
+    found = [violation for event in story for violation in watch.emitted(event, Meta("id"))]
     ended = story[-1]
     taken = sum(e.amount_cents for e in story if e == told.TAKEN)
     reason = ended.reason if isinstance(ended, OrderCancelled) else ""
@@ -121,7 +121,7 @@ def test_a_story_that_is_wrong_in_one_place_breaks_its_law(invariant: str, story
 def test_shelves_that_differ_from_the_log_break_a_law() -> None:
     watch = InvariantChecker(shop.invariants)
     for event in RECEIVED:
-        watch.said(event, Meta("id"))
+        watch.emitted(event, Meta("id"))
     assert watch.changed(shelves, "A", Shelf(on_hand=9)) == []
     assert {(violation.invariant.name, violation.key) for violation in watch.rest()} == {
         ("shelves_hold_what_the_log_says", "B")

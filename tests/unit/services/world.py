@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from eventlib.errors import OutcomeUnknown
-from eventlib.model.decider import Decider, SaidMeta
+from eventlib.model.decider import Decider, EmittedMeta
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.identity import derived_id
@@ -131,7 +131,7 @@ class World:
             self._answer(pending, _finish(asking.call(*arguments)))
 
     def _answer(self, pending: Pending, answer: Event) -> None:
-        assert type(answer) in pending.effect.says
+        assert type(answer) in pending.effect.emits
         self.pending.remove(pending)
         self._publish(answer, pending.meta.id)
 
@@ -152,7 +152,7 @@ class World:
         if by is not None and type(event) in EFFECTS:
             self.pending.append(Pending(EFFECTS[type(event)], event, meta))
 
-    def _said_meta(self, cause: str, by: Actor | None) -> SaidMeta:
+    def _said_meta(self, cause: str, by: Actor | None) -> EmittedMeta:
         name, key = ("outside", "") if by is None else (by.decider.name, by.key)
 
         def meta(_said: Sequence[Event], ordinal: int) -> Meta:

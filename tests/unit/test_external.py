@@ -18,7 +18,7 @@ from eventlib.analysis.checks import check
 from eventlib.analysis.diagram.model import picture
 from eventlib.errors import ContractError
 from eventlib.external import Avro, Json, Text
-from eventlib.model.event import Foreign
+from eventlib.model.event import ExternalFormat
 from tests.unit.small_services import Count, noting
 
 
@@ -26,7 +26,7 @@ class Place(BaseModel):
     city: str
 
 
-class Clicked(Event, topic="web.clicks", key="user_id", foreign=Json()):
+class Clicked(Event, topic="web.clicks", key="user_id", external=Json()):
     user_id: str = Field(alias="userId")
     at: datetime
     price: Decimal = Decimal(0)
@@ -34,7 +34,7 @@ class Clicked(Event, topic="web.clicks", key="user_id", foreign=Json()):
     tags: tuple[str, ...] = ()
 
 
-class Logged(Event, topic="syslog", key="host", foreign=Text("line")):
+class Logged(Event, topic="syslog", key="host", external=Text("line")):
     host: str
     line: str
 
@@ -63,7 +63,7 @@ class Part(BaseModel):
     rest: "Part | None"
 
 
-class Booked(Event, topic="bank", key="iban", foreign=Avro(json.dumps(PAYMENT))):
+class Booked(Event, topic="bank", key="iban", external=Avro(json.dumps(PAYMENT))):
     iban: str
     amount: Decimal
     fee: Decimal | None
@@ -81,9 +81,9 @@ def avro(**changed: Any) -> bytes:
 
 
 def read(event_type: type[Event], value: bytes, key: str | None = None) -> Event:
-    foreign = event_type.__contract__.foreign if event_type.__contract__ else None
-    assert foreign is not None
-    return foreign.decode(event_type, value, key)
+    external = event_type.__contract__.external if event_type.__contract__ else None
+    assert external is not None
+    return external.decode(event_type, value, key)
 
 
 def test_json_by_name_or_alias_with_unknown_fields_ignored() -> None:
@@ -163,12 +163,12 @@ def test_whatever_the_bytes_are_it_is_an_event_or_a_contract_error(value: bytes,
 
 
 def test_a_form_of_ones_own() -> None:
-    class Lines(Foreign):
+    class Lines(ExternalFormat):
         def decode(self, event_type: Any, value: bytes, key: str | None) -> Any:
             name, _, cents = value.decode().partition("|")
             return event_type(name=name, cents=int(cents), key=key or "")
 
-    class Sold(Event, topic="legacy", key="key", foreign=Lines()):
+    class Sold(Event, topic="legacy", key="key", external=Lines()):
         key: str
         name: str
         cents: int
@@ -182,7 +182,7 @@ def test_a_form_of_ones_own() -> None:
 def test_a_text_field_that_is_not_there() -> None:
     with pytest.raises(WiringError, match=r"Text\('lines'\) names none of its fields \(host\)"):
 
-        class Wrong(Event, topic="t", key="host", foreign=Text("lines")):
+        class Wrong(Event, topic="t", key="host", external=Text("lines")):
             host: str
 
     with pytest.raises(WiringError, match="no such encoding"):
@@ -200,27 +200,34 @@ def test_a_schema_of_something_else_than_a_record() -> None:
         Avro('{"type": "array", "items": "int"}')
 
 
-def test_a_foreign_topic_is_not_held_twice() -> None:
+def test_an_external_topic_is_not_held_twice() -> None:
     with pytest.raises(WiringError, match="latest=True"):
 
-        class Wrong(Event, topic=Topic("t", latest=True), key="host", foreign=Json()):
+        class Wrong(Event, topic=Topic("t", latest=True), key="host", external=Json()):
             host: str
 
 
-def test_a_foreign_topic_has_one_event_type() -> None:
-    class One(Event, topic="theirs", key="k", foreign=Json()):
+def test_the_older_keyword_is_refused_with_the_line_to_write() -> None:
+    with pytest.raises(WiringError, match=r"event Old: `foreign=` .* write `class Old\(Event, \.\.\., external=Json\("):
+
+        class Old(Event, topic="theirs", key="k", foreign=Json()):
+            k: str
+
+
+def test_an_external_topic_has_one_event_type() -> None:
+    class One(Event, topic="theirs", key="k", external=Json()):
         k: str
 
     class Two(Event, topic="theirs", key="k"):
         k: str
 
-    with pytest.raises(WiringError, match=r"topic 'theirs' is foreign, and such a topic has one event type.*One, Two"):
+    with pytest.raises(WiringError, match=r"topic 'theirs' is external, and such a topic has one event type.*One, Two"):
         Choreography("c", [noting()], facts=[One, Two])
 
 
-def test_nobody_says_a_foreign_event() -> None:
+def test_no_decider_may_emit_an_external_event() -> None:
     decider: Decider[Count] = Decider("d", state=Count, key="user_id")
-    with pytest.raises(WiringError, match="Clicked is foreign: others write its topic"):
+    with pytest.raises(WiringError, match="Clicked is external: others write its topic"):
 
         @decider.on(Clicked)
         def echo(_count: Count, event: Clicked) -> list[Clicked]:
@@ -239,7 +246,7 @@ def test_a_request_has_a_key() -> None:
             return []
 
 
-def test_a_foreign_event_comes_from_outside() -> None:
+def test_an_external_event_comes_from_outside() -> None:
     decider: Decider[Count] = Decider("clicks", state=Count, key="user_id")
 
     @decider.on(Clicked)
