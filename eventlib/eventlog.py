@@ -166,7 +166,7 @@ class EventLog:
             _, (_, size) = recent.popitem(last=False)
             self._recent_bytes -= size
 
-    def said_at(self, record: Record) -> Event | None:
+    def recent_event(self, record: Record) -> Event | None:
         """Return the event in a record if this process has put it there lately: the same that decoding would give."""
         found = self._recent.get(record[:3])
         return None if found is None else found[0]

@@ -63,7 +63,7 @@ class Application:
     def sources(self) -> Mapping[str, str]:
         """The decider of each source (`service/decider`)."""
         return {
-            f"{service.speaks_as}/{decider.name}": decider.name
+            f"{service.emits_as}/{decider.name}": decider.name
             for service in self.choreography.services
             for decider in service.deciders
         }

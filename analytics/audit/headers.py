@@ -43,7 +43,7 @@ class Graph:
     def of(cls, choreography: Choreography) -> "Graph":
         """Derive a choreography's graph from its types."""
         flow = EventGraph(choreography)
-        services = {service.name: service.speaks_as for service in choreography.services}
+        services = {service.name: service.emits_as for service in choreography.services}
         reactions = [(f"{services[r.service]}/{r.decider.name}", r) for r in flow.reactions]
         contracts = {event: contract_of(event) for event in choreography.events}
         return cls(

@@ -107,7 +107,7 @@ class Routes:
     def of_records(self, records: DataFrame) -> DataFrame:
         """Return each record once for each task that consumes or has emitted it, with `task` and `role`."""
         emitted_by = {
-            f"{service.speaks_as}/{decider.name}": service for service in self.services for decider in service.deciders
+            f"{service.emits_as}/{decider.name}": service for service in self.services for decider in service.deciders
         }
         topics = {source: service.inputs[0] for source, service in emitted_by.items()}
         home = partition_of(topics)

@@ -35,7 +35,7 @@ class Service:
         if not deciders:
             raise WiringError(f"service {name} has no deciders")
         self.name = name
-        self.speaks_as = name
+        self.emits_as = name
         self.deciders = tuple(deciders)
         self.start_from = start_from
         self.effects = effects
@@ -55,12 +55,12 @@ class Service:
         other.name = name
         return other
 
-    def said_on(self, topic: Topic) -> Topic:
+    def output_topic(self, topic: Topic) -> Topic:
         """Return where this service says what belongs on a topic: there, unless it runs beside another one.
 
         What is said beside another service is kept for as long as the run is.
         """
-        if self.name == self.speaks_as:
+        if self.name == self.emits_as:
             return topic
         name = f"{self.name}.said.{topic.name}"
         return replace(topic, name=name, retention=None, retention_bytes=None, compacted=False)

@@ -81,14 +81,14 @@ class KeyHistoryBuilder:
 
     def __init__(self, log: EventLog, decider: Decider[Any], key: str, emitted: EmittedEvents) -> None:
         service = log.choreography.service_of(decider)
-        topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
+        topics = {topic.name: service.output_topic(topic) for topic in log.choreography.topics}
         self._decider = decider
         self._codec = log.codec
         self._key = key
         self._emitted = emitted
-        self._builder = RecordBuilder(decider, service.speaks_as, topics, log.codec)
+        self._builder = RecordBuilder(decider, service.emits_as, topics, log.codec)
         self._external = log.external.topics
-        self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
+        self._mark = mark_of(service.emits_as) if service.effects == "new" else ()
         self._past_ends: dict[str, int] = {}
         self._first_ms = 0
         self._entry = _EMPTY
@@ -153,7 +153,7 @@ class KeyHistoryBuilder:
             )
         is_request = contract_of(type(event)).request
         cause = cause_of_input(record, entry if is_request else None, external=record.topic in self._external)
-        emission = self._builder.turn(self._key, entry.sequence, cause, at_ms)
+        emission = self._builder.emission(self._key, entry.sequence, cause, at_ms)
         emitted = self._emitted.of(emission)
         before = self._decider.initial if entry.state is None else entry.state
         state = self._with_emitted(self._evolved(before, event, record.meta()), emitted, emission)
@@ -171,7 +171,7 @@ class KeyHistoryBuilder:
         meta = meta_of_deadline(cause, at_ms, self._builder.source, self._key)
         if passed.refused is not None:
             return _StepResult("parked", meta=meta, deadline=name, reason=passed.refused.reason)
-        emission = self._builder.turn(self._key, entry.sequence, cause, at_ms)
+        emission = self._builder.emission(self._key, entry.sequence, cause, at_ms)
         emitted = self._emitted.of(emission)
         state = None if name == FORGET else self._with_emitted(entry.state, emitted, emission)
         entry = entry._replace(memory=entry.memory.with_passed(name, passed.due_ms))
@@ -182,7 +182,7 @@ class KeyHistoryBuilder:
         """Record an effect's answer: the state changes when its decider consumes it from the log."""
         entry = self._entry
         cause = Cause(request_id, request_id, "", None)
-        emitted = self._emitted.of(self._builder.turn(self._key, entry.sequence, cause, at_ms))
+        emitted = self._emitted.of(self._builder.emission(self._key, entry.sequence, cause, at_ms))
         return _StepResult(
             "answered", self._requests.get(request_id), emitted, entry._replace(sequence=entry.sequence + 1)
         )

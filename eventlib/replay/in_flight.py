@@ -32,7 +32,7 @@ class InFlightSagas:
         self._types = {contract.type for contract in internal if contract.external is None}
         self._endings = {contract.topic for contract in contracts if contract.final}
         self._others = {contract.topic for contract in internal} - self._endings
-        self._services = {service.speaks_as for service in log.choreography.services}
+        self._services = {service.emits_as for service in log.choreography.services}
         self._read_to: dict[TopicPartition, int] = {}
         self._ended = set[int]()
         self.keys: dict[str, str] = {}

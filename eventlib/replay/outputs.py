@@ -56,7 +56,7 @@ class Search(NamedTuple):
 async def find_emitted(log: EventLog, decider: Decider[Any], key: str, search: Search) -> EmittedEvents:
     """Find the events that a decider emitted under a key."""
     service = log.choreography.service_of(decider)
-    source = f"{service.speaks_as}/{decider.name}"
+    source = f"{service.emits_as}/{decider.name}"
     found = list[RecordedEvent]()
     for topic_partition in _output_partitions(service, decider, key, everywhere=search.everywhere):
         offset = await log.port.offset_at(*topic_partition, search.since_ms)
@@ -89,7 +89,7 @@ def recorded(record: Record, read: Event | UndecodableRecord | None) -> Recorded
 def _output_partitions(service: Service, decider: Decider[Any], key: str, *, everywhere: bool) -> list[TopicPartition]:
     found = dict[TopicPartition, None]()
     for event_type in decider.emits:
-        topic, event_key = service.said_on(contract_of(event_type).topic), contract_of(event_type).key
+        topic, event_key = service.output_topic(contract_of(event_type).topic), contract_of(event_type).key
         own = event_key == decider.key and not everywhere
         partitions = [topic.partition_of(key.encode())] if own else range(topic.partitions)
         found.update(dict.fromkeys((topic.name, partition) for partition in partitions))

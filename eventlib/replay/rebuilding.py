@@ -164,7 +164,7 @@ class _Rebuilding:
         if history.doubt:
             raise ContractError(history.doubt)
         last, topic = history.steps[-1], self._service.changelog.name
-        source = f"{self._service.speaks_as}/{name}"
+        source = f"{self._service.emits_as}/{name}"
         location = KeyLocation(topic, self._partition, to_ms(last.at))
         entry = last.entry_after
         state = entry.record((name, key), location, source, self._log.codec)

@@ -61,7 +61,7 @@ class LogScanner:
     def __init__(self, log: EventLog, part: Shard, services: Iterable[Service]) -> None:
         self._log = log
         self._part = part
-        self._services = {service.speaks_as: (service, service.inputs[0]) for service in services if service.inputs}
+        self._services = {service.emits_as: (service, service.inputs[0]) for service in services if service.inputs}
         self._service_of: dict[Emitter, str | None] = {}
         self._external = log.external.topics
         self._outputs: dict[Moment, OutputHistory] = {}

@@ -75,7 +75,7 @@ class TaskReplayer:
         self._doubtful = context.doubtful
 
     def _plan(self, decider: Decider[Any], event_type: type[Event]) -> Plan:
-        source, contract = f"{self.service.speaks_as}/{decider.name}", contract_of(event_type)
+        source, contract = f"{self.service.emits_as}/{decider.name}", contract_of(event_type)
         entries, is_plain = self._context.entries[decider.name], not contract.request and contract.external is None
         return Plan(
             decider,
@@ -110,7 +110,7 @@ class TaskReplayer:
                 case "release" | "edit" if step.topic:
                     await self._release(step, refused.get(step.decider))
                 case "answer":  # external, unchanged; its decider consumes it later
-                    source = f"{self.service.speaks_as}/{step.decider}"
+                    source = f"{self.service.emits_as}/{step.decider}"
                     self._claim((source, step.key, step.request), step.request, step.decider)
                 case "discard" if step.topic:
                     self._parked.discard((step.decider, step.key))
@@ -200,7 +200,7 @@ class TaskReplayer:
     def _marked(self, record: Record, event: Event | UndecodableRecord) -> Item:
         """Return an input as its deciders saw it: those older than the service's first start are marked."""
         if record.offset < self._past_ends[record.topic]:
-            record = record._replace(headers=record.headers + mark_of(self.service.speaks_as))
+            record = record._replace(headers=record.headers + mark_of(self.service.emits_as))
         return record, event
 
     def _replay_refused(self, record: Record, event: Event | UndecodableRecord, refused: Mapping[str, Refusal]) -> None:
@@ -289,7 +289,7 @@ class TaskReplayer:
         return found
 
     def _claim_deadline(self, deadline: PassedDeadline) -> Sequence[Item]:
-        source, key = f"{self.service.speaks_as}/{deadline.decider}", deadline.key
+        source, key = f"{self.service.emits_as}/{deadline.decider}", deadline.key
         all_of_key = [by for by in self._outputs if by[:2] == (source, key)]
         found = (self._claim(by, deadline.id, deadline.decider) for by in all_of_key)
         return next((each for each in found if each), _NOTHING)

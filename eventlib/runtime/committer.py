@@ -46,7 +46,7 @@ class TaskCommitter:
         start_effect: StartEffect,
         *,
         skipped_inputs: int,
-        relay: LocalChain | None = None,
+        chain: LocalChain | None = None,
     ) -> None:
         self.task = task
         self.claim = claim
@@ -56,11 +56,11 @@ class TaskCommitter:
         self.transactions = 0
         self.at_rest: Callable[[], bool] = lambda: False
         self._log = log
-        self._relay = relay
+        self._chain = chain
         self._read_to: Mapping[str, int] = {}
         self.observer: Observer | None = None
         self._append_began_ns = 0
-        self._alone = False
+        self._appends_alone = False
         self._start_effect = start_effect
         self._most_skipped = skipped_inputs
         self._skipped = 0
@@ -78,12 +78,12 @@ class TaskCommitter:
     def open(self) -> Reader:
         """Return the reader that fills the inbox; it starts where the last transaction ended."""
         topics = (*self.task.service.inputs, self.task.service.control)
-        place = self.task.partition
-        self._reader = self._log.port.reader({(t.name, place): self.task.positions.next[t.name] for t in topics})
+        partition = self.task.partition
+        self._reader = self._log.port.reader({(t.name, partition): self.task.positions.next[t.name] for t in topics})
         return self._reader
 
     @property
-    def places(self) -> list[TopicPartition]:
+    def inputs(self) -> list[TopicPartition]:
         """The partitions that it reads, without its control topic."""
         return [(topic.name, self.task.partition) for topic in self.task.service.inputs]
 
@@ -99,9 +99,9 @@ class TaskCommitter:
         Raises: OwnershipLost when another owner took over; another RetryableError when the log cannot take it now, and
         then the next turn handles the same; TerminalError when the log or the code needs a person.
         """
-        if self._relay is not None:
-            await self._until_free(self._relay)
-            now_ms = self._relay.time(now_ms)
+        if self._chain is not None:
+            await self._until_free(self._chain)
+            now_ms = self._chain.time(now_ms)
         if self.damaged is not None and not self.inbox:
             await self._commit(Inputs(now_ms, damaged=self.damaged))
             return
@@ -121,8 +121,8 @@ class TaskCommitter:
 
     async def finish(self, now_ms: int) -> None:
         """Commit the remaining answers and the positions of skipped inputs. Raises: as `turn` does."""
-        if self._relay is not None:
-            await self._until_free(self._relay)
+        if self._chain is not None:
+            await self._until_free(self._chain)
         await self._commit(Inputs(now_ms, answers=list(self.answers)), always=True)
 
     def _before_control(self) -> list[Record]:
@@ -141,7 +141,7 @@ class TaskCommitter:
         if self._barrier is None:
             self._barrier = (now_ms, await self._reader.ends())
         at, ends = self._barrier
-        if not takes_all or any(self._reader.position(place) < end for place, end in ends.items()):
+        if not takes_all or any(self._reader.position(topic_partition) < end for topic_partition, end in ends.items()):
             return None
         self._barrier = None
         return at
@@ -165,7 +165,7 @@ class TaskCommitter:
     async def _append(self) -> None:
         if self.observer is not None:
             self._append_began_ns = self.observer.clock()
-        if self._relay is None or self._alone or not await self._relay.commit(self):
+        if self._chain is None or self._appends_alone or not await self._chain.commit(self):
             transaction = self.task.close()
             try:
                 offsets = await self._log.port.append(transaction.records, self.claim)
@@ -178,9 +178,9 @@ class TaskCommitter:
 
     # --- what the relay does with a transaction that is open
 
-    async def _until_free(self, relay: LocalChain) -> None:
+    async def _until_free(self, chain: LocalChain) -> None:
         """Wait for the shared transaction that this task takes part in, and drop the inputs it processed there."""
-        if await relay.until_free(self):
+        if await chain.until_free(self):
             handled = self.task.positions.next
             self.inbox = [record for record in self.inbox if record.offset >= handled.get(record.topic, 0)]
 
@@ -200,7 +200,11 @@ class TaskCommitter:
     def _ahead(self) -> Mapping[str, int]:
         """Return the offset up to which each input is known to be consumed."""
         reader = self._reader
-        return {} if reader is None else {place[0]: reader.position(place) for place in self.places}
+        return (
+            {}
+            if reader is None
+            else {topic_partition[0]: reader.position(topic_partition) for topic_partition in self.inputs}
+        )
 
     def take(self, record: Record, event: Event | None) -> bool:
         """Process one more input in the open transaction, if it is the next of its partition."""
@@ -216,8 +220,8 @@ class TaskCommitter:
         self.task.committed(transaction, offsets)
         self.transactions += 1
         self._skipped = 0
-        self._alone = False
-        self._go_on(transaction.passed, due)
+        self._appends_alone = False
+        self._advance(transaction.passed, due)
         for request, event in transaction.requested:
             self._start_effect(request, event)
         if self.observer is not None:
@@ -229,23 +233,23 @@ class TaskCommitter:
         self._skipped += self.task.taken
         if self.observer is not None and self.task.spans:
             self.observer.passed_by(self.task.service, self.task.partition, self.task.spans)
-        self._go_on(self.task.skip(), self.task.state.due_bound)
+        self._advance(self.task.skip(), self.task.state.due_bound)
 
     def roll_back(self, *, alone: bool = False) -> None:
         """Discard the open transaction; the next one is appended `alone`, to find which task fails."""
         self.task.rolled_back()
-        self._alone = self._alone or alone
+        self._appends_alone = self._appends_alone or alone
 
-    def _go_on(self, passed: Passed, due_before: int | None) -> None:
+    def _advance(self, passed: Passed, due_before: int | None) -> None:
         self.inbox = self.inbox[passed.records :]
         self.answers = self.answers[passed.answers :]
         if self.damaged is not None and self.task.positions.next[self.damaged.topic] > self.damaged.offset:
             self.damaged = None
         if passed.more and self._reader is not None:
             for topic, offset in self.task.positions.next.items():
-                place = topic, self.task.partition
-                if self._reader.position(place) < offset:
-                    self._reader.seek(place, offset)
+                topic_partition = topic, self.task.partition
+                if self._reader.position(topic_partition) < offset:
+                    self._reader.seek(topic_partition, offset)
             due = self.task.state.due_bound
             waits_less = due is not None and (due_before is None or due < due_before)
             if waits_less or self.task.state.wants_flush:
@@ -268,5 +272,5 @@ class TaskCommitter:
 
     async def _edited_before(self, parked: ParkedKey) -> Edit | None:
         """Return the edit with which a key's first input was tried before."""
-        place = self.task.service.control.name, self.task.partition
-        return None if parked.edited < 0 else await edit_at(self._log, place, parked.edited)
+        topic_partition = self.task.service.control.name, self.task.partition
+        return None if parked.edited < 0 else await edit_at(self._log, topic_partition, parked.edited)

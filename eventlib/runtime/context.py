@@ -106,4 +106,4 @@ class RuntimeContext:
     restoring: dict[tuple[str, int], RestoreProgress] = field(default_factory=dict)
     startup: Startup = field(default_factory=Startup)
     damage: Damage = field(default_factory=Damage)
-    mended: dict[tuple[str, int], list[tuple[DamagedRecord, Sequence[Record]]]] = field(default_factory=dict)
+    rebuilt: dict[tuple[str, int], list[tuple[DamagedRecord, Sequence[Record]]]] = field(default_factory=dict)

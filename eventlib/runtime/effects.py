@@ -143,41 +143,41 @@ class EffectRunner:
         try:
             event = event or await self._log.decode_now(request)
             assert event is not None  # noqa: S101  a service's own request is an event of its choreography
-            course = EffectAttempts(self._effects[request.type or ""], request, event)
+            attempts = EffectAttempts(self._effects[request.type or ""], request, event)
         except Exception as error:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
             answer = Answer(request.event_id, None, f"{type(error).__name__}: {error}")
         else:
-            answer = await self._answer(course, request)
+            answer = await self._answer(attempts, request)
         if answer.event is None:
             _log.warning("effect for %s %s is parked: %s", request.type, request.event_id, answer.reason)
         if self._observer is not None:
             self._observer.answered(self._service, request, began_ns, answer)
         self._answered(answer)
 
-    async def _answer(self, course: EffectAttempts, request: Record) -> Answer:
+    async def _answer(self, attempts: EffectAttempts, request: Record) -> Answer:
         while True:
             try:
-                answer = await self._attempt(course, request)
+                answer = await self._attempt(attempts, request)
             except Exception as error:  # noqa: BLE001  the course knows what follows from which error
-                follows = course.failed(error)
+                follows = attempts.failed(error)
                 if isinstance(follows, Answer):
                     return follows
                 _log.debug("%s %s failed: %s", request.type, request.event_id, error)
                 await asyncio.sleep(_drawn(follows))
             else:
-                return course.answered(answer)
+                return attempts.answered(answer)
 
-    async def _attempt(self, course: EffectAttempts, request: Record) -> object:
-        breaker = self._breakers[course.asking.port]
+    async def _attempt(self, attempts: EffectAttempts, request: Record) -> object:
+        breaker = self._breakers[attempts.asking.port]
         while True:
             async with self._slots:
                 turn = breaker.begin()
                 if turn is not None:
                     self._out.add(request.event_id)
                     try:
-                        call = _call(course.asking, course.arguments(self._ports), breaker, turn)
+                        call = _call(attempts.asking, attempts.arguments(self._ports), breaker, turn)
                         if self._observer is not None:
-                            call = self._observer.attempt(self._service, request, course.asking, call)
+                            call = self._observer.attempt(self._service, request, attempts.asking, call)
                         return await call
                     finally:
                         self._out.discard(request.event_id)

@@ -61,13 +61,13 @@ def meta_of_deadline(cause: Cause, at_ms: int, source: str, key: str) -> Meta:
 
 
 def entry_after(
-    entry: KeyedState, decider: Decider[Any], cause: Cause, state: Any, said: Sequence[Record]
+    entry: KeyedState, decider: Decider[Any], cause: Cause, state: Any, emitted: Sequence[Record]
 ) -> KeyedState:
     """Return a key's entry after a cause: with a new state, and with all that was said about it."""
-    last = said[-1] if said else None
+    last = emitted[-1] if emitted else None
     return KeyedState(
         state,
-        entry.sequence + len(said),
+        entry.sequence + len(emitted),
         cause.caused_by if last is None else last.id,
         cause.correlation_id,
         cause.traceparent if last is None else last.traceparent,
@@ -89,11 +89,11 @@ class RecordBuilder:
         self._topics = topics
         self._codec = codec
 
-    def turn(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Emission":
+    def emission(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Emission":
         """Return one turn to speak under a key that has said `sequence` events before."""
         return Emission(self, key, sequence, cause, at_ms)
 
-    def record(self, turn: "Emission", ordinal: int, event: Event) -> Record:
+    def record(self, emission: "Emission", ordinal: int, event: Event) -> Record:
         """Return the record of an event said. Raises: ContractError when it has no key, or is too large."""
         contract = contract_of(type(event))
         topic = self._topics[contract.topic.name]
@@ -105,20 +105,20 @@ class RecordBuilder:
         if len(value) > topic.max_event_bytes:
             limit = topic.max_event_bytes
             raise ContractError(f"{contract.type} has {len(value)} bytes; topic {topic.name} takes {limit}")
-        cause = turn.cause
-        event_id = turn.id(ordinal)
+        cause = emission.cause
+        event_id = emission.id(ordinal)
         return Record(
             topic.name,
             topic.partition_of(key),
             -1,
-            turn.at_ms,
+            emission.at_ms,
             key,
             value,
             event_id,
             contract.type,
             self.source,
-            turn.key,
-            turn.sequence + ordinal + 1,
+            emission.key,
+            emission.sequence + ordinal + 1,
             cause.correlation_id,
             cause.caused_by,
             child_traceparent(cause.traceparent, event_id),
@@ -154,9 +154,9 @@ class Emission:
         """Return the id that follows from an event's place in this turn."""
         return derived_id(self.cause.id, self.builder.decider.name, self.key, ordinal)
 
-    def meta(self, said: Sequence[Event], ordinal: int) -> Meta:
+    def meta(self, emitted: Sequence[Event], ordinal: int) -> Meta:
         """Return the Meta of an event that is being said, for an evolve that wants it; `said` are all of the turn."""
-        self._name(said)
+        self._name(emitted)
         cause, event_id = self.cause, self.id(ordinal)
         return Meta(
             event_id,
@@ -172,11 +172,11 @@ class Emission:
             child_traceparent(cause.traceparent, event_id),
         )
 
-    def records(self, said: Sequence[Event]) -> list[Record]:
+    def records(self, emitted: Sequence[Event]) -> list[Record]:
         """Return the records of all that was said in this turn. Raises: ContractError."""
-        self._name(said)
-        return [self.builder.record(self, ordinal, event) for ordinal, event in enumerate(said)]
+        self._name(emitted)
+        return [self.builder.record(self, ordinal, event) for ordinal, event in enumerate(emitted)]
 
-    def _name(self, said: Sequence[Event]) -> None:
-        if self.builder.names is not None and self._named is not said:
-            self._named, self._ids = said, self.builder.names(self, said)
+    def _name(self, emitted: Sequence[Event]) -> None:
+        if self.builder.names is not None and self._named is not emitted:
+            self._named, self._ids = emitted, self.builder.names(self, emitted)

@@ -18,7 +18,7 @@ class InputReader:
 
     def __init__(self, log: EventLog, service: Service) -> None:
         self._log = log
-        self._said_on = service.said_on
+        self._output_topic = service.output_topic
         self._by_type: dict[str, list[Decider[Any]]] = {}
         self._by_topic: dict[str, list[Decider[Any]]] = {}
         for decider in service.deciders:
@@ -48,7 +48,7 @@ class InputReader:
         Raises: UndecodableRecord when it is no event, or stands where it does not belong; UnknownSchema when the codec
         has to be refreshed, unless `schemas_known` says that it just was.
         """
-        event = self._log.said_at(record)
+        event = self._log.recent_event(record)
         if event is not None:
             return record, event
         event = self._decoded(record)
@@ -70,7 +70,7 @@ class InputReader:
 
     def _refuse_misplaced(self, record: Record, event: Event) -> None:
         contract = contract_of(type(event))
-        if record.topic != contract.topic.name and record.topic != self._said_on(contract.topic).name:
+        if record.topic != contract.topic.name and record.topic != self._output_topic(contract.topic).name:
             raise undecodable(record, f"{record.type} belongs on topic {contract.topic.name}, not on {record.topic}")
         key = key_text(record)
         if (key_of(event) or "") != key:

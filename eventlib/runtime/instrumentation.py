@@ -69,23 +69,27 @@ class InstrumentedProcessor(InputProcessor):
         draft, began = self.draft, self._clock()
         before = len(draft.events)
         failure = super().decide(decider, key, record, event)
-        said, reason = draft.events[before:], "" if failure is None else failure.reason
-        draft.spans.append(ProcessingSpan(decider.name, key, context, began, self._clock(), said, record, "", reason))
+        emitted, reason = draft.events[before:], "" if failure is None else failure.reason
+        draft.spans.append(
+            ProcessingSpan(decider.name, key, context, began, self._clock(), emitted, record, "", reason)
+        )
         return failure
 
     def take_answer(self, answer: Answer) -> None:
         """See `InputProcessor.take_answer`."""
         began, before = self._clock(), len(self.draft.events)
         super().take_answer(answer)
-        said = self.draft.events[before:]
-        if said and is_sampled(said[0].traceparent):
-            decider = (said[0].source or "").partition("/")[2]
-            span = ProcessingSpan(decider, said[0].subject or "", said[0].traceparent, began, self._clock(), said)
+        emitted = self.draft.events[before:]
+        if emitted and is_sampled(emitted[0].traceparent):
+            decider = (emitted[0].source or "").partition("/")[2]
+            span = ProcessingSpan(
+                decider, emitted[0].subject or "", emitted[0].traceparent, began, self._clock(), emitted
+            )
             self.draft.spans.append(span)
 
     def _pass_deadline(self, decider: Decider[Any], key: str, name: str, at: int, entry: KeyedState) -> None:
         began, before = self._clock(), len(self.draft.events)
         super()._pass_deadline(decider, key, name, at, entry)
-        said = self.draft.events[before:]
-        span = ProcessingSpan(decider.name, key, entry.traceparent, began, self._clock(), said, None, name)
+        emitted = self.draft.events[before:]
+        span = ProcessingSpan(decider.name, key, entry.traceparent, began, self._clock(), emitted, None, name)
         self.draft.spans.append(span)

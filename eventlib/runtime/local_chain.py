@@ -33,7 +33,7 @@ class ChainedTask(Protocol):
     claim: Claim
 
     @property
-    def places(self) -> Sequence[TopicPartition]:
+    def inputs(self) -> Sequence[TopicPartition]:
         """What it reads."""
 
     def at_rest(self) -> bool:
@@ -72,13 +72,13 @@ class LocalChain:
 
     def join(self, member: ChainedTask) -> None:
         """Let a member be handed what it reads."""
-        for place in member.places:
-            self._members.setdefault(place, []).append(member)
+        for topic_partition in member.inputs:
+            self._members.setdefault(topic_partition, []).append(member)
 
     async def leave(self, member: ChainedTask) -> None:
         """Hand nothing more to a member, and wait until what it has a part in is over."""
-        for place in member.places:
-            self._members[place].remove(member)
+        for topic_partition in member.inputs:
+            self._members[topic_partition].remove(member)
         if self._round is not None:
             self._round.forget(member)
         await self.until_free(member)
@@ -125,10 +125,10 @@ class _Part:
         self.offsets: list[int] = []
         self.transaction: Transaction | None = None
 
-    def said(self) -> Iterable[tuple[Record, Event | None]]:
+    def emitted(self) -> Iterable[tuple[Record, Event | None]]:
         """Yield what the member has said that is not in the log's transaction yet."""
         task, placed = self.member.task, len(self.offsets)
-        return zip(task.events[placed:], task.said[placed:], strict=True)
+        return zip(task.events[placed:], task.emitted[placed:], strict=True)
 
 
 _Inputs = dict[ChainedTask, list[tuple[Record, Event | None]]]
@@ -173,10 +173,10 @@ class _Round(Share):
             except OwnershipLost as error:
                 member.roll_back()
                 future.set_exception(error)
-        handed = await self._say(self._parts.values(), batch)
+        handed = await self._emit(self._parts.values(), batch)
         while handed and not batch.is_full:
             took = [self._take(member, inputs, batch) for member, inputs in handed.items()]
-            handed = await self._say([part for part in took if part is not None], batch)
+            handed = await self._emit([part for part in took if part is not None], batch)
         await self._close(batch)
 
     def committed(self) -> None:
@@ -214,21 +214,21 @@ class _Round(Share):
         self._taking_part[member] = self
         return part
 
-    async def _say(self, parts: Iterable[_Part], batch: Batch) -> _Inputs:
+    async def _emit(self, parts: Iterable[_Part], batch: Batch) -> _Inputs:
         """Append what members have said since, and return what of it goes on here; if nothing does, it can wait."""
-        said = [(part, record, event) for part in parts for record, event in part.said()]
-        takers = [self._takers(record, event) for _, record, event in said]
-        if not any(takers):
+        emitted = [(part, record, event) for part in parts for record, event in part.emitted()]
+        consumers = [self._consumers(record, event) for _, record, event in emitted]
+        if not any(consumers):
             return {}
-        offsets = await batch.append([record for _, record, _ in said])
+        offsets = await batch.append([record for _, record, _ in emitted])
         handed: _Inputs = {}
-        for (part, record, event), offset, readers in zip(said, offsets, takers, strict=True):
+        for (part, record, event), offset, readers in zip(emitted, offsets, consumers, strict=True):
             part.offsets.append(offset)
             for reader in readers:
                 handed.setdefault(reader, []).append((record.placed(offset), event))
         return handed
 
-    def _takers(self, record: Record, event: Event | None) -> list[ChainedTask]:
+    def _consumers(self, record: Record, event: Event | None) -> list[ChainedTask]:
         readers = () if event is None else self._members.get(record[:2], ())
         return [reader for reader in readers if reader in self._parts or reader.at_rest()]
 
@@ -255,9 +255,9 @@ class _Round(Share):
         left = list[tuple[_Part, list[Record]]]()
         for member, part in self._parts.items():
             if member in self._leading or member.worth_appending():
-                said = [record for record, _ in part.said()]
+                emitted = [record for record, _ in part.emitted()]
                 part.transaction = member.task.close()
-                left.append((part, [*said, *part.transaction.changes, *part.transaction.journal]))
+                left.append((part, [*emitted, *part.transaction.changes, *part.transaction.journal]))
         offsets = iter(await batch.append([record for _, records in left for record in records]))
         for part, records in left:
             part.offsets += islice(offsets, len(records))

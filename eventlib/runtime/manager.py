@@ -32,14 +32,14 @@ class TaskManager:
         self,
         service: Service,
         context: RuntimeContext,
-        relay: LocalChain,
-        loops: MutableMapping[tuple[str, int], TaskRunner],
+        chain: LocalChain,
+        runners: MutableMapping[tuple[str, int], TaskRunner],
         fail: Callable[[Exception], None],
     ) -> None:
         self._service = service
         self._context = context
-        self._relay = relay
-        self._loops = loops
+        self._chain = chain
+        self._runners = runners
         self._fail = fail
         self._slots = asyncio.Semaphore(context.config.concurrent_effects)
         self._running = dict[int, _Running]()
@@ -86,61 +86,61 @@ class TaskManager:
         return await context.log.port.join(service.name, service.partitions, context.config.standbys)
 
     def _progress(self) -> Mapping[TopicPartition, int]:
-        loops = [loop for (name, _), loop in self._loops.items() if name == self._service.name]
-        return {place: offset for loop in loops for place, offset in loop.positions.items()}
+        runners = [runner for (name, _), runner in self._runners.items() if name == self._service.name]
+        return {task_name: offset for runner in runners for task_name, offset in runner.positions.items()}
 
     def _works_on(self, partition: int) -> bool:
         return partition in self._running or partition in self._ending
 
     def _begin(self, claim: Claim) -> None:
-        loop = self._loops[claim.service, claim.partition] = self._new_loop(claim)
-        life = self._run(loop, self._ending.get(claim.partition))
+        runner = self._runners[claim.service, claim.partition] = self._new_runner(claim)
+        life = self._run(runner, self._ending.get(claim.partition))
         self._running[claim.partition] = _Running(claim, asyncio.create_task(life, name=f"task {claim.partition}"))
 
-    def _new_loop(self, claim: Claim) -> TaskRunner:
-        return TaskRunner(self._service, claim, self._context, self._slots, self._relay)
+    def _new_runner(self, claim: Claim) -> TaskRunner:
+        return TaskRunner(self._service, claim, self._context, self._slots, self._chain)
 
-    async def _run(self, loop: TaskRunner, before: "asyncio.Task[None] | None") -> None:
+    async def _run(self, runner: TaskRunner, before: "asyncio.Task[None] | None") -> None:
         """Run a task until it is stopped or lost; when the log is away it starts over, under the same claim."""
-        place = loop.service.name, loop.claim.partition
+        task_name = runner.service.name, runner.claim.partition
         if before is not None:
             await before  # a store has one user at a time
         try:
-            await self._run_again(loop, place)
+            await self._run_until_lost(runner, task_name)
         finally:
-            self._context.startup.drop(loop.name)
+            self._context.startup.drop(runner.name)
 
-    async def _run_again(self, loop: TaskRunner, place: tuple[str, int]) -> None:
-        while self._loops.get(place) is loop:
+    async def _run_until_lost(self, runner: TaskRunner, task_name: tuple[str, int]) -> None:
+        while self._runners.get(task_name) is runner:
             try:
-                await loop.run()
+                await runner.run()
             except OwnershipLost as error:
-                handed_over = self._loops.get(place) is not loop
-                _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *place, error)
+                handed_over = self._runners.get(task_name) is not runner
+                _log.log(logging.DEBUG if handed_over else logging.WARNING, "%s/%s was lost: %s", *task_name, error)
                 return
             except RetryableError as error:
-                await loop.rest(self._context.startup.failed(loop.name, error))
+                await runner.rest(self._context.startup.failed(runner.name, error))
             except TailLost as error:  # nothing may be written before a person has decided
                 self._fail(error)
                 return
             except LogCorrupt as error:  # what is damaged stops this task, and nothing else
-                self._context.damage.stopped[place] = str(error)
-                _log.error("task %s/%s has stopped, the others go on: %s", *place, error)
+                self._context.damage.stopped[task_name] = str(error)
+                _log.error("task %s/%s has stopped, the others go on: %s", *task_name, error)
                 return
             except Exception as error:  # noqa: BLE001  as above
-                _log.debug("%s/%s failed", *place, exc_info=True)
+                _log.debug("%s/%s failed", *task_name, exc_info=True)
                 self._fail(error)
                 return
             else:
                 return
-            if self._loops.get(place) is loop:
-                loop = self._loops[place] = self._new_loop(loop.claim)
+            if self._runners.get(task_name) is runner:
+                runner = self._runners[task_name] = self._new_runner(runner.claim)
 
     def _end(self, partition: int, membership: Membership) -> None:
         running = self._running.pop(partition)
-        loop = self._loops.pop((self._service.name, partition))
-        loop.stop()
-        if loop.task is None and partition not in self._ending:
+        runner = self._runners.pop((self._service.name, partition))
+        runner.stop()
+        if runner.task is None and partition not in self._ending:
             running.life.cancel()  # it is not restored, so there is nothing at hand to be finished
         self._context.damage.stopped.pop((self._service.name, partition), None)
         self._ending[partition] = asyncio.create_task(self._hand_over(running, membership), name=f"end of {partition}")

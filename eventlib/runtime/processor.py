@@ -53,13 +53,13 @@ class InputProcessor:
         self.parked = ParkedKeys(state, log.codec)
         self.skips = SkippedInputs(state, log.codec)
         self.inputs = InputReader(log, service)
-        topics = {topic.name: service.said_on(topic) for topic in log.choreography.topics}
-        self.builders = {d.name: RecordBuilder(d, service.speaks_as, topics, log.codec) for d in service.deciders}
+        topics = {topic.name: service.output_topic(topic) for topic in log.choreography.topics}
+        self.builders = {d.name: RecordBuilder(d, service.emits_as, topics, log.codec) for d in service.deciders}
         self.parked_end = 0
         self.draft = TransactionBuilder(0, Positions(), ())
         self._log = log
         self._code_version = code_version
-        self._mark = mark_of(service.speaks_as) if service.effects == "new" else ()
+        self._mark = mark_of(service.emits_as) if service.effects == "new" else ()
 
     def take(self, record: Record, event: Event | None) -> None:
         """Handle an input; `event` is what its record holds, as far as that is known."""
@@ -119,21 +119,21 @@ class InputProcessor:
         cause = cause_of_input(record, entry if is_request else None, external=record.topic in self.inputs.external)
         meta = record.meta() if decider.wants_meta(type(event)) else Meta(cause.id)
         before = decider.initial if entry.state is None else entry.state
-        turn = self.builders[decider.name].turn(key, entry.sequence, cause, self.draft.at_ms)
+        emission = self.builders[decider.name].emission(key, entry.sequence, cause, self.draft.at_ms)
         failure = None
         for attempt in range(1, HANDLER_ATTEMPTS + 1):
             try:
-                state, said = decider.decide(before, event, meta, turn.meta)
-                records = turn.records(said) if said else _NOTHING
+                state, emitted = decider.decide(before, event, meta, emission.meta)
+                records = emission.records(emitted) if emitted else _NOTHING
             except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
                 if attempt == HANDLER_ATTEMPTS:
                     failure = Failure.of(error)
                 continue
             if is_request:
                 entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
-            elif not said and (state is before or (state is None and entry.state is None)):
+            elif not emitted and (state is before or (state is None and entry.state is None)):
                 return None
-            self._apply(turn, entry, state, said, records)
+            self._apply(emission, entry, state, emitted, records)
             return None
         return failure
 
@@ -150,11 +150,11 @@ class InputProcessor:
         entry = self.state.entry(decider, key)
         cause = Cause(answer.request_id, answer.request_id, pending.correlation_id or "", pending.traceparent)
         try:
-            records = builder.turn(key, entry.sequence, cause, self.draft.at_ms).records([answer.event])
+            records = builder.emission(key, entry.sequence, cause, self.draft.at_ms).records([answer.event])
         except ContractError as error:
             self._stall(pending, decider, f"its answer cannot be said: {error}")
             return
-        self.draft.say(records, [answer.event])
+        self.draft.emit(records, [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
         self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
         self.state.put(effect_key(answer.request_id), None)
@@ -177,17 +177,17 @@ class InputProcessor:
         past = self._mark if at < self.draft.first_ms else ()
         cause = cause_of_deadline((decider.name, key), name, at, entry, past)
         meta = meta_of_deadline(cause, self.draft.at_ms, builder.source, key)
-        turn = builder.turn(key, entry.sequence, cause, self.draft.at_ms)
+        emission = builder.emission(key, entry.sequence, cause, self.draft.at_ms)
         self.draft.steps.act(Step("deadline", first=at, last=at, decider=decider.name, key=key, detail=name))
         try:
-            state, said = decider.pass_deadline(name, entry.state, meta, turn.meta)
-            records = turn.records(said)
+            state, emitted = decider.pass_deadline(name, entry.state, meta, emission.meta)
+            records = emission.records(emitted)
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
             waiting = deadline_copy(name, key, self.partition, at)
             self.park(decider, waiting, Failure.of(error, during=name))
             return
         passed = entry._replace(memory=entry.memory.with_passed(name, at))
-        self._apply(turn, passed, state, said, records)
+        self._apply(emission, passed, state, emitted, records)
 
     def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
         """Let an input wait, and what comes later for its key."""
@@ -221,15 +221,15 @@ class InputProcessor:
         released(self, release)
 
     def _apply(
-        self, turn: Emission, entry: KeyedState, state: Any, said: Sequence[Event], records: list[Record]
+        self, emission: Emission, entry: KeyedState, state: Any, emitted: Sequence[Event], records: list[Record]
     ) -> None:
-        decider, cause = turn.builder.decider, turn.cause
+        decider, cause = emission.builder.decider, emission.cause
         changed = entry_after(entry, decider, cause, state, records)
-        self.state.set_entry(decider, turn.key, changed)
+        self.state.set_entry(decider, emission.key, changed)
         if records:
-            self.draft.say(records, said)
+            self.draft.emit(records, emitted)
         if records and decider.effects:
-            for record, event in zip(records, said, strict=True):
+            for record, event in zip(records, emitted, strict=True):
                 if type(event) in decider.effects:
                     self._request(decider, record, event)
 

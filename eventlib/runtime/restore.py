@@ -31,7 +31,7 @@ async def restored(service: Service, claim: Claim, context: RuntimeContext) -> T
     try:
         await _refuse_unreadable(state, service, context)
         positions = await positions_in(state, context.log.codec)
-        await _write_mended(state, service, claim, context, positions)
+        await _write_rebuilt(state, service, claim, context, positions)
         parked_end = await port.decided_end(service.parked.name, partition)
     except BaseException:
         state.store.close()
@@ -43,17 +43,17 @@ async def restored(service: Service, claim: Claim, context: RuntimeContext) -> T
     return task
 
 
-async def _write_mended(
+async def _write_rebuilt(
     state: TaskState, service: Service, claim: Claim, context: RuntimeContext, positions: Positions
 ) -> None:
     """Write anew what was damaged on the changelog, and into the journal that this was done."""
-    mended = context.mended.pop((service.name, claim.partition), [])
-    records = [record for _, each in mended for record in each]
+    rebuilt = context.rebuilt.pop((service.name, claim.partition), [])
+    records = [record for _, each in rebuilt for record in each]
     if not records:
         return
     steps = [
         Step("mend", error.topic, error.offset, error.resume_at - 1, detail=str(error))
-        for error, each in mended
+        for error, each in rebuilt
         if each
     ]
     value = context.log.codec.encode(JournalEntry(context.code_version, positions.at_ms, tuple(steps)))
@@ -63,14 +63,14 @@ async def _write_mended(
     state.restore(records, offsets[-2] + 1)
 
 
-async def _mended(error: DamagedRecord, service: Service, partition: int, context: RuntimeContext) -> Sequence[Record]:
+async def _rebuilt(error: DamagedRecord, service: Service, partition: int, context: RuntimeContext) -> Sequence[Record]:
     """Return what stands for a damaged changelog record. Raises: DamagedRecord when nothing can."""
     if context.log.rebuild is None:
         raise error
     records = await context.log.rebuild(context.log, service, partition, error)
     done = f"{len(records)} keys were built anew from the journal" if records else "all that it said is written again"
     context.damage.note(error, done)
-    context.mended.setdefault((service.name, partition), []).append((error, records))
+    context.rebuilt.setdefault((service.name, partition), []).append((error, records))
     return records
 
 
@@ -111,9 +111,9 @@ async def catch_up(state: TaskState, service: Service, partition: int, context: 
                 records = await port.read(changelog, partition, store.checkpoint, context.config.restore_chunk)
                 checkpoint = records[-1].offset + 1 if records else end
             except DamagedRecord as error:
-                records = [*await _mended(error, service, partition, context)]
+                records = [*await _rebuilt(error, service, partition, context)]
                 checkpoint = error.resume_at
-            await take_in(state, records, checkpoint, context.log.codec)
+            await apply_changes(state, records, checkpoint, context.log.codec)
             shown.at = store.checkpoint
     finally:
         del context.restoring[place]
@@ -139,7 +139,7 @@ async def _refuse_unreadable(state: TaskState, service: Service, context: Runtim
                 )
 
 
-async def take_in(state: TaskState, records: list[Record], checkpoint: int, codec: Codec) -> None:
+async def apply_changes(state: TaskState, records: list[Record], checkpoint: int, codec: Codec) -> None:
     """Take changelog records into a task's store; a newer version of the code may have written some of them."""
     await codec.known(lambda: state.restore(records, checkpoint))
 
@@ -229,6 +229,6 @@ class StandbyTasks:
             while True:
                 records = await reader.poll(context.config.restore_chunk)
                 if reader.position(place) != state.store.checkpoint:
-                    await take_in(state, records, reader.position(place), context.log.codec)
+                    await apply_changes(state, records, reader.position(place), context.log.codec)
         finally:
             await reader.close()

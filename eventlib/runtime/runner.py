@@ -30,15 +30,15 @@ class TaskRunner:
     """
 
     def __init__(
-        self, service: Service, claim: Claim, context: RuntimeContext, slots: asyncio.Semaphore, relay: LocalChain
+        self, service: Service, claim: Claim, context: RuntimeContext, slots: asyncio.Semaphore, chain: LocalChain
     ) -> None:
         self.service = service
         self.claim = claim
         self._context = context
-        self._relay = relay
+        self._chain = chain
         self._config = context.config
         self._effects = EffectRunner(service, context, slots, self._take_answer)
-        self._worker: TaskCommitter | None = None
+        self._committer: TaskCommitter | None = None
         self._reader: Reader | None = None
         self._flushed_at = monotonic()
         self._committed = -1, 0.0
@@ -54,12 +54,12 @@ class TaskRunner:
     @property
     def transactions(self) -> int:
         """How many transactions this runner has committed."""
-        return 0 if self._worker is None else self._worker.transactions
+        return 0 if self._committer is None else self._committer.transactions
 
     @property
     def task(self) -> Task | None:
         """The task, once it is restored."""
-        return None if self._worker is None else self._worker.task
+        return None if self._committer is None else self._committer.task
 
     @property
     def open_effects(self) -> int:
@@ -71,11 +71,11 @@ class TaskRunner:
 
         Raises: LogUnavailable.
         """
-        worker, reader = self._worker, self._reader
-        if worker is None or reader is None:
+        committer, reader = self._committer, self._reader
+        if committer is None or reader is None:
             return {}
         ends, at = await reader.ends(), self.positions
-        waiting = Counter(record[:2] for record in worker.inbox if record.offset >= at.get(record[:2], 0))
+        waiting = Counter(record[:2] for record in committer.inbox if record.offset >= at.get(record[:2], 0))
         # What a log has between records is nothing to handle: who has read to its end and waits is not behind.
         read = {place: max(reader.position(place), at.get(place, 0)) for place in ends}
         return {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}
@@ -83,9 +83,9 @@ class TaskRunner:
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """The next offset of each input."""
-        if self._worker is None:
+        if self._committer is None:
             return {}
-        return {(topic, self.claim.partition): at for topic, at in self._worker.task.positions.next.items()}
+        return {(topic, self.claim.partition): at for topic, at in self._committer.task.positions.next.items()}
 
     def stop(self) -> None:
         """Ask the loop to end after the current transaction."""
@@ -108,77 +108,84 @@ class TaskRunner:
         task = await restored(self.service, self.claim, self._context)
         self._context.startup.done(self.name)
         start, most_skipped = self._effects.start, self._config.skipped_inputs
-        worker = TaskCommitter(
-            task, self.claim, self._context.log, start, skipped_inputs=most_skipped, relay=self._relay
+        committer = TaskCommitter(
+            task, self.claim, self._context.log, start, skipped_inputs=most_skipped, chain=self._chain
         )
-        worker.observer = self._context.observer
-        worker.at_rest = self._is_at_rest
-        self._worker = worker
+        committer.observer = self._context.observer
+        committer.at_rest = self._is_at_rest
+        self._committer = committer
         try:
-            if await self._begin(worker):
-                await self._handle_inputs(worker)
+            if await self._begin(committer):
+                await self._handle_inputs(committer)
         finally:
-            self._close(worker)
+            self._close(committer)
 
-    async def _begin(self, worker: TaskCommitter) -> bool:
+    async def _begin(self, committer: TaskCommitter) -> bool:
         """Commit where the task starts; False when it is stopped before that."""
-        while await self._patiently(worker.begin(now_ms())):
+        while await self._with_retry(committer.begin(now_ms())):
             if self._stopping:
                 return False
         return True
 
-    async def _handle_inputs(self, worker: TaskCommitter) -> None:
-        self._reader = worker.open()
-        self._relay.join(worker)
+    async def _handle_inputs(self, committer: TaskCommitter) -> None:
+        self._reader = committer.open()
+        self._chain.join(committer)
         try:
-            worker.start_pending()
+            committer.start_pending()
             while not self._stopping:
-                if worker.inbox or worker.damaged or await self._fill_inbox(worker, self._reader):
-                    await self._patiently(worker.turn(now_ms()))
-                    self._flush_sometimes(worker)
-                    if worker.has_skipped and self._is_silent(worker):
-                        await self._patiently(worker.finish(now_ms()))  # lest somebody takes it for behind
+                if committer.inbox or committer.damaged or await self._fill_inbox(committer, self._reader):
+                    await self._with_retry(committer.turn(now_ms()))
+                    self._flush_if_due(committer)
+                    if committer.has_skipped and self._is_silent(committer):
+                        await self._with_retry(committer.finish(now_ms()))  # lest somebody takes it for behind
             await self._effects.stop(self._config.grace_s)
-            await self._patiently(worker.finish(now_ms()))
+            await self._with_retry(committer.finish(now_ms()))
         finally:
-            await self._relay.leave(worker)
+            await self._chain.leave(committer)
             await self._effects.stop(0)
             await self._reader.close()
 
-    def _close(self, worker: TaskCommitter) -> None:
+    def _close(self, committer: TaskCommitter) -> None:
         try:
-            worker.task.state.close()
+            committer.task.state.close()
         except OwnershipLost:
             _log.debug("%s/%s: the store has another owner already", self.service.name, self.claim.partition)
 
     async def is_idle(self) -> bool:
         """Tell whether the task is idle: every input is processed, and no effect or answer is open."""
-        worker, reader = self._worker, self._reader
-        if worker is None or reader is None or worker.inbox or worker.answers or worker.damaged or len(self._effects):
+        committer, reader = self._committer, self._reader
+        if (
+            committer is None
+            or reader is None
+            or committer.inbox
+            or committer.answers
+            or committer.damaged
+            or len(self._effects)
+        ):
             return False
         ends = await reader.ends()
-        return not worker.inbox and all(reader.position(place) >= end for place, end in ends.items())
+        return not committer.inbox and all(reader.position(place) >= end for place, end in ends.items())
 
-    def _is_silent(self, worker: TaskCommitter) -> bool:
+    def _is_silent(self, committer: TaskCommitter) -> bool:
         """Tell whether the task should commit its positions, since it has skipped inputs for a while."""
         transactions, since = self._committed
-        if worker.transactions != transactions:
-            self._committed = worker.transactions, monotonic()
+        if committer.transactions != transactions:
+            self._committed = committer.transactions, monotonic()
             return False
         return monotonic() - since >= self._config.flush_s
 
-    async def _fill_inbox(self, worker: TaskCommitter, reader: Reader) -> bool:
+    async def _fill_inbox(self, committer: TaskCommitter, reader: Reader) -> bool:
         """Wait for work, and take it in; False when it has to stop."""
-        timeout_s = self._patience_s(worker)
+        timeout_s = self._poll_timeout_s(committer)
         if len(self._effects) >= self._config.pending_effects:
             # Input waits until the outside world has answered: what is pending stays bounded.
-            await self._sleep_until_woken(worker, timeout_s)
+            await self._sleep_until_woken(committer, timeout_s)
         else:
             self._polls = True
             try:
-                worker.inbox = await reader.poll(self._config.batch, timeout_s)
+                committer.inbox = await reader.poll(self._config.batch, timeout_s)
             except DamagedRecord as error:
-                worker.damaged = error
+                committer.damaged = error
                 self._context.damage.note(error, f"{self.service.name}/{self.claim.partition} parks it")
             finally:
                 self._polls = False
@@ -187,26 +194,26 @@ class TaskRunner:
     def _is_at_rest(self) -> bool:
         return self._polls and not self._stopping and len(self._effects) < self._config.pending_effects
 
-    def _patience_s(self, worker: TaskCommitter) -> float | None:
+    def _poll_timeout_s(self, committer: TaskCommitter) -> float | None:
         now = now_ms()
-        due = worker.task.next_due_ms(now)
-        if worker.answers or (due is not None and due <= now):
+        due = committer.task.next_due_ms(now)
+        if committer.answers or (due is not None and due <= now):
             return 0
         until_due_s = None if due is None else (due - now) / 1000
-        if not worker.has_skipped:
+        if not committer.has_skipped:
             return until_due_s
         return self._config.flush_s if until_due_s is None else min(until_due_s, self._config.flush_s)
 
-    async def _sleep_until_woken(self, worker: TaskCommitter, timeout_s: float | None) -> None:
+    async def _sleep_until_woken(self, committer: TaskCommitter, timeout_s: float | None) -> None:
         self._woken.clear()
-        if not worker.answers and not self._stopping and timeout_s != 0:
+        if not committer.answers and not self._stopping and timeout_s != 0:
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._woken.wait()
             except TimeoutError:
                 return
 
-    async def _patiently(self, work: Awaitable[bool | None]) -> bool | None:
+    async def _with_retry(self, work: Awaitable[bool | None]) -> bool | None:
         """Do some work; when the log is unavailable, pause, so that it is tried again."""
         try:
             return await work
@@ -217,15 +224,15 @@ class TaskRunner:
             await asyncio.sleep(self._config.retry_pause_s)
             return True
 
-    def _flush_sometimes(self, worker: TaskCommitter) -> None:
-        now, state = monotonic(), worker.task.state
+    def _flush_if_due(self, committer: TaskCommitter) -> None:
+        now, state = monotonic(), committer.task.state
         if state.wants_flush or now - self._flushed_at >= self._config.flush_s:
             self._flushed_at = now
             state.flush()
 
     def _take_answer(self, answer: Answer) -> None:
-        if self._worker is not None:
-            self._worker.answers.append(answer)
+        if self._committer is not None:
+            self._committer.answers.append(answer)
         self._wake()
 
     def _wake(self) -> None:

@@ -61,12 +61,12 @@ class Runtime:
             max(config.cached_entries // sum(service.partitions for service in self._services), 1),
             startup=startup or Startup(),
         )
-        self._relay = LocalChain(log.port)
-        self._loops: dict[tuple[str, int], TaskRunner] = {}
-        self._servings = [
-            TaskManager(each, self._context, self._relay, self._loops, self._fail) for each in self._services
+        self._chain = LocalChain(log.port)
+        self._runners: dict[tuple[str, int], TaskRunner] = {}
+        self._managers = [
+            TaskManager(each, self._context, self._chain, self._runners, self._fail) for each in self._services
         ]
-        self._serving: list[asyncio.Task[None]] = []
+        self._running_managers: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] | None = None
         for port, needed_by in missing_ports(self._services, self._context.ports).items():
             raise WiringError(
@@ -77,16 +77,16 @@ class Runtime:
         """Register what the services write, and begin to serve."""
         await prepare_own(self._log, self._services)
         self._failure = asyncio.get_running_loop().create_future()
-        self._serving = [asyncio.create_task(serving.run()) for serving in self._servings]
+        self._running_managers = [asyncio.create_task(manager.run()) for manager in self._managers]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Finish the transactions at hand, and hand the tasks over."""
-        for serving in self._serving:
-            serving.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        for manager in self._running_managers:
+            manager.cancel()
+        await asyncio.gather(*self._running_managers, return_exceptions=True)
         self._context.stores.close()
         if self._failure is not None and self._failure.done():
             self._failure.exception()  # seen: whoever waited in `failed` or `idle` has raised it
@@ -109,12 +109,12 @@ class Runtime:
     @property
     def transactions(self) -> int:
         """How many transactions this process has committed."""
-        return sum(loop.transactions for loop in self._loops.values())
+        return sum(runner.transactions for runner in self._runners.values())
 
     @property
     def is_counted(self) -> bool:
         """Whether others who run these services know of this process, so that they can hand tasks over to it."""
-        return all(serving.is_counted for serving in self._servings)
+        return all(manager.is_counted for manager in self._managers)
 
     @property
     def restoring(self) -> Mapping[tuple[str, int], RestoreProgress]:
@@ -129,7 +129,7 @@ class Runtime:
     @property
     def tasks(self) -> Sequence[TaskRunner]:
         """The tasks that this process runs just now, for whoever measures them."""
-        return [*self._loops.values()]
+        return [*self._runners.values()]
 
     @property
     def breakers(self) -> Mapping[str, BreakerState]:
@@ -137,11 +137,11 @@ class Runtime:
         return {port: breaker.state for port, breaker in self._context.breakers.items() if port is not None}
 
     async def _is_idle(self) -> bool:
-        if len(self._loops) < sum(service.partitions for service in self._services):
+        if len(self._runners) < sum(service.partitions for service in self._services):
             return False
         before = self.transactions
-        for place, loop in list(self._loops.items()):
-            if place not in self.damage.stopped and not await loop.is_idle():
+        for place, runner in list(self._runners.items()):
+            if place not in self.damage.stopped and not await runner.is_idle():
                 return False
         return self.transactions == before
 

@@ -117,7 +117,7 @@ class Task:
         if len(draft.events) >= MAX_EMITTED:
             return False
         self._took += 1
-        if draft.said_count and self._inputs.deciders_of(record) is not None:
+        if draft.emitted_count and self._inputs.deciders_of(record) is not None:
             draft.cut(self._code_version)
         self.processor.take(record, event)
         return True
@@ -148,9 +148,9 @@ class Task:
         return self._draft.events
 
     @property
-    def said(self) -> list[Event | None]:
+    def emitted(self) -> list[Event | None]:
         """The event in each record of `events`, or None."""
-        return self._draft.said
+        return self._draft.emitted
 
     def close(self) -> Transaction:
         """Return the open transaction, ready to be appended."""
@@ -159,15 +159,17 @@ class Task:
         changes.append(self._own_record(self._changelog, POSITION_KEY.encode(), positions))
         journal = [self._own_record(self._journal, None, entry) for entry in draft.entries(self._code_version)]
         passed = Passed(self._handled, self._answered, self._took)
-        said, requested = draft.said, draft.requested
-        return Transaction(draft.events, said, changes, journal, positions, passed, draft.parks, requested, draft.spans)
+        emitted, requested = draft.emitted, draft.requested
+        return Transaction(
+            draft.events, emitted, changes, journal, positions, passed, draft.parks, requested, draft.spans
+        )
 
     def committed(self, transaction: Transaction, offsets: Sequence[int]) -> None:
         """Apply a transaction that was appended; `offsets` are those of its records."""
         if transaction.parks:
             ends = (o for r, o in zip(transaction.events, offsets, strict=False) if r.topic == self._parked_topic)
             self.processor.parked_end = max(ends) + 1
-        self._log.remember(transaction.events, offsets, transaction.said)
+        self._log.remember(transaction.events, offsets, transaction.emitted)
         last_change = offsets[len(transaction.events) + len(transaction.changes) - 1]
         self.state.commit(transaction.changes, last_change + 1)
         self.positions = transaction.positions

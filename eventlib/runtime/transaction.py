@@ -126,7 +126,7 @@ class Transaction(NamedTuple):
     """
 
     events: list[Record]
-    said: list[Event | None]
+    emitted: list[Event | None]
     changes: list[Record]
     journal: list[Record]
     positions: Positions

@@ -78,7 +78,7 @@ class TransactionBuilder:
         self.at_ms = at_ms
         self.steps = JournalSteps(passed)
         self.events: list[Record] = []
-        self.said: list[Event | None] = []
+        self.emitted: list[Event | None] = []
         self.requested: list[tuple[Record, Event | None]] = []
         self.spans: list[ProcessingSpan] = []
         self.parks = False
@@ -87,14 +87,14 @@ class TransactionBuilder:
         self.first_ms = positions.first_ms
         self._from = positions
         self._entries: list[JournalEntry] = []
-        self.said_count = 0
+        self.emitted_count = 0
 
-    def say(self, records: list[Record], said: Sequence[Event]) -> None:
+    def emit(self, records: list[Record], emitted: Sequence[Event]) -> None:
         """Add emitted events, and their copies in compacted topics."""
         self.events += records
-        self.said += said
-        self.said_count += len(records)
-        for record, event in zip(records, said, strict=True):
+        self.emitted += emitted
+        self.emitted_count += len(records)
+        for record, event in zip(records, emitted, strict=True):
             contract = contract_of(type(event))
             if contract.topic.latest:
                 self._add(latest_copy(record, tombstone=contract.tombstone))
@@ -128,8 +128,8 @@ class TransactionBuilder:
 
         A replay needs an input's cause in an earlier entry.
         """
-        self._entries.append(JournalEntry(code_version, self.at_ms, self.steps.cut(), self.said_count))
-        self.said_count = 0
+        self._entries.append(JournalEntry(code_version, self.at_ms, self.steps.cut(), self.emitted_count))
+        self.emitted_count = 0
 
     def entries(self, code_version: str) -> list[JournalEntry]:
         """Return all journal entries of the transaction."""
@@ -144,4 +144,4 @@ class TransactionBuilder:
 
     def _add(self, copy: Record) -> None:
         self.events.append(copy)
-        self.said.append(None)
+        self.emitted.append(None)

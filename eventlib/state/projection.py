@@ -306,7 +306,7 @@ class Projection:
             if record.topic not in decoded:
                 found.append((record, None))
                 continue
-            event: Any = self.log.said_at(record)
+            event: Any = self.log.recent_event(record)
             if event is None:
                 (reading,) = await self._reads.read([record])
                 event = reading.value

@@ -136,7 +136,7 @@ class Counters:
         self._begun: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._reasons = set[str]()
         self._ending = {
-            f"{service.speaks_as}/{decider.name}"
+            f"{service.emits_as}/{decider.name}"
             for service in services
             for decider in service.deciders
             if ends_sagas(decider)
@@ -161,7 +161,7 @@ class Counters:
         if append_s is not None:
             self.durations["eventlib.commit.duration"].add(append_s, (name,))
         said = self.said
-        for record, event in zip(transaction.events, transaction.said, strict=True):
+        for record, event in zip(transaction.events, transaction.emitted, strict=True):
             if event is None:
                 continue  # a copy
             said[name, record.type or ""] += 1

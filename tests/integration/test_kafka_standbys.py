@@ -164,13 +164,13 @@ async def _shares(*processes: Process) -> bool:
 
 
 def _tasks(of: Process) -> set[int]:
-    return {partition for _, partition in of.runtime._loops}  # noqa: SLF001  which tasks a process has is its own affair
+    return {partition for _, partition in of.runtime._runners}  # noqa: SLF001  which tasks a process has is its own affair
 
 
 async def _all_handled(*processes: Process) -> bool:
     log = processes[0].log
     return sum([await log.port.end("count.changelog", partition) for partition in range(TASKS)]) > 0 and all(
-        [await loop.is_idle() for each in processes for loop in each.runtime._loops.values()]  # noqa: SLF001  as above
+        [await loop.is_idle() for each in processes for loop in each.runtime._runners.values()]  # noqa: SLF001  as above
     )
 
 

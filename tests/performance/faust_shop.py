@@ -187,15 +187,15 @@ def make_app(bootstrap: str, prefix: str, service: str) -> Any:
         web_enabled=False,
     )
     plain: dict[str, Any] = {"key_serializer": "raw", "value_serializer": "json"}
-    said_on = {topic: app.topic(prefix + topic, **plain) for topic in _SAYS}
+    output_topic = {topic: app.topic(prefix + topic, **plain) for topic in _SAYS}
     for name, decide, kinds, topics in _HEARS[service]:
         table = app.Table(name, partitions=PARTITIONS)
         heard = app.topic(*(prefix + topic for topic in topics), **plain)
-        app.agent(heard, name=name)(_agent(table, decide, kinds, said_on))
+        app.agent(heard, name=name)(_agent(table, decide, kinds, output_topic))
     return app
 
 
-def _agent(table: Any, decide: Decide, kinds: set[str], said_on: dict[str, Any]) -> Any:
+def _agent(table: Any, decide: Decide, kinds: set[str], output_topic: dict[str, Any]) -> Any:
     async def handle(stream: Any) -> None:
         async for key, event in stream.items():
             if event["type"] not in kinds:
@@ -205,7 +205,7 @@ def _agent(table: Any, decide: Decide, kinds: set[str], said_on: dict[str, Any])
             said = decide(state, event)
             table[name] = state
             for topic, about, each in said:
-                await said_on[topic].send(key=about.encode(), value=each)
+                await output_topic[topic].send(key=about.encode(), value=each)
 
     return handle
 

@@ -71,7 +71,7 @@ async def run(url: str, place: str, standbys: int) -> None:
         restored, config, said = counted_reads(log), RuntimeConfig(standbys=standbys), (-1, False, 0)
         async with Runtime(log, stores=RocksStores(place), config=config) as runtime:
             while True:
-                loops = [*runtime._loops.values()]  # noqa: SLF001  the tasks of a process are its own affair
+                loops = [*runtime._runners.values()]  # noqa: SLF001  the tasks of a process are its own affair
                 idle = not runtime.restoring and all([await loop.is_idle() for loop in loops])
                 now = (len(loops), idle, restored["keep.changelog"])
                 if now != said:

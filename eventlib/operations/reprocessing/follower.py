@@ -52,7 +52,7 @@ class Follower:
         self._recorded_decisions = recorded_decisions
         self._uncommitted = 0
         run = task.service
-        self._home = {run.said_on(topic).name: topic.name for topic in run.outputs}
+        self._home = {run.output_topic(topic).name: topic.name for topic in run.outputs}
         self._unread = [topic.name for topic in run.inputs if topic.name not in outline.begun]
         self._reader = InputReader(rails.log, run)
         self._planner = Planner(rails, task, self._journal, self._unread)

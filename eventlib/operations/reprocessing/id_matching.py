@@ -45,16 +45,16 @@ class Naming:
         found = self._instead.get(event_id)
         return found.pop(0) if found else None
 
-    def __call__(self, turn: Emission, said: Sequence[Event]) -> list[str]:
+    def __call__(self, emission: Emission, said: Sequence[Event]) -> list[str]:
         """Return the ids of the events of one emission.
 
         First, equal events get the recorded ids, preferably at the same position; then events of equal type and key. The rest
         get ids that the service has not used, but replace the recorded events that are left.
         """
-        then = self._recorded(turn)
-        later = self._later.get((turn.builder.source, turn.key, turn.cause.caused_by), _NOTHING)
+        then = self._recorded(emission)
+        later = self._later.get((emission.builder.source, emission.key, emission.cause.caused_by), _NOTHING)
         if not then and not later:
-            return [turn.derived_id(ordinal) for ordinal in range(len(said))]
+            return [emission.derived_id(ordinal) for ordinal in range(len(said))]
         whole = [_what(event, self._codec.encode(event)) for event in said]
         ids: list[str | None] = [None] * len(said)
         left = dict(enumerate(then))
@@ -66,15 +66,15 @@ class Naming:
         used = {record.event_id for record in (*then, *later)}
         named = list[str]()
         for ordinal, event_id in enumerate(ids):
-            named.append(event_id or _unused(turn, ordinal, whole[ordinal], used))
+            named.append(event_id or _unused(emission, ordinal, whole[ordinal], used))
             used.add(named[-1])
         for ordinal, instead in zip(others, sorted(left), strict=False):
             self._placed(named[ordinal], left[instead])
         return named
 
-    def _recorded(self, turn: Emission) -> list[Record]:
-        if self._turn is None or self._turn[0] is not turn:
-            self._turn = turn, _of_turn(turn, self._then)
+    def _recorded(self, emission: Emission) -> list[Record]:
+        if self._turn is None or self._turn[0] is not emission:
+            self._turn = emission, _of_turn(emission, self._then)
         return self._turn[1]
 
     def _placed(self, event_id: str, recorded: Record) -> str:
@@ -82,10 +82,10 @@ class Naming:
         return event_id
 
 
-def _of_turn(turn: Emission, then: OutputsAt) -> list[Record]:
+def _of_turn(emission: Emission, then: OutputsAt) -> list[Record]:
     """Take the service's outputs of one emission: their ids derive from it, too."""
     found = list[Record]()
-    while (record := then.take(turn.derived_id(len(found)))) is not None:
+    while (record := then.take(emission.derived_id(len(found)))) is not None:
         found.append(record)
     return found
 
@@ -103,12 +103,12 @@ def _matched(
                 yield ordinal, left.pop(found)
 
 
-def _unused(turn: Emission, ordinal: int, what: _What, used: Collection[str]) -> str:
+def _unused(emission: Emission, ordinal: int, what: _What, used: Collection[str]) -> str:
     """Return an id that the service has not used: derived from the position, or else from the content."""
-    event_id = turn.derived_id(ordinal)
+    event_id = emission.derived_id(ordinal)
     place = f"{event_id}\x1f{what[0]}\x1f{what[1]!r}"
     while event_id in used:
-        event_id = place = derived_id(place, turn.builder.decider.name, turn.key, ordinal)
+        event_id = place = derived_id(place, emission.builder.decider.name, emission.key, ordinal)
     return event_id
 
 

@@ -107,7 +107,7 @@ class RerunStores(Stores):
 
 def topics_of(run: Service) -> list[Topic]:
     """Return the topics that only a rerun writes."""
-    said = [run.said_on(topic) for topic in run.outputs]
+    said = [run.output_topic(topic) for topic in run.outputs]
     return [*run.own_topics, *said, *(topic.latest_topic for topic in said if topic.latest)]
 
 

@@ -69,7 +69,7 @@ class OriginalOutputs:
 
     def is_own(self, record: Record) -> bool:
         """Return whether the service emitted this, before its task took over the rerun's states."""
-        if (record.source or "").partition("/")[0] != self._service.speaks_as:
+        if (record.source or "").partition("/")[0] != self._service.emits_as:
             return False
         task = self.task_of(record) if self._switched else None
         return task is None or record.timestamp_ms <= self._switched.get(task, record.timestamp_ms)

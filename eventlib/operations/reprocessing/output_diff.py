@@ -74,7 +74,7 @@ class OutputDiff:
         """Compare the outputs since the last call."""
         for topic in self._run.outputs:
             for partition in range(topic.partitions):
-                await self._compare((topic.name, partition), (self._run.said_on(topic).name, partition))
+                await self._compare((topic.name, partition), (self._run.output_topic(topic).name, partition))
 
     def changed(self, times: Sequence[int]) -> list[OriginalOutput]:
         """Return the missing, added and changed events up to a time of each task (ms), in time order."""

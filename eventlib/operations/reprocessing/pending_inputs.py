@@ -53,7 +53,7 @@ class PendingInputs:
     def __init__(self, log: EventLog, run: Service) -> None:
         self._log = log
         inputs = {topic.name for topic in run.inputs}
-        self.topics = {topic.name: run.said_on(topic).name for topic in run.outputs if topic.name in inputs}
+        self.topics = {topic.name: run.output_topic(topic).name for topic in run.outputs if topic.name in inputs}
         """The topics that the service both emits to and consumes, with the rerun's shadow topic of each."""
         self._input_topic = {shadow: topic for topic, shadow in self.topics.items()}
         self._replacing: dict[TopicPartition, dict[int, Record]] = {}

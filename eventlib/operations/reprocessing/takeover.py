@@ -63,7 +63,7 @@ class Takeover:
         self._runs_effects = runs_effects
         self._codec = rerun.context.log.codec
         self._sequences = Counter[tuple[str, str]]()
-        self._home = {rerun.run.said_on(topic).name: topic.name for topic in rerun.run.outputs}
+        self._home = {rerun.run.output_topic(topic).name: topic.name for topic in rerun.run.outputs}
 
     async def records(self, why: str) -> list[Record]:
         """Return all records of the takeover's transaction."""
