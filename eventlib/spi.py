@@ -5,6 +5,7 @@
 
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.log.base import Batch, Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.model.event import contract_of
 from eventlib.state.base import Store, Stores
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "Stores",
     "TopicPartition",
     "UnknownSchema",
+    "contract_of",
 ]

@@ -7,19 +7,22 @@ from eventlib.facade import lazy
 if TYPE_CHECKING:
     from eventlib.model.saga import SagaEvent, saga_of
     from eventlib.queries.decoding import event_topics
+    from eventlib.queries.saga_index import SagaIndex
     from eventlib.queries.sagas import in_order
     from eventlib.queries.state import state_of
+    from eventlib.queries.state_index import StateIndex, StateRow
     from eventlib.queries.stream import tail
     from eventlib.state.projection import Projection, ProjectionBehind
     from eventlib.state.projection_file import View
-    from eventlib.state.waiters import Waiters
 
 __all__ = [
     "Projection",
     "ProjectionBehind",
     "SagaEvent",
+    "SagaIndex",
+    "StateIndex",
+    "StateRow",
     "View",
-    "Waiters",
     "event_topics",
     "in_order",
     "saga_of",
@@ -33,11 +36,12 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         {
             "model.saga": ["SagaEvent", "saga_of"],
             "queries.decoding": ["event_topics"],
+            "queries.saga_index": ["SagaIndex"],
             "queries.sagas": ["in_order"],
             "queries.state": ["state_of"],
+            "queries.state_index": ["StateIndex", "StateRow"],
             "queries.stream": ["tail"],
             "state.projection": ["Projection", "ProjectionBehind"],
             "state.projection_file": ["View"],
-            "state.waiters": ["Waiters"],
         },
     )

@@ -4,7 +4,7 @@ import ast
 import hashlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pydantic_core import from_json, to_json
@@ -160,9 +160,13 @@ def code_version(choreography: Choreography) -> str:
 
     Guarantee: comments, docstrings and layout do not change it.
     """
-    modules = sorted({module for decider in choreography.deciders for module in decider.modules})
+    return modules_version({module for decider in choreography.deciders for module in decider.modules})
+
+
+def modules_version(modules: Iterable[str]) -> str:
+    """Return a fingerprint of what modules do, whatever their comments, docstrings and layout (12 hex digits)."""
     digest = hashlib.blake2b(digest_size=6)
-    for name in modules:
+    for name in sorted(modules):
         try:
             tree = ast.parse(inspect.getsource(sys.modules[name]))
         except (OSError, TypeError, SyntaxError):  # no source at hand, as in a frozen program: its name has to do

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -25,6 +25,7 @@ from eventlib.values import now_ms
 _log = logging.getLogger(__name__)
 _BATCH = 500
 _RETRY_S = 0.2
+_CHANGED = "changed"
 _ASK_S = 0.5
 # Four fifths, so that a slow start does not bring it near the moment when tombstones go.
 _LONGEST_ABSENCE_MS = int(TOMBSTONES_KEPT.total_seconds() * 1000 * 0.8)
@@ -49,7 +50,6 @@ class Projection:
     def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
         self.log = log
         self.view = view
-        self.listeners: list[Callable[[], None]] = []
         self._path = None if path is None else Path(path)
         self._reads = RecordReader(log)
         self._waiters = Waiters()
@@ -121,6 +121,14 @@ class Projection:
             raise ContractError(f"projection {self.view.name} does not read topic {topic!r}")
         place = topic, partition
         return await self._waiters.until(place, lambda: self._fits and self.positions.get(place, 0) > offset, timeout_s)
+
+    async def until(self, key: Hashable, met: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `met()`; it is asked again whenever `apply` has changed rows of this key. False when it was not in time.
+
+        Cost: a change costs what waits for its keys, however many wait for others. Raises: what has ended it for good.
+        """
+        self._refuse_ended()
+        return await self._waiters.until((_CHANGED, key), met, timeout_s)
 
     async def caught_up(self, timeout_s: float) -> bool:
         """Wait until all has been applied that is on the log now; False when it was not in time."""
@@ -322,15 +330,20 @@ class Projection:
         damaged: Collection[tuple[str, int, int]],
     ) -> None:
         apply, before = self.view.apply, self._opened.positions
+        changed = set[Hashable]()
 
         def act(db: sqlite3.Connection) -> None:
             for record, event in changes:
-                apply(db, record, event)
+                changed.update(apply(db, record, event) or ())
 
         self._opened.write(act, positions, damaged)
-        for listener in self.listeners:
-            listener()
-        self._waiters.wake([None, *(place for place, offset in positions.items() if before.get(place) != offset)])
+        self._waiters.wake(
+            [
+                None,
+                *((_CHANGED, key) for key in changed),
+                *(place for place, offset in positions.items() if before.get(place) != offset),
+            ]
+        )
 
 
 def _newest(records: list[Record], compacted: set[str]) -> list[Record]:

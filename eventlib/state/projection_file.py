@@ -1,7 +1,7 @@
 """A projection's declaration, and its SQLite file: tables and positions change in one transaction."""
 
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,7 @@ from eventlib.log.base import Record, TopicPartition
 from eventlib.log.sqlite.errors import Transaction, explained, is_busy, is_damaged, unavailable
 from eventlib.values import now_ms
 
-Apply = Callable[[sqlite3.Connection, Record, Any], None]
+Apply = Callable[[sqlite3.Connection, Record, Any], Iterable[Hashable] | None]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class View:
     event, or the state of a changelog; None for a tombstone and for a record that cannot be read (its bytes are in
     `record.value`), and for every record of a topic in `undecoded`: these are read beside `topics`, and cost less.
     Of a compacted topic only the newest records of each key are sure to come, as for every reader of it.
+    `apply` may return the keys whose rows it changed: those who wait for them (`Projection.until`) then look again.
     Another `version`, other topics or other tables begin the file anew; so give `apply` another version when it
     changes.
     """
@@ -33,7 +34,27 @@ class View:
     tables: str
     apply: Apply
     undecoded: Sequence[str] = ()
-    version: int = 1
+    version: int | str = 1
+
+    @classmethod
+    def combined(cls, name: str, views: Sequence["View"]) -> "View":
+        """Return one view with the tables of several: they change in one transaction, and have one position."""
+        decoded = list(dict.fromkeys(topic for view in views for topic in view.topics))
+        undecoded = {topic for view in views for topic in view.undecoded}.difference(decoded)
+        readers: dict[str, list[tuple[Apply, bool]]] = {}
+        for view in views:
+            for topic in view.inputs:
+                readers.setdefault(topic, []).append((view.apply, topic in view.topics))
+
+        def apply(db: sqlite3.Connection, record: Record, event: Any) -> Iterable[Hashable]:
+            changed = list[Hashable]()
+            for each, is_decoded in readers[record.topic]:
+                changed += each(db, record, event if is_decoded else None) or ()
+            return changed
+
+        tables = ";".join(view.tables.strip().rstrip(";") for view in views)
+        versions = repr([(view.name, view.version) for view in views])
+        return cls(name, decoded, tables, apply, sorted(undecoded), versions)
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ from typing import IO, Self
 from pydantic import ValidationError
 
 from eventlib import Publication
-from eventlib.model.event import contract_of
-from eventlib.spi import Codec
+from eventlib.spi import Codec, contract_of
 from services.importing.known import Known, KnownOrders
 from services.importing.orders import Order
 from services.importing.reading import read_orders

@@ -49,7 +49,7 @@ async def folded(log: EventLog) -> dict[str, dict[str, Any]]:
 
 async def compare(log: EventLog, index: OrderIndex) -> None:
     """Hold everything that the index answers to the log."""
-    assert await index.projection.caught_up(20)
+    assert await index.caught_up(20)
     orders = await folded(log)
     listed = index.orders(None, None, None, 100_000)
     newest_first = sorted(orders, key=lambda order_id: (orders[order_id]["opened_at"], order_id), reverse=True)
@@ -88,7 +88,7 @@ async def test_the_index_equals_an_independent_fold_also_when_it_is_rebuilt(tmp_
             await compare(shop.log, fresh)
             assert [(f.order_id, f.order) for f in fresh.orders(None, None, None, 1_000)] == before
         await shop.log.port.compact()
-        await live.projection.rebuild()
+        await live.rebuild()
         await compare(shop.log, live)
 
 

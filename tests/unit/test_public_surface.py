@@ -18,9 +18,9 @@ PUBLIC = {
     "eventlib.invariants": 8,
     "eventlib.live": 11,
     "eventlib.operations": 3,
-    "eventlib.queries": 10,
+    "eventlib.queries": 12,
     "eventlib.simulation": 3,
-    "eventlib.spi": 12,
+    "eventlib.spi": 13,
     "eventlib.testing": 2,
     "eventlib.values": 9,
 }

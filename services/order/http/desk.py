@@ -15,7 +15,10 @@ from services.order.http.config import ApiConfig
 from services.order.http.metrics import Metrics
 from services.order.http.models import WantedOrder, cancellation_of
 from services.order.http.problems import FieldError, Refusal, refused_field, try_later
-from services.order.index import FINGERPRINT, REQUESTS, Found, OrderIndex, Submitted
+from services.order.index import REQUESTS, Found, OrderIndex
+
+FINGERPRINT = "http-body"
+"""The header of a request that holds the hash of the HTTP body it came from (32 hex digits)."""
 
 _ID_BYTES = 10
 _COUNTED_FOR_S = 0.02
@@ -87,35 +90,36 @@ class Desk:
         place = await self._publish(CancelSubmitted(order_id=order_id), None, f"http/cancel/{order_id}")
         self._metrics.count("cancels_accepted")
         with suppress(EventlibError):  # what is on the log is accepted, whatever becomes of the index
-            if await self._index.decided(*place, self._config.decision_s):
-                await self._index.waiters.until(order_id, lambda: self._is_settled(order_id), self._config.decision_s)
+            if await self._is_decided(place):
+                await self._index.until(order_id, lambda: self._is_settled(order_id), self._config.decision_s)
         return place
 
     async def backlog(self) -> int:
         """Return how many requests wait for the order service. Raises: LogUnavailable."""
-        handled = self._index.all_handled()
-        partitions = range((await self._log.port.topics())[REQUESTS].partitions)
-        return sum([await self._log.port.end(REQUESTS, p) - handled.get(p, 0) for p in partitions])
+        return await self._index.backlog(REQUESTS)
 
     async def _placed(self, order_id: str) -> Found | None:
         """Return an order that was submitted, perhaps just now; None when it is not decided yet."""
-        found, submitted = self._index.order(order_id), self._index.submitted(order_id)
+        found, submitted = self._index.order(order_id), self._index.first(order_id, OrderSubmitted)
         if found is None and submitted is not None:
-            await self._index.decided(*_place_of(submitted.record), self._config.decision_s)
+            await self._is_decided(_place_of(submitted))
             found = self._index.order(order_id)
         return found
 
     async def _decided(self, place: Place) -> None:
         """Wait for a decision on what is on the log: it stays accepted, whatever becomes of the index."""
         with suppress(EventlibError):
-            await self._index.decided(*place, self._config.decision_s)
+            await self._is_decided(place)
+
+    async def _is_decided(self, place: Place) -> bool:
+        return await self._index.decided(REQUESTS, *place, self._config.decision_s)
 
     def _is_settled(self, order_id: str) -> bool:
         found = self._index.order(order_id)
         return found is not None and cancellation_of(found.order) != "pending"
 
     def _placed_before(self, order_id: str, fingerprint: str) -> Accepted | None:
-        first = self._index.submitted(order_id)
+        first = self._index.first(order_id, OrderSubmitted)
         return None if first is None else self._repeated(order_id, first, fingerprint)
 
     async def _first(self, accepted: Accepted, fingerprint: str) -> Accepted:
@@ -123,7 +127,7 @@ class Desk:
         order_id, place, _ = accepted
         try:
             async with asyncio.timeout(self._config.append_s):
-                first = await self._index.first_submitted(order_id, place.offset)
+                first = await self._index.first_before(order_id, OrderSubmitted, place.offset)
         except (EventlibError, TimeoutError) as error:
             raise try_later(
                 "outcome-unknown",
@@ -133,8 +137,8 @@ class Desk:
             ) from error
         return accepted if first is None else self._repeated(order_id, first, fingerprint)
 
-    def _repeated(self, order_id: str, first: Submitted, fingerprint: str) -> Accepted:
-        if first.fingerprint != fingerprint:
+    def _repeated(self, order_id: str, first: Record, fingerprint: str) -> Accepted:
+        if (FINGERPRINT, fingerprint.encode()) not in first.headers:
             raise Refusal(
                 422,
                 "idempotency-key-reused",
@@ -142,7 +146,7 @@ class Desk:
                 errors=[FieldError(place="header", field="Idempotency-Key", message="was used with another body")],
                 extra={"order_id": order_id},
             )
-        return Accepted(order_id, _place_of(first.record), self._index.request_in(first))
+        return Accepted(order_id, _place_of(first), self._index.request_in(first))
 
     async def _order_of(self, wanted: WantedOrder, order_id: str, fingerprint: str) -> OrderSubmitted | Accepted:
         """Return the request for an order; what was accepted before, if only now that shows.
@@ -152,7 +156,7 @@ class Desk:
         try:
             return self._priced(wanted, order_id)
         except Refusal:
-            await self._index.knows_order(order_id, self._config.decision_s)
+            await self._index.first_current(order_id, OrderSubmitted, self._config.decision_s)
             await self._index.knows_products([line.sku for line in wanted.lines], self._config.decision_s)
         return self._placed_before(order_id, fingerprint) or self._priced(wanted, order_id)
 

@@ -51,24 +51,24 @@ class Health:
 
     def alive(self) -> None:
         """Refuse when something has ended the index for good. Raises: Refusal."""
-        if self._index.projection.error is not None:
+        if self._index.error is not None:
             raise try_later("index-failed", "the index has failed; the process has to be started again")
 
     async def ready(self) -> None:
         """Refuse as long as requests could not be served. Raises: Refusal, LogUnavailable, TimeoutError."""
         await self.current()
-        if not await self._index.projection.is_younger(self._config.index_age_s, _ASK_S):
+        if not await self._index.is_younger(self._config.index_age_s, _ASK_S):
             raise index_behind(self._config.index_age_s)
         async with asyncio.timeout(_ASK_S):
             await self._desk.backlog()
 
     async def figures(self) -> str:
         """Return the figures of now."""
-        projection = self._index.projection
+        index = self._index
         try:
             async with asyncio.timeout(_ASK_S):
-                ends = await projection.ends()
-                behind = sum(max(0, end - projection.positions.get(place, 0)) for place, end in ends.items())
+                ends = await index.ends()
+                behind = sum(max(0, end - index.positions.get(place, 0)) for place, end in ends.items())
                 backlog: float = await self._desk.backlog()
                 reachable = 1
         except (RetryableError, TimeoutError):
@@ -78,10 +78,10 @@ class Health:
                 "log_reachable": ("Whether the log could be read just now.", reachable),
                 "backlog": ("Requests that wait for the order service; -1: unknown.", backlog),
                 "index_behind": ("Records that the index has not read yet; -1: unknown.", behind),
-                "index_age_seconds": ("All that was on the log so long ago is in the index.", await projection.age_s()),
+                "index_age_seconds": ("All that was on the log so long ago is in the index.", await index.age_s()),
                 "index_damaged": (
                     "Records that are damaged on the log, and so are not in the index.",
-                    len(projection.damaged),
+                    len(index.damaged),
                 ),
                 "index_ready": ("Whether the index holds the log.", self._is_current),
                 "streams_open": ("Event streams that are open.", self._streaming.open),
@@ -91,7 +91,7 @@ class Health:
     async def _watch(self) -> None:
         while not self._is_current:
             try:
-                self._is_current = await self._index.projection.caught_up(_FOR_EVER_S)
+                self._is_current = await self._index.caught_up(_FOR_EVER_S)
             except RetryableError:
                 await asyncio.sleep(_RETRY_S)
 

@@ -54,37 +54,39 @@ class Reading:
             topic = (await self._log.port.topics())[REQUESTS]
             if partition >= topic.partitions or offset >= await self._log.port.decided_end(REQUESTS, partition):
                 raise refused_field("query", "min_position", "is no position that this API has given")
-            if changes > await self._index.changelog_end(partition):
+            if changes > await self._log.port.decided_end(self._index.changelog, partition):
                 raise refused_field("query", "min_position", "is no position that this API has given")
-        is_decided = await self._index.decided(partition, offset, self._config.decision_s)
-        if not is_decided or not await self._index.has_seen(partition, changes, self._config.decision_s):
+        is_there = await self._index.decided(REQUESTS, partition, offset, self._config.decision_s)
+        if changes and is_there:
+            last = self._index.changelog, partition, changes - 1
+            is_there = await self._index.reached(*last, self._config.decision_s)
+        if not is_there:
             raise try_later("not-decided-yet", f"what stands at {position} is not decided yet, or not read here")
 
     async def ended(self, order_id: str, timeout_s: float) -> None:
         """Wait until an order has ended, or the time is over."""
-        await self._index.waiters.until(order_id, lambda: self._index.has_ended(order_id), timeout_s)
+        await self._index.until(order_id, lambda: self._index.has_ended(order_id), timeout_s)
 
     async def refuse_if_old(self) -> None:
         """Keep a client from taking what is not listed for what is not there. Raises: Refusal when the index is too old for that."""
-        if not await self._index.projection.is_younger(self._config.index_age_s, self._config.decision_s):
+        if not await self._index.is_younger(self._config.index_age_s, self._config.decision_s):
             raise index_behind(self._config.index_age_s)
 
     async def age_ms(self) -> int:
         """Return how old answers are at most: all that was on the log then is in them."""
-        return int(await self._index.projection.age_s() * 1000)
+        return int(await self._index.age_s() * 1000)
 
     @property
     def damaged(self) -> int:
         """How many records are damaged on the log, so that what they said is in no answer."""
-        return len(self._index.projection.damaged)
+        return len(self._index.damaged)
 
     async def order(self, order_id: str) -> OrderDetail:
         """Return an order with its lines; its position is how far this instance is.
 
         Raises: Refusal; ProjectionBehind when it is not known whether there is such an order.
         """
-        await self._index.knows_order(order_id, self._config.decision_s)
-        submitted = self._index.submitted(order_id)
+        submitted = await self._index.first_current(order_id, OrderSubmitted, self._config.decision_s)
         request = None if submitted is None else self._index.request_in(submitted)
         detail = self._detail(order_id, request, None)
         if detail is not None:
@@ -117,7 +119,10 @@ class Reading:
         return now.model_copy(update={"position": place.text, "cancellation": cancellation})
 
     def _position(self, order_id: str) -> str:
-        return "-".join(map(str, self._index.seen_of(order_id)))
+        """Return how far this index is with an order: its partition, its owner's last request, and its changelog."""
+        partition = self._index.partition_of(order_id)
+        changes = self._index.positions.get((self._index.changelog, partition), 0)
+        return f"{partition}-{self._index.handled(REQUESTS, partition) - 1}-{changes}"
 
     def _detail(self, order_id: str, request: OrderSubmitted | None, position: str | None) -> OrderDetail | None:
         """Return an order as the index has it; else as it was submitted, if that can be read."""
@@ -148,7 +153,7 @@ class Reading:
 
     async def timeline(self, order_id: str) -> Timeline:
         """Return every event of an order's saga, causes before effects. Raises: Refusal."""
-        await self._index.knows_order(order_id, self._config.decision_s)
+        await self._index.first_current(order_id, OrderSubmitted, self._config.decision_s)
         once = {record.event_id: record for _, record in reversed(self._index.events(order_id))}
         if not once:
             raise Refusal(404, "unknown-order", f"there is no order {order_id}")

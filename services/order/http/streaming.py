@@ -9,6 +9,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from eventlib import RetryableError
 from eventlib.queries import in_order
 from eventlib.spi import TopicPartition
+from services.order.events import OrderSubmitted
 from services.order.http.config import ApiConfig
 from services.order.http.models import TimelineEvent
 from services.order.http.problems import Refusal, refused_field
@@ -34,8 +35,8 @@ class Streaming:
 
     async def stream(self, order_id: str, last_id: str | None) -> EventSourceResponse:
         """Return the stream, from the beginning or from what was seen last. Raises: Refusal; ProjectionBehind."""
-        await self._index.knows_order(order_id, self._config.decision_s)
-        if self._index.submitted(order_id) is None and self._index.order(order_id) is None:
+        submitted = await self._index.first_current(order_id, OrderSubmitted, self._config.decision_s)
+        if submitted is None and self._index.order(order_id) is None:
             raise Refusal(404, "unknown-order", f"there is no order {order_id}")
         sent = _sent_until(last_id)
         return EventSourceResponse(self._events(order_id, sent), ping=self._config.heartbeat_s)
@@ -44,8 +45,8 @@ class Streaming:
         self.open += 1
         try:
             number, ended = 0, False
-            submitted = self._index.submitted(order_id)
-            since_ms = 0 if submitted is None else submitted.record.timestamp_ms
+            submitted = self._index.first(order_id, OrderSubmitted)
+            since_ms = 0 if submitted is None else submitted.timestamp_ms
             while not ended:
                 has_ended = self._index.has_ended(order_id)
                 # What was said together with the end may stand on topics that were read before it.
@@ -64,7 +65,7 @@ class Streaming:
 
     async def _has_settled(self) -> bool:
         try:
-            return await self._index.projection.caught_up(_SETTLE_S)
+            return await self._index.caught_up(_SETTLE_S)
         except RetryableError:
             await asyncio.sleep(_SETTLE_S)
             return False
@@ -73,7 +74,7 @@ class Streaming:
         def is_there() -> bool:
             return self._index.has_ended(order_id) or self._index.has_events(order_id, number)
 
-        while not await self._index.waiters.until(order_id, is_there, self._config.heartbeat_s):
+        while not await self._index.until(order_id, is_there, self._config.heartbeat_s):
             pass
 
 
