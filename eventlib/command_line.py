@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     )
     from eventlib.cli._common.project import load_choreography, nearest
     from eventlib.cli._common.typer_ext import Command, Group
+    from eventlib.runtime.runtime import collect_garbage_seldom
 
 __all__ = [
     "Command",
     "Group",
+    "collect_garbage_seldom",
     "counted",
     "fetched",
     "iso",
@@ -61,5 +63,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             ],
             "cli._common.project": ["load_choreography", "nearest"],
             "cli._common.typer_ext": ["Command", "Group"],
+            "runtime.runtime": ["collect_garbage_seldom"],
         },
     )

@@ -11,10 +11,8 @@ from typing import Annotated
 import typer
 
 from eventlib import command_line
-from eventlib.command_line import Command, Group, run_command
-from eventlib.config import eventlib_settings
-from eventlib.log import DEFAULT_URL
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.command_line import Command, Group, collect_garbage_seldom, run_command
+from eventlib.config import DEFAULT_URL, eventlib_settings
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file

@@ -11,9 +11,10 @@ from eventlib.facade import lazy
 if TYPE_CHECKING:
     from eventlib.config.settings import eventlib_settings, runtime_config
     from eventlib.config.variables import SettingsError, read_settings
+    from eventlib.log import DEFAULT_URL
     from eventlib.log.url import no_userinfo
 
-__all__ = ["SettingsError", "eventlib_settings", "no_userinfo", "read_settings", "runtime_config"]
+__all__ = ["DEFAULT_URL", "SettingsError", "eventlib_settings", "no_userinfo", "read_settings", "runtime_config"]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
     __getattr__ = lazy(
@@ -21,6 +22,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         {
             "config.settings": ["eventlib_settings", "runtime_config"],
             "config.variables": ["SettingsError", "read_settings"],
+            "log": ["DEFAULT_URL"],
             "log.url": ["no_userinfo"],
         },
     )

@@ -1,13 +1,15 @@
-"""Operators' commands: status, parked inputs, seeks and skips."""
+"""For operators: parked inputs, and how long things took."""
 
 from typing import TYPE_CHECKING
 
 from eventlib.facade import lazy
 
 if TYPE_CHECKING:
+    from eventlib.histogram import Histogram
     from eventlib.queries.parked import Parking, parkings, waiting_inputs
 
 __all__ = [
+    "Histogram",
     "Parking",
     "parkings",
     "waiting_inputs",
@@ -17,6 +19,7 @@ if not TYPE_CHECKING:  # a type checker would conclude that every name exists
     __getattr__ = lazy(
         __name__,
         {
+            "histogram": ["Histogram"],
             "queries.parked": ["Parking", "parkings", "waiting_inputs"],
         },
     )

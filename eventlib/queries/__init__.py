@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from eventlib.facade import lazy
 
 if TYPE_CHECKING:
+    from eventlib.model.identity import request_id
     from eventlib.model.saga import SagaEvent, saga_of
     from eventlib.queries.decoding import event_topics
     from eventlib.queries.saga_index import SagaIndex
@@ -25,6 +26,7 @@ __all__ = [
     "View",
     "event_topics",
     "in_order",
+    "request_id",
     "saga_of",
     "state_of",
     "tail",
@@ -34,6 +36,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
     __getattr__ = lazy(
         __name__,
         {
+            "model.identity": ["request_id"],
             "model.saga": ["SagaEvent", "saga_of"],
             "queries.decoding": ["event_topics"],
             "queries.saga_index": ["SagaIndex"],

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from eventlib.histogram import Histogram
+from eventlib.operations import Histogram
 
 STEPS = ("OrderSubmitted", "OrderPlaced", "StockReserved", "PaymentTaken", "OrderDispatched", "OrderCompleted")
 """The events of a completed order whose times are measured, in causal order."""

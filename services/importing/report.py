@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from eventlib.histogram import Histogram
+from eventlib.operations import Histogram
 from services.importing.catalogue import Catalogue
 from services.importing.outcomes import COMPENSATIONS, STEPS, Outcomes
 from services.importing.placing import Placing

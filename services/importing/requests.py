@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 from eventlib import Publication
-from eventlib.model.identity import request_id
+from eventlib.queries import request_id
 from services.importing.orders import Order, content_digest
 from services.order.events import OrderLine, OrderSubmitted
 from services.stock.events import DeliveryLine, DeliverySubmitted

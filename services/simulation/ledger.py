@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from eventlib import TerminalError
-from eventlib.log.sqlite.errors import explained
+from eventlib import RetryableError, TerminalError
 
 T = TypeVar("T")
 
@@ -66,7 +65,7 @@ class Ledger:
     """A durable ledger; several processes may open the same file, `:memory:` belongs to this process alone.
 
     Guarantee: an answer is durable before it is returned. Calls that arrive in one pass of the event loop share one
-    transaction, so that many at once cost little more than one. Raises: LogUnavailable while others lock the file.
+    transaction, so that many at once cost little more than one. Raises: RetryableError while others lock the file.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -151,12 +150,12 @@ def _connected(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         if db is not None:
             db.close()
-        raise explained(error, path, "ledger") from error
+        raise RetryableError(f"the ledger {path} is unavailable: {error}") from error
     return db
 
 
 def open_ledger(path: Path) -> Ledger:
-    """Open a ledger's file, or create it with its directory. Raises: LogUnavailable while others lock it."""
+    """Open a ledger's file, or create it with its directory. Raises: RetryableError while others lock it."""
     if path != Path(":memory:"):
         path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger(path)

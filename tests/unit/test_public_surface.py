@@ -11,14 +11,14 @@ import eventlib
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "eventlib": 28,
-    "eventlib.command_line": 16,
-    "eventlib.config": 5,
+    "eventlib.command_line": 17,
+    "eventlib.config": 6,
     "eventlib.external": 3,
     "eventlib.http": 7,
     "eventlib.invariants": 8,
     "eventlib.live": 11,
-    "eventlib.operations": 3,
-    "eventlib.queries": 12,
+    "eventlib.operations": 4,
+    "eventlib.queries": 13,
     "eventlib.simulation": 3,
     "eventlib.spi": 13,
     "eventlib.testing": 2,
