@@ -15,8 +15,8 @@ from services.stock.events import ShelfRunningLow
 
 def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
     """Return the order API on a log. Raises: SettingsError."""
+    from eventlib.http import ApiConfig
     from services.order.api import create_app
-    from services.order.http.config import ApiConfig
 
     settings = shop_settings()
     config = ApiConfig(backlog=settings.backlog, decision_s=settings.decision_s, index_age_s=settings.index_age_s)

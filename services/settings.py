@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eventlib import RuntimeConfig
 from eventlib.config import SettingsError, no_userinfo, read_settings
-from services.order.http.config import ApiConfig
+from eventlib.http import ApiConfig
 from services.simulation.faults import CarrierFaults, GatewayFaults
 
 Rate = Annotated[float, Field(ge=0, le=1)]

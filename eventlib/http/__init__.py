@@ -1,30 +1,83 @@
-"""What an HTTP API beside services is made of: bodies within bounds, strict JSON, pages that ask nowhere else."""
+"""What an HTTP API beside services is made of: requests that count once, reads with their age, streams, problems, health."""
 
 from typing import TYPE_CHECKING
 
 from eventlib.facade import lazy
 
 if TYPE_CHECKING:
+    from eventlib.http.api import SagaApi
     from eventlib.http.body_limit import JsonRefused, RefusedJson, StrictRoute, bounded, decode_json
     from eventlib.http.client import http_client
+    from eventlib.http.config import ApiConfig
     from eventlib.http.docs import serve_docs
+    from eventlib.http.problems import (
+        FieldError,
+        Problem,
+        Refusal,
+        answer_problems,
+        documented,
+        refused_field,
+        try_later,
+    )
+    from eventlib.http.reads import HOW_CURRENT, POSITION, PREFERENCE_APPLIED, MinPosition, Prefer, Reads
+    from eventlib.http.requests import Accepted, IdempotencyKey, RequestPlace, Requests
+    from eventlib.http.saga_events import SagaEvents, TimelineEvent
+    from eventlib.http.traffic import Limits, Metrics
 
 __all__ = [
+    "HOW_CURRENT",
+    "POSITION",
+    "PREFERENCE_APPLIED",
+    "Accepted",
+    "ApiConfig",
+    "FieldError",
+    "IdempotencyKey",
     "JsonRefused",
+    "Limits",
+    "Metrics",
+    "MinPosition",
+    "Prefer",
+    "Problem",
+    "Reads",
+    "Refusal",
     "RefusedJson",
+    "RequestPlace",
+    "Requests",
+    "SagaApi",
+    "SagaEvents",
     "StrictRoute",
+    "TimelineEvent",
+    "answer_problems",
     "bounded",
     "decode_json",
+    "documented",
     "http_client",
+    "refused_field",
     "serve_docs",
+    "try_later",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
     __getattr__ = lazy(
         __name__,
         {
+            "http.api": ["SagaApi"],
             "http.body_limit": ["JsonRefused", "RefusedJson", "StrictRoute", "bounded", "decode_json"],
             "http.client": ["http_client"],
+            "http.config": ["ApiConfig"],
             "http.docs": ["serve_docs"],
+            "http.problems": [
+                "FieldError",
+                "Problem",
+                "Refusal",
+                "answer_problems",
+                "documented",
+                "refused_field",
+                "try_later",
+            ],
+            "http.reads": ["HOW_CURRENT", "POSITION", "PREFERENCE_APPLIED", "MinPosition", "Prefer", "Reads"],
+            "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
+            "http.saga_events": ["SagaEvents", "TimelineEvent"],
+            "http.traffic": ["Limits", "Metrics"],
         },
     )

@@ -3,23 +3,16 @@
 `eventlib run --http 8000` serves it beside the services; `create_app(log)` is the ASGI app for any other server.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
 
 from eventlib import EventLog
-from eventlib.http import serve_docs
-from services.order.http.config import ApiConfig
+from eventlib.http import ApiConfig, SagaApi
+from services.order.events import OrderSubmitted
 from services.order.http.desk import Desk
-from services.order.http.health import Health, health_routes
-from services.order.http.limits import Limits
-from services.order.http.metrics import Metrics
-from services.order.http.problems import Problem, answer_problems
 from services.order.http.reading import Reading
-from services.order.http.routes import Api, order_routes
-from services.order.http.streaming import Streaming
+from services.order.http.routes import Operations, order_routes
 from services.order.index import OrderIndex
 
 _ABOUT = """
@@ -42,47 +35,16 @@ def create_app(log: EventLog, config: ApiConfig | None = None, index: OrderIndex
 
     Guarantee: what was answered with 202 is durable. The app opens and closes the index with its lifespan.
     """
-    config = config or ApiConfig()
     index = index or OrderIndex(log)
-    metrics = Metrics()
-    reading = Reading(log, index, config)
-    streaming = Streaming(index, reading, config)
-    desk = Desk(log, index, config, metrics)
-    health = Health(index, desk, streaming, config, metrics)
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with index, health.watching():
-            yield
-
-    app = FastAPI(
+    api = SagaApi(
+        index,
+        OrderSubmitted,
+        name="shop",
+        counted_as="orders",
+        has_ended=index.has_ended,
+        config=config,
         title="Orders",
         version=version("eventlib-sagas"),
         description=_ABOUT,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
     )
-    serve_docs(app)
-    app.include_router(order_routes(Api(desk, reading, streaming, config), health))
-    app.include_router(health_routes(health))
-    answer_problems(app)
-    app.add_middleware(Limits, body_bytes=config.body_bytes, metrics=metrics)
-    _describe_problems(app)
-    return app
-
-
-def _describe_problems(app: FastAPI) -> None:
-    """Put the problem's schema where the operations refer to it."""
-    describe = app.openapi
-
-    def described() -> dict[str, object]:
-        schema = describe()
-        schemas = schema["components"]["schemas"]
-        if "Problem" not in schemas:
-            problem = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
-            schemas.update(problem.pop("$defs"))
-            schemas["Problem"] = problem
-        return schema
-
-    app.openapi = described  # type: ignore[method-assign]  # how FastAPI's documentation extends OpenAPI
+    return api.include(order_routes(Operations(api, Desk(index, api), Reading(index, api))))

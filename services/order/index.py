@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventlib import EventlibError, EventLog
+from eventlib import EventLog
 from eventlib.queries import SagaIndex, StateRow, View
-from eventlib.spi import Record, UnknownSchema, contract_of
+from eventlib.spi import Record
 from services.order.decider import orders
-from services.order.events import PRODUCTS, OrderSubmitted, ProductListed
+from services.order.events import PRODUCTS, ProductListed
 from services.order.state import Order, Status
 
-REQUESTS = contract_of(OrderSubmitted).topic.name
 _CATALOGUE = PRODUCTS.latest_topic.name
 _INDEXES = [
     ("opened_at",),
@@ -62,14 +61,6 @@ class OrderIndex(SagaIndex[Order]):
         equal = {name: value for name, value in wanted.items() if value is not None}
         rows = self.where(equal, order_by="opened_at", descending=True, after=before, limit=limit)
         return [_found(row) for row in rows]
-
-    def request_in(self, submitted: Record) -> OrderSubmitted | None:
-        """Return what a request says; None when it cannot be read (the timeline says why)."""
-        try:
-            event = self.log.decode(submitted)
-        except (EventlibError, UnknownSchema):
-            return None
-        return event if isinstance(event, OrderSubmitted) else None
 
     async def knows_products(self, skus: Iterable[str], timeout_s: float) -> None:
         """Wait until this index knows whether these products are for sale now. Raises: ProjectionBehind."""

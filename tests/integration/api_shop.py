@@ -14,11 +14,11 @@ import httpx
 import uvicorn
 
 from eventlib import EventLog, OutcomeUnknown, Publication, Runtime, open_log
+from eventlib.http import ApiConfig
 from services import shop
 from services.dispatch.ports import Booked, Recalled, Undeliverable
 from services.order.api import create_app
 from services.order.events import ProductListed
-from services.order.http.config import ApiConfig
 from services.order.index import OrderIndex
 from services.payment.ports import Charged, Declined, Refunded, Voided
 from services.stock.events import DeliveryLine, DeliverySubmitted

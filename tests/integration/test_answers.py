@@ -14,11 +14,11 @@ import pytest
 from eventlib import EventLog, Runtime, RuntimeConfig, open_log
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import EventlibError
+from eventlib.http import ApiConfig
 from eventlib.model.event import contract_of
 from services import shop
 from services.order.api import create_app
 from services.order.events import OrderSubmitted, ProductListed
-from services.order.http.config import ApiConfig
 from services.simulation import Ledger, SimulatedCarrier, SimulatedGateway
 from tests.connections import Connections, opened_from_here, silent
 from tests.integration.answers import Asked, Json, Truth, hold, hold_accepted, now_ms

@@ -9,7 +9,7 @@ import httpx
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from services.order.http.config import ApiConfig
+from eventlib.http import ApiConfig
 from tests.integration.api_shop import Json, api, open_shop
 
 CASES = {("POST", "/orders"): 80}

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from services.order.http.config import ApiConfig
+from eventlib.http import ApiConfig
 from tests.integration.api_shop import Json, Shop, api, open_shop, place, refused, services, wanted
 
 

@@ -5,12 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from eventlib.http import POSITION, TimelineEvent
 from services.fields import MOST_LINES, AmountCents, Country, Currency, Plain, PriceCents, Quantity, Sku
 from services.order.index import Found
 from services.order.state import Cancel, Money, Order, Parcel, Status, Stock
 
 CustomerId = Annotated[str, Field(min_length=1, max_length=200)]
-PositionText = Annotated[str, Field(pattern=r"^[0-9]{1,6}-[0-9]{1,15}(-[0-9]{1,15})?$", examples=["3-17"])]
+PositionText = Annotated[str, Field(pattern=POSITION, examples=["3-17"])]
 CANCELLATION = Literal["none", "pending", "granted", "refused"]
 
 
@@ -127,28 +128,6 @@ class OrderPage(BaseModel):
     next_cursor: str | None
 
 
-class TimelineEvent(BaseModel):
-    """One event of an order's saga.
-
-    `cause` is the id of the event that led to it, null for what came from outside. `role` says whether it is a step
-    forward, a failure, or makes up for one. `data` are its fields; null with `error` when it cannot be read.
-    """
-
-    id: str
-    type: str
-    at: datetime
-    after_ms: int
-    source: str
-    cause: str | None
-    role: Literal["step", "failure", "compensation"]
-    ends: bool
-    topic: str
-    partition: int
-    offset: int
-    data: dict[str, Any] | None
-    error: str | None = None
-
-
 class Timeline(BaseModel):
     """Every event of an order's saga, causes before effects."""
 
@@ -171,12 +150,6 @@ class ProductPage(BaseModel):
 
     products: list[Product]
     next_cursor: str | None
-
-
-class Health(BaseModel):
-    """Whether all is well."""
-
-    status: Literal["ok"] = "ok"
 
 
 def cancellation_of(order: Order) -> CANCELLATION:

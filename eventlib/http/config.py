@@ -1,4 +1,4 @@
-"""How the order API behaves under load."""
+"""How an HTTP API behaves under load."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class ApiConfig:
     """The defaults suit one machine.
 
-    `backlog` is how many requests may wait for the order service before new ones are refused, `decision_s` how long
+    `backlog` is how many requests may wait for the service before new ones are refused, `decision_s` how long
     an answer waits for its decision, `append_s` how long for the log, `longest_wait_s` bounds `Prefer: wait`.
     `index_age_s` is how old the index may be before `/readyz` and lists are refused. `body_bytes` is the largest body; an
     event has to hold what it says. `heartbeat_s` keeps quiet streams open.

@@ -11,10 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.routing import compile_path
 
-from eventlib import EventlibError, RetryableError
-from eventlib.errors import LogCorrupt, LogDenied, LogReadOnly
-from eventlib.http import RefusedJson
-from eventlib.queries import ProjectionBehind
+from eventlib.errors import EventlibError, LogCorrupt, LogDenied, LogReadOnly, RetryableError
+from eventlib.http.body_limit import RefusedJson
+from eventlib.state.projection import ProjectionBehind
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
@@ -36,7 +35,7 @@ class Problem(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "type": "urn:shop:problem:invalid",
+                    "type": "urn:example:problem:invalid",
                     "title": "Unprocessable Entity",
                     "status": 422,
                     "detail": "body lines[0].quantity: Input should be greater than or equal to 1",
@@ -94,10 +93,10 @@ def index_behind(age_s: float) -> Refusal:
     return try_later("index-behind", f"the index is more than {age_s:g} s old: what it does not have may be there")
 
 
-def problem(refusal: Refusal) -> Response:
-    """Return a refusal as an answer."""
+def problem(refusal: Refusal, app: FastAPI) -> Response:
+    """Return a refusal as an app's answer."""
     content = {
-        "type": f"urn:shop:problem:{refusal.kind}" if refusal.kind else "about:blank",
+        "type": f"{app.state.problem_types}{refusal.kind}" if refusal.kind else "about:blank",
         "title": HTTPStatus(refusal.status_code).phrase,
         "status": refusal.status_code,
         "detail": refusal.detail,
@@ -134,17 +133,35 @@ def refusal_of(error: Exception) -> Refusal:  # noqa: PLR0911  one return for ea
             return Refusal(500, "", "something unforeseen has happened; it was logged")
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Let an app answer every error as a problem."""
+def answer_problems(app: FastAPI, types: str) -> None:
+    """Let an app answer every error as a problem (RFC 9457), and describe them; a problem's type is `types` and its kind."""
+    app.state.problem_types = types
 
     async def answer(request: Request, error: Exception) -> Response:
         refusal = refusal_of(error)
         if refusal.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := _allowed(app, request.url.path)):
             refusal.headers = {"Allow": allowed}
-        return problem(refusal)
+        return problem(refusal, app)
 
     for kind in (RequestValidationError, RoutingError, EventlibError, TimeoutError, Exception):
         app.add_exception_handler(kind, answer)
+    _describe_problems(app)
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Put the problem's schema where the operations refer to it."""
+    describe = app.openapi
+
+    def described() -> dict[str, object]:
+        schema = describe()
+        schemas = schema["components"]["schemas"]
+        if "Problem" not in schemas:
+            problem = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
+            schemas.update(problem.pop("$defs"))
+            schemas["Problem"] = problem
+        return schema
+
+    app.openapi = described  # type: ignore[method-assign]  # how FastAPI's documentation extends OpenAPI
 
 
 def _allowed(app: FastAPI, path: str) -> str:

@@ -1,0 +1,200 @@
+"""Requests that count once: put on the log under an Idempotency-Key, and answered when they are decided."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from secrets import token_hex
+from time import monotonic
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+from fastapi import Header
+from pydantic import BaseModel
+
+from eventlib.codec.base import UnknownSchema
+from eventlib.errors import ContractError, EventlibError, LogFull, RetryableError
+from eventlib.http.config import ApiConfig
+from eventlib.http.problems import FieldError, Refusal, try_later
+from eventlib.http.traffic import Metrics
+from eventlib.log.base import Record
+from eventlib.model.event import Event, contract_of, key_of
+from eventlib.queries.saga_index import SagaIndex
+
+R = TypeVar("R", bound=Event)
+BODY_HASH = "http-body"
+"""The header of a request that holds the hash of the HTTP body it came from (32 hex digits)."""
+_ID_BYTES = 10
+_COUNTED_FOR_S = 0.02
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="Makes repeating safe: one key and body lead to one saga, whose id follows from the key.",
+        examples=["8e03978e-40d5-43e8-bc93-6894a57f9324"],
+    ),
+]
+
+
+class RequestPlace(NamedTuple):
+    """Where a request stands in its topic."""
+
+    partition: int
+    offset: int
+
+    @property
+    def text(self) -> str:
+        """As clients see it, and give it back as `min_position`."""
+        return f"{self.partition}-{self.offset}"
+
+
+class Accepted(NamedTuple, Generic[R]):
+    """A request on the log: the key of its saga, where it stands, and what it says; None where that cannot be read."""
+
+    key: str
+    place: RequestPlace
+    request: R | None
+
+
+class Requests(Generic[R]):
+    """Puts requests of one type on the log, those that begin a saga of the index's decider.
+
+    Guarantee: what was accepted is durable; one Idempotency-Key leads to at most one request, on whichever instances
+    it arrives.
+    """
+
+    def __init__(
+        self, index: SagaIndex[Any], request: type[R], config: ApiConfig, metrics: Metrics, counted_as: str
+    ) -> None:
+        self.topic = contract_of(request).topic.name
+        self._index = index
+        self._request = request
+        self._name = index.decider.name
+        self._config = config
+        self._metrics = metrics
+        self._counted_as = counted_as
+        metrics.declare(f"{counted_as}_accepted", f"{counted_as.capitalize()} put on the log.")
+        metrics.declare(
+            f"{counted_as}_repeated", f"Repeated requests for {counted_as}: same Idempotency-Key, same body."
+        )
+        metrics.declare("refused_over_backlog", "Requests refused because too many waited.")
+        self._waiting = 0
+        self._counted_at = float("-inf")
+
+    def key_for(self, idempotency_key: str | None) -> str:
+        """Return the key of the saga that a request begins: always the same under one Idempotency-Key."""
+        return token_hex(_ID_BYTES) if idempotency_key is None else _digest(f"{self._name}\x1f{idempotency_key}")
+
+    async def repeated(self, key: str, body: BaseModel) -> Accepted[R] | None:
+        """Return what was accepted for a key before, as far as this instance has read, once that is decided.
+
+        Raises: Refusal when that came with another body.
+        """
+        first = self._index.first(key, self._request)
+        if first is None:
+            return None
+        accepted = self._same(key, first, _hash(body))
+        self._metrics.count(f"{self._counted_as}_repeated")
+        await self._settled(accepted.place)
+        return accepted
+
+    async def accept(self, event: R, body: BaseModel, idempotency_key: str | None) -> Accepted[R]:
+        """Put a request on the log, wait for its decision, and return what counts under the key.
+
+        Raises: Refusal; LogUnavailable and the like when nothing was accepted.
+        """
+        key, body_hash = key_of(event) or "", _hash(body)
+        own = None if idempotency_key is None else f"http/{self._name}/{idempotency_key}"
+        place = await self.publish(event, own, {BODY_HASH: body_hash})
+        self._metrics.count(f"{self._counted_as}_accepted")
+        await self._settled(place)
+        accepted = Accepted(key, place, event)
+        return accepted if own is None else await self._first(accepted, body_hash)
+
+    async def publish(
+        self, event: Event, idempotency_key: str | None, headers: Mapping[str, str] | None = None
+    ) -> RequestPlace:
+        """Put any request of the topic on the log, unless too many wait. Raises: as `accept`."""
+        await self._refuse_over_backlog()
+        try:
+            async with asyncio.timeout(self._config.append_s):
+                at = await self._index.log.publish(event, headers=dict(headers or {}), idempotency_key=idempotency_key)
+        except ContractError as error:
+            raise Refusal(413, "too-large", "the request does not fit into one event: split it") from error
+        except LogFull:
+            raise  # nothing of it was written
+        except (RetryableError, TimeoutError) as error:
+            field, key = self._index.decider.key, key_of(event)
+            raise try_later(
+                "outcome-unknown",
+                "the log did not say whether it has taken this: repeat it with the same Idempotency-Key; without one, "
+                f"see first whether {field} {key} is there, now and in a while",
+                extra={str(field): key},
+            ) from error
+        return RequestPlace(at.partition, at.offset)
+
+    async def decided(self, place: RequestPlace) -> bool:
+        """Wait for a decision; False when it was not in time. Raises: LogUnavailable and the like."""
+        return await self._index.decided(self.topic, *place, self._config.decision_s)
+
+    async def backlog(self) -> int:
+        """Return how many requests wait for the service. Raises: LogUnavailable."""
+        return await self._index.backlog(self.topic)
+
+    def read(self, record: Record) -> R | None:
+        """Return what a request says; None when it cannot be read (the saga's events say why)."""
+        try:
+            event = self._index.log.decode(record)
+        except (EventlibError, UnknownSchema):
+            return None
+        return event if isinstance(event, self._request) else None
+
+    async def _settled(self, place: RequestPlace) -> None:
+        """Wait for a decision on what is on the log: it stays accepted, whatever becomes of the index."""
+        with suppress(EventlibError):
+            await self.decided(place)
+
+    async def _first(self, accepted: Accepted[R], body_hash: str) -> Accepted[R]:
+        """Return what counts under a key: the request that is first on the log, also while the index is behind."""
+        key, place, _ = accepted
+        try:
+            async with asyncio.timeout(self._config.append_s):
+                first = await self._index.first_before(key, self._request, place.offset)
+        except (EventlibError, TimeoutError) as error:
+            raise try_later(
+                "outcome-unknown",
+                "a request was accepted under this Idempotency-Key, and it is not known yet whether it was this one: "
+                "repeat it with the same key",
+                extra={str(self._index.decider.key): key},
+            ) from error
+        return accepted if first is None else self._same(key, first, body_hash)
+
+    def _same(self, key: str, first: Record, body_hash: str) -> Accepted[R]:
+        if (BODY_HASH, body_hash.encode()) not in first.headers:
+            raise Refusal(
+                422,
+                "idempotency-key-reused",
+                f"this Idempotency-Key was used for another {self._name}: send the same body again, or another key",
+                errors=[FieldError(place="header", field="Idempotency-Key", message="was used with another body")],
+                extra={str(self._index.decider.key): key},
+            )
+        return Accepted(key, RequestPlace(first.partition, first.offset), self.read(first))
+
+    async def _refuse_over_backlog(self) -> None:
+        now = monotonic()
+        if now - self._counted_at >= _COUNTED_FOR_S:
+            async with asyncio.timeout(self._config.append_s):
+                self._waiting, self._counted_at = await self.backlog(), now
+        if self._waiting >= self._config.backlog:
+            self._metrics.count("refused_over_backlog")
+            raise try_later("backlog", f"{self._config.backlog} requests wait already: come back when some are done")
+
+
+def _hash(body: BaseModel) -> str:
+    return blake2b(body.model_dump_json().encode(), digest_size=16).hexdigest()
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_ID_BYTES).hexdigest()
