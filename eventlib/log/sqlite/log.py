@@ -16,11 +16,10 @@ from eventlib.log.sqlite.errors import is_busy
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.owners import Owners
 from eventlib.log.sqlite.reading import read_records
-from eventlib.log.sqlite.recent import RecentRecords
 from eventlib.log.sqlite.retention import Upkeep
 from eventlib.log.sqlite.schema import archived_ends, note_archived, retire, retired
 from eventlib.log.sqlite.sealed import add_partitions, milestone_before, write_topics
-from eventlib.log.sqlite.state import SqliteOptions, row_of
+from eventlib.log.sqlite.state import RecentRecords, SqliteOptions, row_of
 from eventlib.model.topic import Topic
 
 _START = "SELECT min(position) - :base FROM records WHERE position >= :base AND position < :top"
