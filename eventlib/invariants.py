@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Generic, TypeVar, overload
 
+from eventlib.arguments import AN_INVARIANT, check_each
 from eventlib.errors import WiringError
 from eventlib.model import signatures
 from eventlib.model.decider import Decider
@@ -161,6 +162,7 @@ def judged_by_events(invariants: Iterable[Invariant]) -> list[Invariant]:
 
     A state that its decider forgets is no longer there to be compared.
     """
+    invariants = check_each(invariants, Invariant, "invariants", AN_INVARIANT)
     return [each for each in invariants if not any(map(_is_elsewhere, each.sources))]
 
 
@@ -179,7 +181,7 @@ class InvariantChecker:
         self._at_rest = list[Invariant]()
         self._folds = list[Fold[Any]]()
         self._known: dict[AnySource, dict[str, Any]] = {}
-        for each in invariants:
+        for each in check_each(invariants, Invariant, "invariants", AN_INVARIANT):
             if each.at_rest:
                 self._at_rest.append(each)
             else:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from eventlib.arguments import check
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.sampling import traced_share
@@ -20,6 +21,8 @@ async def open_log(
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
     there already with another partition count; SettingsError.
     """
+    check(url, str, "url", 'give the URL first: `open_log("sqlite:///var/shop.db", app)`')
+    check(choreography, Choreography, "choreography", 'give the application: `Choreography("shop", [service])`')
     # Imported here so that declaring events and deciders costs no adapter's import.
     from eventlib.codec.registry import RegistryOptions
     from eventlib.codec.wire_format import FramedCodec

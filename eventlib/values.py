@@ -29,15 +29,18 @@ def from_ms(milliseconds: int) -> datetime:
 
 
 def to_ms(at: datetime) -> int:
-    """Return a time as a record's timestamp, rounded down to the millisecond."""
-    return (at - _EPOCH) // _MILLISECOND
+    """Return a time as a record's timestamp, rounded down to the millisecond. Raises: ContractError for one without a zone."""
+    try:
+        return (at - _EPOCH) // _MILLISECOND
+    except TypeError as error:
+        raise ContractError(f"{at!r} is no time with a time zone: give `datetime.now(UTC)`, for example") from error
 
 
 def time_of(text: str) -> datetime:
     """Read a time from ISO 8601 text; without an offset from UTC it is UTC. Raises: ContractError."""
     try:
         at = datetime.fromisoformat(text)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ContractError(f"{text!r} is no time: write it such as 2026-01-31T12:00:00Z") from error
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eventlib.arguments import check_class
 from eventlib.errors import WiringError
 from eventlib.log.url import without_userinfo
 
@@ -31,6 +32,7 @@ def read_settings(settings: type[S], given: Mapping[str, Any], *, also: Iterable
     Raises: SettingsError for a wrong value, and for a variable with this prefix that nobody knows; unless `also` is
     None, since somebody else looks at those.
     """
+    check_class(settings, BaseSettings, "settings", "give a class: `class ShopSettings(BaseSettings, env_prefix=...)`")
     prefix = settings.model_config["env_prefix"]
     if also is not None:
         _refuse_unknown(prefix, {*settings.model_fields, *also})

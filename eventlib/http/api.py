@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from fastapi import APIRouter, Depends, FastAPI, Response
 from pydantic import BaseModel
 
+from eventlib.arguments import check
 from eventlib.errors import RetryableError
 from eventlib.http.body_limit import StrictRoute
 from eventlib.http.config import ApiConfig
@@ -48,6 +49,7 @@ class SagaApi(Generic[R]):
         config: ApiConfig | None = None,
         **about: Any,
     ) -> None:
+        check(index, SagaIndex, "index", "give the index: `SagaIndex(log, orders)`")
         self.index = index
         self.config = config = config or ApiConfig()
         self.metrics = Metrics(name)

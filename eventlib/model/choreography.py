@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventlib.analysis.finding import Accepted
+from eventlib.arguments import AN_EVENT, AN_INVARIANT, check_class, check_each
 from eventlib.errors import WiringError
 from eventlib.invariants import Invariant
 from eventlib.model.decider import Decider
@@ -52,11 +53,15 @@ class Choreography:
         self.sagas = sagas
         self.ports = ports
         self.http = http
-        self.services = tuple(services)
-        self.facts = tuple(facts)
-        self.invariants = tuple(invariants)
+        self.services = check_each(
+            services, Service, "services", 'give services: `Service("order", deciders=[orders])`'
+        )
+        self.facts: tuple[type[Event], ...] = tuple(facts)
+        for number, fact in enumerate(self.facts):
+            check_class(fact, Event, f"facts[{number}]", AN_EVENT)
+        self.invariants = check_each(invariants, Invariant, "invariants", AN_INVARIANT)
         self.accepts = tuple(accepts)
-        _refuse_twice("services", (service.name for service in services))
+        _refuse_twice("services", (service.name for service in self.services))
         _refuse_twice("deciders", (decider.name for decider in self.deciders))
         _refuse_twice("invariants", (each.name for each in self.invariants))
         _refuse_twice("event types", (contract_of(event).type for event in self.events))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from eventlib.arguments import check
 from eventlib.errors import WiringError
 from eventlib.model import signatures
 from eventlib.model.event import Event
@@ -25,6 +26,7 @@ class Retry:
 
     def __post_init__(self) -> None:
         """Refuse a policy that could never try."""
+        check(self.attempts, (int, type(None)), "Retry(attempts=...)", "give a number, or None to never give up")
         if self.attempts is not None and self.attempts < 1:
             raise WiringError(f"Retry(attempts={self.attempts}): give at least 1, or None to never give up")
 

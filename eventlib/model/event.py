@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from eventlib.arguments import AN_EVENT, check_class
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.topic import Topic
 
@@ -129,8 +130,12 @@ EventType: TypeAlias = type[Event]
 
 
 def contract_of(event_type: type[Event]) -> Contract:
-    """Return what an event class declares. Raises: WiringError for an abstract class."""
-    contract = event_type.__contract__
+    """Return what an event class declares, or an event's. Raises: WiringError for an abstract class, and for what is none."""
+    try:
+        contract = event_type.__contract__
+    except AttributeError:
+        check_class(event_type, Event, "event_type", AN_EVENT)
+        raise
     if contract is None:
         raise WiringError(f"{event_type.__name__} is abstract: it has no topic; use one of its subclasses")
     return contract

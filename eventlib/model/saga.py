@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from eventlib.arguments import check
 from eventlib.errors import UndecodableRecord
 from eventlib.log.base import Record, key_text
 from eventlib.model.choreography import Choreography
@@ -110,6 +111,8 @@ class Saga:
 def saga_of(key: str, decoded: Iterable[Decoded], choreography: Choreography) -> Saga:
     """Return the saga that these records make up; each has to be there once. Their order does not matter."""
     known = list(decoded)
+    for pair in known[:1]:
+        check(pair, tuple, "decoded[0]", "give what `await log.decode_many(records)` returns")
     by_id = {record.event_id: record for record, _ in known}
     known.sort(key=lambda pair: _place(pair[0], by_id))
     start_ms = known[0][0].timestamp_ms if known else 0

@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Literal
 
+from eventlib.arguments import A_DECIDER, check_each
 from eventlib.errors import WiringError
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
@@ -36,7 +37,7 @@ class Service:
             raise WiringError(f"service {name} has no deciders")
         self.name = name
         self.emits_as = name
-        self.deciders = tuple(deciders)
+        self.deciders = check_each(deciders, Decider, f"deciders of service {name}", A_DECIDER)
         self.start_from = start_from
         self.effects = effects
         self.partitions = self._common_partitions()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from eventlib.arguments import A_LOG, check
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
@@ -104,6 +105,7 @@ class RecordReader:
 
 def event_topics(log: EventLog) -> list[Topic]:
     """Return the topics that hold the choreography's events, without the compacted copies and the services' own."""
+    check(log, EventLog, "log", A_LOG)
     choreography = log.choreography
     own = {topic.name for service in choreography.services for topic in service.own_topics}
     copies = {topic.latest_topic.name for topic in choreography.topics if topic.latest}

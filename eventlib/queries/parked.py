@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
+from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
@@ -98,6 +99,7 @@ async def parkings(log: EventLog, keys: Collection[str] | None = None, wanted: P
 
     Cost: see `TaskNotes`.
     """
+    check(log, EventLog, "log", A_LOG)
     services = [each for each in log.choreography.services if not wanted.services or each.name in wanted.services]
     places = [
         (service, partition)
@@ -153,6 +155,8 @@ def _of_effect(service: Service, partition: int, request: Record) -> Parking:
 
 async def waiting_inputs(log: EventLog, parking: Parking, limit: int | None = None) -> list[WaitingInput]:
     """Return the inputs that wait behind a parked key in order, the first `limit` of them; of an effect, its request."""
+    check(log, EventLog, "log", A_LOG)
+    check(parking, Parking, "parking", "give one of those that `await parkings(log)` returns")
     service = log.choreography.service(parking.service)
     reader = RecordReader(log)
     if parking.id is not None:

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic_core import from_json, to_json
 
+from eventlib.arguments import A_DECIDER, A_LOG, check
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, TopicPartition, key_text
@@ -57,6 +58,8 @@ class SagaIndex(StateIndex[S], Generic[S]):
         name: str | None = None,
         path: Path | str | None = None,
     ) -> None:
+        check(log, EventLog, "log", A_LOG)
+        check(decider, Decider, "decider", A_DECIDER)
         if decider.key is None:
             raise WiringError(f"decider {decider.name} has no keys, so its events are no sagas: use StateIndex")
         self._by_key, self._by_correlation = _topics_of(log, decider.key)

@@ -5,6 +5,7 @@ from datetime import datetime
 from heapq import heapify, heappop, heappush
 from itertools import groupby, pairwise
 
+from eventlib.arguments import check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, TopicPartition
@@ -111,6 +112,8 @@ def in_order(records: Sequence[Record]) -> list[Record]:
 
     Times that fall within a partition count as the latest before them.
     """
+    if records:
+        check(records[0], Record, "records[0]", "give records of the log")
     places = _places(records)
     order = sorted(range(len(records)), key=places.__getitem__)
     found = list[Record]()

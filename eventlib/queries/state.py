@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from eventlib.arguments import A_LOG, check
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.eventlog import EventLog
@@ -45,6 +46,7 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
 
     Raises: WiringError for an unknown decider; UnknownKey; ContractError when its state cannot be read.
     """
+    check(log, EventLog, "log", A_LOG)
     decider = log.choreography.decider(decider_name)
     service = log.choreography.service_of(decider)
     partition, own_key = task_of(service, decider, key)

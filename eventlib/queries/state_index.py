@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from eventlib.arguments import A_DECIDER, A_LOG, check
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
@@ -63,6 +64,8 @@ class StateIndex(Projection, Generic[S]):
         name: str | None = None,
         path: Path | str | None = None,
     ) -> None:
+        check(log, EventLog, "log", A_LOG)
+        check(decider, Decider, "decider", A_DECIDER)
         self.decider = decider
         self.service = log.choreography.service_of(decider)
         self.changelog = self.service.changelog.name

@@ -5,6 +5,7 @@ from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 from typing import Literal
 
+from eventlib.arguments import check, check_each
 from eventlib.errors import ContractError
 from eventlib.log.base import Log, Record, TopicPartition
 from eventlib.queries.sagas import in_order
@@ -42,6 +43,8 @@ async def tail(
     of each partition.
     Raises: ContractError for a topic that is not on the log.
     """
+    check(log, Log, "log", "give the log below an event log: `tail(log.port, topics)`")
+    topics = check_each(topics, str, "topics", 'give names of topics: `["orders"]`')
     starts = await _starts(log, topics, start)
     ends = {place: max(first, await log.end(*place)) for place, first in starts.items()}
     async for records in _merged(log, starts, ends):

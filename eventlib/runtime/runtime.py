@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from eventlib.arguments import A_LOG, check
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
@@ -46,6 +47,7 @@ class Runtime:
         observer: Observer | None = None,
         startup: Startup | None = None,
     ) -> None:
+        check(log, EventLog, "log", A_LOG)
         choreography = log.choreography
         self._log = log
         self._services = choreography.services if services is None else tuple(map(choreography.service, services))

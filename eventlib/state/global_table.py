@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from eventlib.arguments import A_LOG, AN_EVENT, check, check_class
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError, RetryableError, WiringError
 from eventlib.eventlog import EventLog
@@ -43,6 +44,8 @@ class GlobalTable(Mapping[str, E]):
     """
 
     def __init__(self, log: EventLog, event_type: type[E], path: Path | str | None = None) -> None:
+        check(log, EventLog, "log", A_LOG)
+        check_class(event_type, Event, "event_type", AN_EVENT)
         self._log = log
         self._event_type = event_type
         self._topic = _compacted(event_type)

@@ -10,6 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
+from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, RetryableError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import TOMBSTONES_KEPT, Reader, Record, TopicPartition
@@ -48,6 +49,13 @@ class Projection:
     """
 
     def __init__(self, log: EventLog, view: View, path: Path | str | None = None) -> None:
+        check(log, EventLog, "log", A_LOG)
+        check(
+            view,
+            View,
+            "view",
+            'give a view: `View("points", topics=["orders"], tables="CREATE TABLE ...", apply=apply)`',
+        )
         self.log = log
         self.view = view
         self._path = None if path is None else Path(path)

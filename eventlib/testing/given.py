@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
+from eventlib.arguments import A_DECIDER, check, check_each
 from eventlib.model.decider import Decider, EmittedMeta
 from eventlib.model.event import Event, Meta, key_of
 from eventlib.model.identity import derived_id
@@ -76,6 +77,8 @@ class Given(Generic[S]):
 
 def given(decider: Decider[S], *history: Event, at: datetime = DEFAULT_TIME) -> Given[S]:
     """Begin a test: the decider's state after a history of events that it handled or said."""
+    check(decider, Decider, "decider", A_DECIDER)
+    history = check_each(history, Event, "history", "give events, one after the other: given(orders, placed, paid)")
     state: S | None = decider.initial
     key = "key"
     for event in history:
