@@ -14,7 +14,7 @@ from zipimport import zipimporter
 
 from pyspark import daemon
 
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import collect_garbage_seldom
 
 IMPORTED = ("analytics.audit.auditing", "analytics.kafka", "analytics.sqlite", "services")
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from eventlib.model.states import replace
     from eventlib.model.topic import Topic
     from eventlib.opening import open_log
-    from eventlib.runtime import Runtime, RuntimeConfig
+    from eventlib.runtime.config import RuntimeConfig
+    from eventlib.runtime.runtime import Runtime
     from eventlib.state.global_table import GlobalTable
 
 __all__ = [
@@ -71,7 +72,8 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "model.evolution": ["Aliases", "unknown_is", "upcasts", "wire_name"],
             "state.global_table": ["GlobalTable"],
             "opening": ["open_log"],
-            "runtime": ["Runtime", "RuntimeConfig"],
+            "runtime.config": ["RuntimeConfig"],
+            "runtime.runtime": ["Runtime"],
             "model.saga_status": ["SagaState", "SagaStates"],
             "model.service": ["Service"],
             "model.states": ["replace"],

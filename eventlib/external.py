@@ -3,18 +3,20 @@
 import codecs
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from eventlib.codec.avro.plain import Schema, plain_reader
 from eventlib.errors import ContractError, EventlibError, WiringError
 from eventlib.log.base import Record, key_text, undecodable
 from eventlib.model.event import Contract, Event, ExternalFormat, contract_of, key_of
 from eventlib.model.identity import derived_id, root_traceparent
 from eventlib.pydantic_errors import sentence_of
 from eventlib.values import LATEST, to_ms
+
+if TYPE_CHECKING:
+    from eventlib.codec.avro.plain import Schema
 
 __all__ = ["Avro", "Json", "Text"]
 
@@ -67,7 +69,10 @@ class Avro(ExternalFormat):
     `schema` is the writer's, as JSON text or parsed; its names need not be ours.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: "Schema") -> None:
+        # Imported here, since few applications read Avro that others wrote, and fastavro takes long to import.
+        from eventlib.codec.avro.plain import plain_reader
+
         self._read = plain_reader(schema)
 
     def decode(self, event_type: type[E], value: bytes, key: str | None) -> E:

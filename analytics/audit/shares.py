@@ -13,7 +13,7 @@ from analytics.audit.routing import Routes
 from analytics.audit.rows import records_of
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import collect_garbage_seldom
 
 _OBJECTS = 500_000
 _NUMBER = itemgetter(2)  # of a row, its task

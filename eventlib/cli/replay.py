@@ -19,7 +19,7 @@ from eventlib.replay import replay as replay_log
 from eventlib.replay.in_flight import InFlightSagas
 from eventlib.replay.report import NOTHING_COMPARED, merged
 from eventlib.replay.stuck_sagas import InFlightStatus, standing
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import collect_garbage_seldom
 from eventlib.values import time_of
 
 _DEBUGGER = "In the debugger"

@@ -12,8 +12,9 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
-from eventlib.runtime import Runtime, RuntimeConfig
+from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import RestoreProgress
+from eventlib.runtime.runtime import Runtime
 from eventlib.startup import Startup
 from eventlib.telemetry.logs import tell
 from eventlib.telemetry.options import TelemetryOptions

@@ -16,8 +16,7 @@ from eventlib.config.effective import refuse_wrong
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
 from eventlib.model.choreography import Choreography
-from eventlib.runtime import collect_garbage_seldom
-from eventlib.runtime.runtime import prepare_own
+from eventlib.runtime.runtime import collect_garbage_seldom, prepare_own
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 

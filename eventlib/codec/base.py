@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from eventlib.codec.registry import Registry, Schema
 from eventlib.errors import RetryableError
+
+if TYPE_CHECKING:
+    from eventlib.codec.registry import Registry, Schema
 
 T = TypeVar("T")
 
@@ -20,14 +22,14 @@ class Codec(ABC):
     Guarantee: bytes carry the writer's schema id, so that they can be read for ever; encode and decode do no I/O.
     """
 
-    registry: Registry
+    registry: "Registry"
 
     @abstractmethod
     def subject(self, topic: str, cls: type[Any]) -> str:
         """Return the subject under which a class's schemas for a topic are kept."""
 
     @abstractmethod
-    def schema_of(self, cls: type[Any]) -> Schema:
+    def schema_of(self, cls: type[Any]) -> "Schema":
         """Return the schema of a class. Raises: WiringError for a field that its format cannot hold."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.url import no_userinfo
 from eventlib.registry.server.options import SchemasOptions
-from eventlib.runtime import RuntimeConfig
+from eventlib.runtime.config import RuntimeConfig
 from eventlib.sampling import Sampling
 from eventlib.telemetry.logs import LogFormat, LogLevel
 from eventlib.telemetry.options import SdkVariables, TelemetryOptions

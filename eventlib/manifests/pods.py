@@ -12,7 +12,7 @@ from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import user_name
 from eventlib.model.service import Service
-from eventlib.runtime.context import RuntimeConfig
+from eventlib.runtime.config import RuntimeConfig
 
 METRICS, VIEWS = 9464, 6066
 _EVERYWHERE = "0.0.0.0"  # noqa: S104  a network policy says for whom

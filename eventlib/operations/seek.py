@@ -14,7 +14,7 @@ from eventlib.eventlog import EventLog
 from eventlib.log.base import Claim, TopicPartition, key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key
-from eventlib.runtime import RuntimeConfig
+from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.inputs import InputReader
 from eventlib.runtime.records import POSITION_KEY, Positions, code_version

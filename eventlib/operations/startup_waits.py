@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from eventlib.log.processes import described, give_up, is_dead, new_owner
-from eventlib.runtime.context import RuntimeConfig
+from eventlib.runtime.config import RuntimeConfig
 from eventlib.state.open import store_directory
 from eventlib.values import from_ms, now_ms
 

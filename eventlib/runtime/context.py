@@ -1,66 +1,19 @@
-"""The context that a process gives to each of its tasks, and the settings of a runtime."""
+"""The context that a process gives to each of its tasks."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
-
-from pydantic import Field
 
 from eventlib.errors import DamagedRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record
-from eventlib.runtime.breaker import Breaker, BreakerConfig
+from eventlib.runtime.breaker import Breaker
+from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.instrumentation import Observer
 from eventlib.startup import Startup
 from eventlib.state.base import Stores
 
 _log = logging.getLogger("eventlib.runtime")
-
-Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeConfig:
-    """How a runtime uses its machine; each field is a setting `EVENTLIB_…`. The defaults suit one machine."""
-
-    batch: Annotated[Count, Field(description="the most inputs that a transaction takes")] = 500
-    cached_entries: Annotated[
-        Count, Field(description="states that a process keeps decoded, shared out among its tasks, about 1 kB each")
-    ] = 80_000
-    pending_effects: Annotated[
-        Count, Field(description="open requests to the outside at which a task takes no more input")
-    ] = 500
-    concurrent_effects: Annotated[Count, Field(description="the most attempts that a service has out at once")] = 200
-    grace_s: Annotated[
-        Seconds, Field(description="how long a stopping service waits for attempts that are out (seconds)")
-    ] = 5.0
-    restore_chunk: Annotated[Count, Field(description="changelog records that are restored at a time")] = 2_000
-    skipped_inputs: Annotated[
-        Count, Field(description="inputs that lead to nothing after which a task commits its position all the same")
-    ] = 5_000
-    retry_pause_s: Annotated[
-        Seconds, Field(description="the pause after a transaction that failed for a while (seconds)")
-    ] = 0.2
-    flush_s: Annotated[Seconds, Field(description="how often local stores are made durable (seconds)")] = 5.0
-    breaker_failures: Annotated[
-        int, Field(ge=0, description="failures in a row that stop the calls to a port; 0: none do")
-    ] = 20
-    breaker_pause_s: Annotated[Seconds, Field(description="for how long calls wait then, at first (seconds)")] = 1.0
-    breaker_longest_pause_s: Annotated[
-        Seconds, Field(description="for how long at most while the port stays away (seconds); no attempts are used up")
-    ] = 5.0
-    state_dir: Annotated[
-        str, Field(description="where local stores are when the log is not a file on this machine")
-    ] = "var/state"
-    standbys: Annotated[
-        int, Field(ge=0, description="other processes that keep a copy of each task, so that a takeover is quick")
-    ] = 0
-
-    def breaker(self, port: str) -> Breaker:
-        """Return a new circuit breaker for a port."""
-        return Breaker(port, BreakerConfig(self.breaker_failures, self.breaker_pause_s, self.breaker_longest_pause_s))
 
 
 @dataclass(slots=True)

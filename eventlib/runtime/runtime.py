@@ -11,7 +11,8 @@ from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.model.service import Service
 from eventlib.runtime.breaker import NEVER_OPEN, BreakerState
-from eventlib.runtime.context import Damage, RestoreProgress, RuntimeConfig, RuntimeContext
+from eventlib.runtime.config import RuntimeConfig
+from eventlib.runtime.context import Damage, RestoreProgress, RuntimeContext
 from eventlib.runtime.effects import missing_ports
 from eventlib.runtime.instrumentation import Observer
 from eventlib.runtime.local_chain import LocalChain

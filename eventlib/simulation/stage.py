@@ -13,7 +13,8 @@ from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.service import Service
 from eventlib.replay.rebuilding import rebuilt
 from eventlib.runtime.committer import TaskCommitter
-from eventlib.runtime.context import Damage, RuntimeConfig, RuntimeContext
+from eventlib.runtime.config import RuntimeConfig
+from eventlib.runtime.context import Damage, RuntimeContext
 from eventlib.runtime.records import code_version
 from eventlib.runtime.restore import restored
 from eventlib.runtime.runtime import prepare_own

@@ -13,9 +13,9 @@ from opentelemetry.sdk.resources import Resource
 from eventlib.errors import RetryableError
 from eventlib.log.base import TopicPartition
 from eventlib.model.decider import FORGET
-from eventlib.runtime import Runtime
 from eventlib.runtime.breaker import BreakerState
 from eventlib.runtime.runner import TaskRunner
+from eventlib.runtime.runtime import Runtime
 from eventlib.telemetry.catalogue import METRICS, Metric, Teller
 from eventlib.telemetry.counters import Counters, Labels, Snapshot, ends_sagas, size_of
 from eventlib.telemetry.tracer import Tracer

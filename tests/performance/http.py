@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from eventlib import Publication, Runtime, open_log
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import collect_garbage_seldom
 from services import shop
 from services.order.events import ProductListed
 from tests.performance.sagas import SKUS, InstantCarrier, InstantGateway, run_orders, stock_up

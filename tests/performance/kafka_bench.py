@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import collect_garbage_seldom
 from tests.performance.kafka_scale import growth, wide, workers
 from tests.performance.kafka_session import Stalled, running
 from tests.performance.kafka_systems import Faust, Streams, System, Toolkit

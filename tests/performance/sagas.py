@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from eventlib import EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.log.sqlite.log import SqliteLog
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import collect_garbage_seldom
 from eventlib.telemetry.options import telemetry_options
 from services import shop
 from services.dispatch.ports import Booked, Recalled

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from eventlib import EventLog, Runtime
-from eventlib.runtime import collect_garbage_seldom
+from eventlib.runtime.runtime import collect_garbage_seldom
 from tests.integration.otlp import receiving
 from tests.performance.sagas import cpu_s, opened, run_orders
 

@@ -17,7 +17,8 @@ from eventlib.operations.reprocessing.pending_inputs import PendingInputs
 from eventlib.operations.reprocessing.plan import Rails
 from eventlib.operations.seek import positions_of
 from eventlib.replay.journal import TaskJournal
-from eventlib.runtime.context import RuntimeConfig, RuntimeContext
+from eventlib.runtime.config import RuntimeConfig
+from eventlib.runtime.context import RuntimeContext
 from eventlib.runtime.restore import restored
 from eventlib.state.base import Stores
 
