@@ -3,8 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from eventlib.cli._common.exit_codes import run_command
-from eventlib.cli.app import app
+from eventlib.cli._common.extras import lacking
 
 
 def main() -> None:
@@ -14,4 +13,13 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command, and return its exit code."""
+    try:
+        from eventlib.cli._common.exit_codes import run_command
+        from eventlib.cli.app import app
+    except ModuleNotFoundError as error:  # nothing that could say it better is there
+        lacks = lacking(error)
+        if lacks is None:
+            raise
+        sys.stderr.write(f"eventlib: {lacks}\n")
+        return 1
     return run_command(app, "eventlib", arguments)

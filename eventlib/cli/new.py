@@ -59,7 +59,7 @@ _PROJECT = """[project]
 name = "{name}"
 version = "0.1.0"
 requires-python = ">=3.11"
-dependencies = ["eventlib-sagas"]
+dependencies = ["eventlib-sagas[cli]"]
 
 [tool.eventlib]
 app = "{package}.app:app"

@@ -14,11 +14,11 @@ from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOp
 from eventlib.cli._common.project import load_choreography
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import Publication
-from eventlib.http.body_limit import JsonRefused, decode_json
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
 from eventlib.opening import open_log
 from eventlib.pydantic_errors import sentence_of
+from eventlib.strict_json import JsonRefused, decode_json
 
 
 def publish(  # noqa: PLR0913, PLR0917  one argument for each option

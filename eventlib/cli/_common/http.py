@@ -8,11 +8,12 @@ import sys
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import uvicorn
+from typing import TYPE_CHECKING, Any
 
 from eventlib.errors import WiringError
+
+if TYPE_CHECKING:
+    import uvicorn
 
 DEFAULT_HOST = "127.0.0.1"
 
@@ -55,16 +56,7 @@ class Listening:
         Guarantee: requests in progress are answered first, for a few seconds; streams are ended.
         Raises: WiringError when the app does not start.
         """
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=_GRACE_S,
-            **self._tls,
-        )
-        uvicorns = _Server(config)
+        uvicorns = _uvicorn_of(app, self._tls)
         server = Server(uvicorns, asyncio.create_task(_serve(uvicorns, self._socket), name="http"))
         try:
             while not (uvicorns.started or server.task.done()):  # noqa: ASYNC110  uvicorn has no event for it
@@ -90,7 +82,7 @@ def _forget_the_signal() -> None:
 class Server:
     """A running server of an app; `task` serves it."""
 
-    def __init__(self, server: uvicorn.Server, task: "asyncio.Task[None]") -> None:
+    def __init__(self, server: "uvicorn.Server", task: "asyncio.Task[None]") -> None:
         self.task = task
         self._server = server
 
@@ -104,16 +96,30 @@ class Server:
         _forget_the_signal()
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the command."""
+def _uvicorn_of(app: Any, tls: dict[str, Any]) -> "uvicorn.Server":
+    """Return a server that leaves signals to the command."""
+    import uvicorn  # a process that serves nothing does without
 
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Capture none."""
-        yield
+    class WithoutSignals(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Generator[None, None, None]:
+            """Capture none."""
+            yield
+
+    return WithoutSignals(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=_GRACE_S,
+            **tls,
+        )
+    )
 
 
-async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
+async def _serve(server: "uvicorn.Server", listening: socket.socket) -> None:
     try:
         await server.serve([listening])
     except SystemExit as error:

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException as RoutingError
 
 from eventlib.errors import EventlibError
-from eventlib.http.body_limit import JsonRefused, compression_of, decode_json
+from eventlib.http.body_limit import compression_of
 from eventlib.registry.errors import Refused, invalid_schema, store_failed
 from eventlib.registry.parsing import SchemaType
 from eventlib.registry.records import Reference, Schema, Version, told_schema
 from eventlib.registry.registrar import RegistrationRequest
+from eventlib.strict_json import JsonRefused, decode_json
 
 V1_JSON = "application/vnd.schemaregistry.v1+json"
 MEDIA_TYPES = (V1_JSON, "application/vnd.schemaregistry+json", "application/json")
