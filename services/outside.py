@@ -7,8 +7,6 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from services.settings import ShopSettings, shop_settings
-from services.simulation import SimulatedCarrier, SimulatedGateway
-from services.simulation.ledger import open_ledger
 
 
 def open_outside(log_url: str) -> AbstractAsyncContextManager[Mapping[str, object]]:
@@ -21,7 +19,7 @@ async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapp
     """Open the ports `gateway` and `carrier` for the services of a log."""
     async with AsyncExitStack() as stack:
         ports = dict[str, object]()
-        # The HTTP client is a quarter of the shop's imports: load it only if a port needs it.
+        # Each port's imports only if it is used: the HTTP client alone is a quarter of the shop's.
         if settings.gateway_url is not None:
             from services.http_calls import open_calls
             from services.payment.http_gateway import HttpGateway
@@ -37,6 +35,10 @@ async def open_ports(settings: ShopSettings, log_url: str) -> AsyncIterator[Mapp
             calls = await stack.enter_async_context(open_calls(settings.carrier_url, settings, user))
             ports["carrier"] = HttpCarrier(calls)
         if len(ports) < 2:  # noqa: PLR2004  gateway and carrier
+            from services.simulation.carrier import SimulatedCarrier
+            from services.simulation.gateway import SimulatedGateway
+            from services.simulation.ledger import open_ledger
+
             ledger = stack.enter_context(open_ledger(ledger_path(log_url)))
             ports.setdefault("gateway", SimulatedGateway(ledger, settings.gateway_faults, seed=settings.seed))
             ports.setdefault("carrier", SimulatedCarrier(ledger, settings.carrier_faults, seed=settings.seed))

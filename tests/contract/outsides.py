@@ -17,7 +17,9 @@ from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway
 from services.payment.ports import Gateway
 from services.settings import ShopSettings
-from services.simulation import Ledger, SimulatedCarrier, SimulatedGateway
+from services.simulation.carrier import SimulatedCarrier
+from services.simulation.gateway import SimulatedGateway
+from services.simulation.ledger import Ledger
 from services.simulation.lines import Line
 from services.simulation.server import Simulators, make_app
 from services.simulation.wire import AllFaults

@@ -19,7 +19,9 @@ from eventlib.model.event import contract_of
 from services import shop
 from services.order.api import create_app
 from services.order.events import OrderSubmitted, ProductListed
-from services.simulation import Ledger, SimulatedCarrier, SimulatedGateway
+from services.simulation.carrier import SimulatedCarrier
+from services.simulation.gateway import SimulatedGateway
+from services.simulation.ledger import Ledger
 from tests.connections import Connections, opened_from_here, silent
 from tests.integration.answers import Asked, Json, Truth, hold, hold_accepted, now_ms
 from tests.integration.api_shop import place, refused, stock_up, wanted

@@ -13,7 +13,7 @@ from eventlib import Runtime, RuntimeConfig, open_log
 from eventlib.devtools.kafka import Cluster
 from examples.catalogue import Listing, app
 from services.payment.events import PaymentFailed
-from services.simulation import GatewayFaults
+from services.simulation.faults import GatewayFaults
 from services.simulation.ledger import Ledger
 from tests.integration.connect import DEBEZIUM, connect, has_compiler
 from tests.integration.postgres import DATABASE, PASSWORD, USER, Postgres, programs, running_postgres

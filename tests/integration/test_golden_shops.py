@@ -9,7 +9,9 @@ import pytest
 
 from eventlib import Runtime, RuntimeConfig, open_log
 from services import shop
-from services.simulation import Ledger, SimulatedCarrier, SimulatedGateway
+from services.simulation.carrier import SimulatedCarrier
+from services.simulation.gateway import SimulatedGateway
+from services.simulation.ledger import Ledger
 from tests.commands import ended
 from tests.golden.shops.shops import EMBEDDED, KAFKA, golden_log, holds, printed
 

@@ -19,7 +19,7 @@ from services import shop
 from services.order.events import CancelSubmitted, OrderCancelRequested, OrderLine, OrderSubmitted
 from services.payment.decider import payments
 from services.payment.events import ChargeRequested, PaymentFailed, PaymentTaken
-from services.simulation import CarrierFaults, GatewayFaults
+from services.simulation.faults import CarrierFaults, GatewayFaults
 from services.stock.events import LineReserved
 from services.stock.reservation import reservations
 from tests.saga.running import IMPATIENT, PRICE_CENTS, SKU, STOCK, RunningShop, running_shop

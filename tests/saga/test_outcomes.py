@@ -12,7 +12,7 @@ from eventlib.runtime.breaker import BreakerState
 from services.dispatch.events import DispatchCancelled, DispatchRequested
 from services.order.events import OrderCancelled, OrderCancelRequested, OrderCompleted
 from services.payment.events import ChargeRequested, ChargeUncertain, RefundRequested
-from services.simulation import CarrierFaults, GatewayFaults
+from services.simulation.faults import CarrierFaults, GatewayFaults
 from services.stock.events import StockReceived
 from tests.saga.running import TOTAL_CENTS, RunningShop, running_shop
 

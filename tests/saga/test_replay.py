@@ -21,7 +21,7 @@ from services.order.events import OrderPlaced
 from services.order.state import Order
 from services.payment.decider import payments
 from services.payment.events import ChargeRequested, PaymentTaken, PaymentWaived
-from services.simulation import CarrierFaults, GatewayFaults
+from services.simulation.faults import CarrierFaults, GatewayFaults
 from services.stock.events import LineRequested, StockReserved, StockShipped
 from services.stock.reservation import reservations
 from services.stock.shelf import shelves

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from services.payment.ports import Charged, Declined, Voided
-from services.simulation import Ledger, SimulatedGateway
+from services.simulation.gateway import SimulatedGateway
+from services.simulation.ledger import Ledger
 
 
 @pytest.fixture

@@ -12,14 +12,10 @@ import pytest
 from eventlib.errors import OutcomeUnknown
 from services.dispatch.ports import Booked, Carrier, Recalled, Undeliverable
 from services.payment.ports import Charged, Declined, Gateway, Refunded, Voided
-from services.simulation import (
-    CarrierFaults,
-    GatewayFaults,
-    Ledger,
-    LedgerConflict,
-    SimulatedCarrier,
-    SimulatedGateway,
-)
+from services.simulation.carrier import SimulatedCarrier
+from services.simulation.faults import CarrierFaults, GatewayFaults
+from services.simulation.gateway import SimulatedGateway
+from services.simulation.ledger import Ledger, LedgerConflict
 
 
 @pytest.fixture
