@@ -1,4 +1,4 @@
-"""Checks: a choreography's faults, as far as types show them. Each module says what it proves and what it guesses."""
+"""Checks: a choreography's faults, as far as types show them. Each module states what it proves and what it guesses."""
 
 from collections.abc import Iterable
 from dataclasses import replace

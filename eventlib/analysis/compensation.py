@@ -1,11 +1,11 @@
 """Steps that stay done although something else fails. Proved from publish lists and two declarations on events.
 
-A *step* is what an effect answers (the outside world has acted), what some event `reverses`, and what a handler says
-where it could have said a failure instead (that one is a guess: a warning). A *risk* for a step is a failure that can
+A *step* is what an effect answers (the outside world has acted), what some event `reverses`, and what a handler emits
+where it could have emitted a failure instead (that one is a guess: a warning). A *risk* for a step is a failure that can
 come when the step is done (see `risks`). For each step and each of its risks, an event that reverses the step must
 follow from the failure, along handlers and effects; a deadline is no way there, since it would be long in coming.
 
-What this cannot see: whether a handler says in *every* state what its publish list allows in some.
+What this cannot see: whether a handler emits in *every* state what its publish list allows in some.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,13 +63,13 @@ def _is_undone_when_late(flow: EventGraph, step: EventType) -> bool:
 
 
 def _hears(flow: EventGraph, step: EventType, failure: EventType) -> bool:
-    """Tell whether everybody who says the step hears of the failure under its key, and so need not say it any more."""
+    """Tell whether every decider that emits the step receives the failure under its key, and so need not emit it any more."""
     after = flow.walk(failure)
     return all(
         reaction.kind != "effect"
         and reaction.decider.key == contract_of(step).key
         and any(event in after for event in reaction.decider.handlers)
-        for reaction in flow.saying(step)
+        for reaction in flow.emitting(step)
     )
 
 
@@ -80,24 +80,25 @@ def _never_undone(flow: EventGraph, step: EventType, found: Mapping[EventType, R
         "error" if is_certain else "warning",
         "step-without-compensation",
         step.__name__,
-        flow.saying(step)[0].where if flow.saying(step) else step.__name__,
-        f"nothing reverses {step.__name__}, and {shown}{more} can come after it ({next(iter(found.values())).story})",
-        "the step stays done although the story has failed",
-        f"declare reverses={step.__name__} on the event that tells it is undone, and say that event after the failure",
+        flow.emitting(step)[0].where if flow.emitting(step) else step.__name__,
+        f"nothing reverses {step.__name__}, and {shown}{more} can come after it ({next(iter(found.values())).scenario})",
+        "the step stays done although the saga has failed",
+        f"declare reverses={step.__name__} on the event that undoes it, and emit that event after the failure",
     )
 
 
 def _not_undone(flow: EventGraph, step: EventType, failure: EventType, risk: Risk) -> Finding:
     reversers = " or ".join(event.__name__ for event in flow.reversers[step])
-    asks = " or ".join(dict.fromkeys(reaction.where for r in flow.reversers[step] for reaction in flow.saying(r)))
+    asks = " or ".join(dict.fromkeys(reaction.where for r in flow.reversers[step] for reaction in flow.emitting(r)))
     return Finding(
         "error" if risk.is_certain else "warning",
         "compensation-out-of-reach",
         f"{step.__name__}, {failure.__name__}",
-        flow.saying(failure)[0].where if flow.saying(failure) else contract_of(failure).type,
-        f"{step.__name__} may be done when {failure.__name__} comes ({risk.story}), and {reversers} never follows",
-        "the step stays done although the story has failed",
-        f"let {failure.__name__} lead to {reversers}" + (f", which {asks} can say" if asks else ", which nobody says"),
+        flow.emitting(failure)[0].where if flow.emitting(failure) else contract_of(failure).type,
+        f"{step.__name__} may be done when {failure.__name__} comes ({risk.scenario}), and {reversers} never follows",
+        "the step stays done although the saga has failed",
+        f"let {failure.__name__} lead to {reversers}"
+        + (f", which {asks} can emit" if asks else ", which no service emits"),
     )
 
 
@@ -107,8 +108,8 @@ def _late(flow: EventGraph, step: EventType, failure: EventType) -> Finding:
         "error",
         "late-step",
         step.__name__,
-        flow.saying(step)[0].where if flow.saying(step) else step.__name__,
+        flow.emitting(step)[0].where if flow.emitting(step) else step.__name__,
         f"{step.__name__} may still come after {failure.__name__}, and {reversers} never follows from it then",
-        "the step stays done although the story has failed",
+        "the step stays done although the saga has failed",
         f"let a decider that remembers {failure.__name__} answer {step.__name__} with what leads to {reversers}",
     )

@@ -1,6 +1,6 @@
 """Rings of events that can follow from one another without end. Exact, but for one thing: a state may bound them.
 
-A ring that only a deadline closes is left out: it waits in between, and types do not say in which state it does.
+A ring that only a deadline closes is left out: it waits in between, and types do not show in which state it does.
 """
 
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ def findings(flow: EventGraph) -> Iterable[Finding]:
 
 def _ring(flow: EventGraph, event: EventType) -> list[EventType]:
     """Return the shortest way from an event to itself, the event at both ends; nothing when there is none."""
-    said = {each: reaction for reaction in flow.to(event) for each in reaction.emits}
-    walk = flow.walk(*said)
+    emitted = {each: reaction for reaction in flow.to(event) for each in reaction.emits}
+    walk = flow.walk(*emitted)
     return [event, *walk.path(event)] if event in walk else []
 
 
 def _finding(flow: EventGraph, ring: list[EventType]) -> Finding:
     names = [event.__name__ for event in ring]
-    wheres = [r.where for cause, said in pairwise(ring) for r in flow.to(cause) if said in r.emits]
+    wheres = [r.where for cause, emitted in pairwise(ring) for r in flow.to(cause) if emitted in r.emits]
     return Finding(
         "warning",
         "ring",

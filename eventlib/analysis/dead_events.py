@@ -1,4 +1,4 @@
-"""Events that nobody handles, and handlers, effects and deadlines that never come to anything. Exact, by the types."""
+"""Events that no service handles, and handlers, effects and deadlines that never come to anything. Exact, by the types."""
 
 from collections.abc import Iterable
 
@@ -8,22 +8,22 @@ from eventlib.model.event import EventType, contract_of
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:
-    """Return what is said in vain, and what waits for what never comes."""
-    said = {event for reaction in flow.reactions for event in reaction.emits}
-    for event in _unsaid_events(flow, said):
+    """Return what is emitted in vain, and what waits for what never comes."""
+    emitted = {event for reaction in flow.reactions for event in reaction.emits}
+    for event in _unemitted_events(flow, emitted):
         if any(reaction.kind == "handler" for reaction in flow.to(event)):
             yield _unsaid(flow, event)
     for event in flow.choreography.events:
-        if event in said and not flow.to(event) and not contract_of(event).final:
-            yield _unheard(flow, event)
-    yield from _never_begun(flow, said)
+        if event in emitted and not flow.to(event) and not contract_of(event).final:
+            yield _without_handler(flow, event)
+    yield from _never_begun(flow, emitted)
     yield from _never_requested(flow)
     yield from _without_answer(flow)
 
 
-def _unsaid_events(flow: EventGraph, said: set[EventType]) -> list[EventType]:
+def _unemitted_events(flow: EventGraph, emitted: set[EventType]) -> list[EventType]:
     asked = dict.fromkeys(reaction.cause for reaction in flow.reactions if reaction.cause is not None)
-    return [event for event in asked if event not in said and event not in flow.entries]
+    return [event for event in asked if event not in emitted and event not in flow.entries]
 
 
 def _unsaid(flow: EventGraph, event: EventType) -> Finding:
@@ -32,34 +32,34 @@ def _unsaid(flow: EventGraph, event: EventType) -> Finding:
         "handler-without-source",
         event.__name__,
         flow.to(event)[0].where,
-        f"{event.__name__} is handled, but nobody says it",
+        f"{event.__name__} is handled, but no service emits it",
         "what would follow from it never happens",
-        "say it somewhere, drop the handler, or declare request=True if it comes from outside",
+        "emit it somewhere, drop the handler, or declare request=True if it comes from outside",
     )
 
 
-def _unheard(flow: EventGraph, event: EventType) -> Finding:
+def _without_handler(flow: EventGraph, event: EventType) -> Finding:
     return Finding(
         "error",
         "event-without-handler",
         event.__name__,
-        flow.saying(event)[0].where,
-        f"{event.__name__} is said, but nobody handles it",
-        "a story that comes to it ends there, and nobody knows",
-        "handle it, or declare final=True if it ends a story",
+        flow.emitting(event)[0].where,
+        f"{event.__name__} is emitted, but no service handles it",
+        "a saga that comes to it ends there without notice",
+        "handle it, name it in `follows`, or declare final=True if it ends a saga",
     )
 
 
-def _never_begun(flow: EventGraph, said: set[EventType]) -> Iterable[Finding]:
-    """Look for events that are said, but only in answer to one another: nothing from outside begins it."""
-    known = flow.walk(*_unsaid_events(flow, said))  # what these would bring is found already, by its beginning
+def _never_begun(flow: EventGraph, emitted: set[EventType]) -> Iterable[Finding]:
+    """Look for events that are emitted, but only in answer to one another: nothing from outside begins it."""
+    known = flow.walk(*_unemitted_events(flow, emitted))  # what these would bring is found already, by its beginning
     for event in flow.choreography.events:
-        if event in said and event not in flow.happening and event not in known:
+        if event in emitted and event not in flow.happening and event not in known:
             yield Finding(
                 "error",
                 "event-out-of-reach",
                 event.__name__,
-                flow.saying(event)[0].where,
+                flow.emitting(event)[0].where,
                 f"{event.__name__} follows only from events that follow from it",
                 "nothing from outside begins that ring, so none of it ever happens",
                 "handle what begins it: a request from outside, or an event of another service",
@@ -76,9 +76,9 @@ def _never_requested(flow: EventGraph) -> Iterable[Finding]:
                 "effect-never-requested",
                 request,
                 effect.where,
-                f"{effect.name} runs when {effect.decider.name} says {request}, and none of its handlers does",
+                f"{effect.name} runs when {effect.decider.name} emits {request}, and none of its handlers does",
                 "the outside world is never asked",
-                f"say {request} in a handler of {effect.decider.name}, or drop the effect",
+                f"emit {request} in a handler of {effect.decider.name}, or drop the effect",
             )
 
 

@@ -1,4 +1,4 @@
-"""Effects that can end without an answer, and effects whose answers do not say which one is the failure. Exact."""
+"""Effects that can end without an answer, and effects whose answers do not declare which one is the failure. Exact."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from eventlib.model.event import contract_of
 
 
 def findings(flow: EventGraph) -> Iterable[Finding]:
-    """Return the effects that leave a story without an answer, or the checks without a meaning."""
+    """Return the effects that leave a saga without an answer, or the checks without a meaning."""
     for reaction in flow.reactions:
         if reaction.effect is not None and reaction.effect.gives_up:
             yield _gives_up(flow, reaction, reaction.effect)
@@ -24,11 +24,11 @@ def _gives_up(flow: EventGraph, reaction: Transition, effect: Effect) -> Finding
         "effect-gives-up",
         effect.request.__name__,
         reaction.where,
-        f"{reaction.name} gives up after {effect.ask.retry.attempts} attempts, and says nothing then",
-        "what is to be undone stays as it is" if undoes else "the story stands still until a person retries it",
+        f"{reaction.name} gives up after {effect.ask.retry.attempts} attempts, and emits nothing then",
+        "what is to be undone stays as it is" if undoes else "the saga stands still until a person retries it",
         "a compensation does not give up: retry=FOREVER"
         if undoes
-        else "say what follows with otherwise=, or never give up: retry=FOREVER",
+        else "emit what follows with otherwise=, or never give up: retry=FOREVER",
     )
 
 
@@ -44,7 +44,7 @@ def _undeclared(reaction: Transition, effect: Effect) -> Finding:
         "failure-undeclared",
         effect.request.__name__,
         reaction.where,
-        f"{reaction.name} answers {answers}, and none of them says whether it is a failure",
-        "without that nobody can tell what has to be undone",
+        f"{reaction.name} answers {answers}, and none of them declares whether it is a failure",
+        "without that, what has to be undone is unknown",
         "declare failure=True on the event class that is one (failure=False, if none is)",
     )

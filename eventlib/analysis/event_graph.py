@@ -1,7 +1,7 @@
 """What may follow from what in a choreography: its reactions, read off the types, and walks along them.
 
-All of it goes by publish lists, so it is as exact as they are: a handler that says one thing about one event and
-another about a second is better written as two. What one handler says about one event is *possible*, never certain.
+All of it goes by publish lists, so it is as exact as they are: a handler that emits one thing about one event and
+another about a second is better written as two. What one handler emits about one event is *possible*, never certain.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from eventlib.model.event import EventType, contract_of
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What a decider may say about one event, or when a deadline has passed (then there is no `cause`)."""
+    """What a decider may emit about one event, or when a deadline has passed (then there is no `cause`)."""
 
     kind: Literal["handler", "effect", "deadline"]
     service: str
@@ -77,8 +77,8 @@ class EventGraph:
         self._by_emitted: dict[EventType, list[Transition]] = {}
         for reaction in self.reactions:
             self._by_cause.setdefault(reaction.cause, []).append(reaction)
-            for said in reaction.emits:
-                self._by_emitted.setdefault(said, []).append(reaction)
+            for emitted in reaction.emits:
+                self._by_emitted.setdefault(emitted, []).append(reaction)
         self.compensating = self._compensating()
         self.happening = self._happening(lambda _: True)
         self.hoping = self._happening(lambda event: event not in self.failures | self.compensating)
@@ -87,8 +87,8 @@ class EventGraph:
         """Return the reactions to an event: handlers, and effects that it requests."""
         return self._by_cause.get(event, ())
 
-    def saying(self, event: EventType) -> Sequence[Transition]:
-        """Return the reactions that may say an event."""
+    def emitting(self, event: EventType) -> Sequence[Transition]:
+        """Return the reactions that may emit an event."""
         return self._by_emitted.get(event, ())
 
     def walk(
@@ -107,24 +107,24 @@ class EventGraph:
             if not past(event):
                 continue
             for reaction in filter(by, self.to(event)):
-                for said in reaction.emits:
-                    if said not in before:
-                        before[said] = event
-                        pending.append(said)
+                for emitted in reaction.emits:
+                    if emitted not in before:
+                        before[emitted] = event
+                        pending.append(emitted)
         return Reachability(before)
 
     def leading_to(self, event: EventType) -> set[EventType]:
         """Return the events that an event can follow from, and itself; deadlines answer none."""
         found = {event}
         pending = [event]
-        for said in pending:  # grows
-            for cause in (r.cause for r in self.saying(said) if r.cause is not None and r.cause not in found):
+        for emitted in pending:  # grows
+            for cause in (r.cause for r in self.emitting(emitted) if r.cause is not None and r.cause not in found):
                 found.add(cause)
                 pending.append(cause)
         return found
 
     def is_forward(self, event: EventType) -> bool:
-        """Tell whether a story hopes to go on after an event: it has neither failed, nor ended, nor turned back."""
+        """Tell whether a saga may go on after an event: it has neither failed, nor ended, nor turned back."""
         return event not in self.failures and event not in self.compensating and not contract_of(event).final
 
     def _compensating(self) -> frozenset[EventType]:
@@ -134,16 +134,16 @@ class EventGraph:
             for event in self._by_cause
             if event is not None
             and event not in self.failures
-            and reversing & (said := {each for reaction in self.to(event) for each in reaction.emits})
-            and said <= reversing | self.failures
+            and reversing & (emitted := {each for reaction in self.to(event) for each in reaction.emits})
+            and emitted <= reversing | self.failures
         }
         return reversing | asking
 
     def _happening(self, past: Callable[[EventType], bool]) -> frozenset[EventType]:
         found = {*self.walk(*self.entries, past=past)}
         while True:
-            heard = {r.decider for r in self.reactions if r.cause in found or found & {*r.emits}}
-            late = [e for r in self.reactions if r.kind == "deadline" and r.decider in heard for e in r.emits]
+            receivers = {r.decider for r in self.reactions if r.cause in found or found & {*r.emits}}
+            late = [e for r in self.reactions if r.kind == "deadline" and r.decider in receivers for e in r.emits]
             if found >= {*late}:
                 return frozenset(found)
             found |= {*self.walk(*late, past=past)}

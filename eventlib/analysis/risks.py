@@ -15,12 +15,12 @@ from eventlib.model.decider import Decider
 from eventlib.model.event import EventType, contract_of
 
 
-def is_for_each_part(reaction: Transition, said: EventType) -> bool:
-    """Tell whether an event under another key than its decider's is said for each of several parts.
+def is_for_each_part(reaction: Transition, emitted: EventType) -> bool:
+    """Tell whether an event under another key than its decider's is emitted for each of several parts.
 
     That key's field then stands within a collection of the input or of the state, and nowhere outside of one.
     """
-    key = contract_of(said).key
+    key = contract_of(emitted).key
     if key is None or reaction.decider.key in {None, key}:
         return False
     known = [reaction.decider.state, *([] if reaction.cause is None else [reaction.cause])]
@@ -67,13 +67,13 @@ def _parts(annotation: Any, *, many: bool = False) -> Iterator[tuple[Any, bool]]
 class Risk:
     """How a failure can come when a step is done, as a sentence's end; `is_first`: it can also come before the step."""
 
-    story: str
+    scenario: str
     is_certain: bool = True
     is_first: bool = False
 
 
 def risks(flow: EventGraph, step: EventType) -> dict[EventType, Risk]:
-    """Return the failures that can come when a step is done, each with one story of how."""
+    """Return the failures that can come when a step is done, each with one scenario of how."""
     found: dict[EventType, Risk] = {}
     for failure, risk in _all(flow, step):
         known = found.get(failure, risk)
@@ -107,10 +107,10 @@ def _own(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
 
 def _interruptions(flow: EventGraph, step: EventType, later: Reachability) -> Iterator[tuple[EventType, Risk]]:
     key = contract_of(step).key
-    heard = [r.decider for r in flow.reactions if r.cause in later or r in flow.saying(step)]
+    receivers = [r.decider for r in flow.reactions if r.cause in later or r in flow.emitting(step)]
     for reaction in flow.reactions:
         comes_in = reaction.kind == "deadline" or reaction.cause in flow.entries
-        if not comes_in or reaction.decider not in heard or reaction.decider.key != key:
+        if not comes_in or reaction.decider not in receivers or reaction.decider.key != key:
             continue
         walk = flow.walk(*reaction.emits, past=flow.is_forward)
         if step in walk:
@@ -118,7 +118,7 @@ def _interruptions(flow: EventGraph, step: EventType, later: Reachability) -> It
         begins = f"{reaction.decider.name}.{reaction.name}" if reaction.cause is None else reaction.cause.__name__
         for failure, risk in _failures(flow, walk, step, begins):
             if not _knows_both(flow, step, failure):
-                yield failure, Risk(f"at any time: {risk.story}", is_first=True)
+                yield failure, Risk(f"at any time: {risk.scenario}", is_first=True)
 
 
 def _beside(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
@@ -130,7 +130,7 @@ def _beside(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk
     for reaction in flow.reactions:
         if reaction.kind != "effect":
             for first, second in permutations(filter(flow.is_forward, reaction.emits), 2):
-                how = Risk(f"if {reaction.decider.name}.{reaction.name} says both", is_certain=False)
+                how = Risk(f"if {reaction.decider.name}.{reaction.name} emits both", is_certain=False)
                 if first in before:
                     yield from _parallel(flow, step, (first,), (second,), how)
 
@@ -138,17 +138,17 @@ def _beside(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk
 def _parallel(
     flow: EventGraph, step: EventType, one: Iterable[EventType], other: Iterable[EventType], how: Risk
 ) -> Iterator[tuple[EventType, Risk]]:
-    """Return the failures on one branch for a step on the other; a decider that hears of both ends both branches."""
-    joins = _hearing(flow, one) & _hearing(flow, other)
+    """Return the failures on one branch for a step on the other; a decider that receives both ends both branches."""
+    joins = _receivers(flow, one) & _receivers(flow, other)
 
     def goes_on(reaction: Transition) -> bool:
         return reaction.kind == "effect" or reaction.decider not in joins
 
     if step not in flow.walk(*one, past=flow.is_forward, by=goes_on):
         return
-    for failure, risk in _failures(flow, flow.walk(*other, past=flow.is_forward, by=goes_on), step, how.story):
+    for failure, risk in _failures(flow, flow.walk(*other, past=flow.is_forward, by=goes_on), step, how.scenario):
         if not _knows_both(flow, step, failure):
-            yield failure, Risk(f"beside it: {risk.story}", how.is_certain, is_first=True)
+            yield failure, Risk(f"beside it: {risk.scenario}", how.is_certain, is_first=True)
 
 
 def _among_many(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, Risk]]:
@@ -157,7 +157,7 @@ def _among_many(flow: EventGraph, step: EventType) -> Iterator[tuple[EventType, 
             walk = flow.walk(asked, past=flow.is_forward, by=lambda r, own=reaction.decider: r.decider is not own)  # type: ignore[misc]  # bound now
             if step in walk:
                 for failure, risk in _failures(flow, walk, step):
-                    yield failure, Risk(f"for another part: {risk.story}", is_first=True)
+                    yield failure, Risk(f"for another part: {risk.scenario}", is_first=True)
 
 
 def _failures(
@@ -170,14 +170,14 @@ def _failures(
             yield event, Risk(" → ".join(names if begins is None else [begins, *names]))
 
 
-def _hearing(flow: EventGraph, said: Iterable[EventType]) -> set[Decider[Any]]:
-    return {r.decider for event in flow.walk(*said) for r in flow.to(event) if r.kind == "handler"}
+def _receivers(flow: EventGraph, emitted: Iterable[EventType]) -> set[Decider[Any]]:
+    return {r.decider for event in flow.walk(*emitted) for r in flow.to(event) if r.kind == "handler"}
 
 
 def _knows_both(flow: EventGraph, step: EventType, failure: EventType) -> bool:
-    """Tell whether whoever says the failure has said the step, for the same key, and so can decide between them."""
+    """Tell whether who emits the failure has emitted the step, for the same key, and so can decide between them."""
     key = contract_of(step).key
     if contract_of(failure).key != key:
         return False
-    deciders = {reaction.decider for reaction in flow.saying(step)}
-    return all(r.decider in deciders and r.decider.key == key for r in flow.saying(failure))
+    deciders = {reaction.decider for reaction in flow.emitting(step)}
+    return all(r.decider in deciders and r.decider.key == key for r in flow.emitting(failure))

@@ -2,8 +2,8 @@
 
 A decider *may wait* when it handles an event that follows, through others, from another event that it handles: between
 the two it knows of something unfinished. Others are another decider, and an effect that never gives up; a decider's
-own effects with an end are not. The wait is *covered* when the decider has a deadline that says something, or handles
-what follows from another decider's deadline: whether these two belong to the same story, and whether the deadline is
+own effects with an end are not. The wait is *covered* when the decider has a deadline that emits something, or handles
+what follows from another decider's deadline: whether these two belong to the same saga, and whether the deadline is
 there in every state that waits, types do not show. Nor do they show a wait for people: what comes from outside
 may come or not.
 """
@@ -36,7 +36,7 @@ def _wait(flow: EventGraph, decider: Decider[Any]) -> tuple[EventType, EventType
 
     for first in decider.handlers:
         own = flow.walk(first, by=is_own)
-        elsewhere = [said for event in own for r in flow.to(event) if not is_own(r) for said in r.emits]
+        elsewhere = [emitted for event in own for r in flow.to(event) if not is_own(r) for emitted in r.emits]
         later = flow.walk(*elsewhere)
         for second in decider.handlers:
             if second in later and second is not first:
@@ -48,7 +48,7 @@ def _is_covered(flow: EventGraph, decider: Decider[Any]) -> bool:
     deadlines = [reaction for reaction in flow.reactions if reaction.kind == "deadline" and reaction.emits]
     if any(deadline.decider is decider for deadline in deadlines):
         return True
-    later = flow.walk(*(said for deadline in deadlines for said in deadline.emits))
+    later = flow.walk(*(emitted for deadline in deadlines for emitted in deadline.emits))
     return any(event in later for event in decider.handlers)
 
 
@@ -59,6 +59,6 @@ def _finding(where: str, decider: Decider[Any], first: EventType, second: EventT
         decider.name,
         where,
         f"after {first.__name__}, {decider.name} may wait for {second.__name__}, and no deadline ends that",
-        "if it never comes, the story stands still, and nobody is told",
+        "if it never comes, the saga stands still, without notice",
         f"give {decider.name} a deadline, or let it handle what another's deadline leads to",
     )

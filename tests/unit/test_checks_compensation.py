@@ -164,7 +164,7 @@ def test_what_one_handler_may_say_in_one_breath_is_a_warning() -> None:
     payment = replace(REFUNDING, emits={Placed: [ChargeRequested], Paid: [RefundRequested]})
     finding = the(choreography(order=order, payment=payment), "compensation-out-of-reach")
     assert (finding.subject, finding.severity) == ("Paid, Lost", "warning")
-    assert "if order.on_Submitted says both" in finding.what
+    assert "if order.on_Submitted emits both" in finding.what
 
 
 class LineRequested(Event, topic="lines", key="sku"):

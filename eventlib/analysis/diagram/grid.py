@@ -95,7 +95,7 @@ def _in_order(names: Sequence[str], before: Mapping[str, Sequence[str]]) -> list
 
 
 def _without_rings(picture: Picture) -> list[Arrow]:
-    """Return the arrows that do not lead back to where their story came from."""
+    """Return the arrows that do not lead back to where their saga came from."""
     onward = defaultdict[str, list[Arrow]](list)
     for arrow in picture.arrows:
         onward[arrow.source].append(arrow)

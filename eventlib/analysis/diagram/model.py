@@ -1,7 +1,7 @@
 """What a picture of a choreography shows, whatever it is drawn in.
 
 Nodes are events, the effects between a request and its answers, deadlines, and the deciders that only listen; an arrow
-leads from a cause to what is said. That a decider which says something listens to other events as well is not drawn.
+leads from a cause to what is emitted. That a decider which emits something listens to other events as well is not drawn.
 """
 
 import inspect
@@ -20,7 +20,7 @@ Role = Literal["step", "failure", "compensation"]
 Kind = Literal["request", "event", "effect", "deadline", "listener"]
 
 OUTSIDE = "outside"
-"""The lane of what no service says."""
+"""The lane of what no service emits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An event, effect, deadline or listener; `ends` is true of an event that ends a story. `notes` are for who looks closer."""
+    """An event, effect, deadline or listener; `ends` is true of an event that ends a saga. `notes` are for who looks closer."""
 
     id: str
     label: str
@@ -91,7 +91,7 @@ class Picture:
         return number(traffic.count) + ("" if traffic.p95_ms is None else f" · {duration(traffic.p95_ms)}")
 
     def is_gone(self, arrow: Arrow) -> bool:
-        """Tell whether an arrow was gone on the log, or nobody has counted."""
+        """Tell whether an arrow was taken on the log, or nothing was counted."""
         return self.traffic is None or (arrow.source, arrow.target) in self.traffic
 
     def counted(
@@ -100,8 +100,8 @@ class Picture:
         """Return this picture with what was counted on a log: events by type, and each arrow's traffic."""
         listeners = {node.id for node in self.nodes if node.kind == "listener"}
         pairs = [(arrow.source, arrow.target) for arrow in self.arrows if arrow.target in listeners]
-        heard = {pair: Traffic(counts[pair[0]]) for pair in pairs if pair[0] in counts}
-        return replace(self, subtitle=subtitle, counts=counts, traffic={**heard, **traffic})
+        receivers = {pair: Traffic(counts[pair[0]]) for pair in pairs if pair[0] in counts}
+        return replace(self, subtitle=subtitle, counts=counts, traffic={**receivers, **traffic})
 
 
 def picture(choreography: Choreography) -> Picture:
@@ -126,7 +126,7 @@ def deadline_id(decider: Decider[Any], name: str) -> str:
 
 
 def listener_id(decider: Decider[Any]) -> str:
-    """Return the id of the node for a decider that says nothing."""
+    """Return the id of the node for a decider that emits nothing."""
     return f"listener/{decider.name}"
 
 
@@ -148,7 +148,7 @@ def duration(milliseconds: int) -> str:
 def _nodes(flow: EventGraph) -> Iterator[Node]:
     known = dict.fromkeys([*flow.choreography.events, *(r.cause for r in flow.reactions if r.cause is not None)])
     deciders = {decider: service.name for service in flow.choreography.services for decider in service.deciders}
-    for event in (event for event in known if event in flow.entries or not flow.saying(event)):
+    for event in (event for event in known if event in flow.entries or not flow.emitting(event)):
         kind: Kind = "request" if event in flow.entries else "event"
         yield Node(event.__name__, event.__name__, kind, "step", Lane(None, OUTSIDE), False, _about(flow, event))
     for service in flow.choreography.services:
@@ -193,8 +193,8 @@ def _arrows(flow: EventGraph) -> Iterator[Arrow]:
             source = through
         elif reaction.kind == "deadline":
             source = deadline_id(reaction.decider, reaction.name)
-        for said in reaction.emits:
-            yield Arrow(source, said.__name__, _role(flow, said), reaction.where)
+        for emitted in reaction.emits:
+            yield Arrow(source, emitted.__name__, _role(flow, emitted), reaction.where)
         if not reaction.decider.emits:
             yield Arrow(source, listener_id(reaction.decider), "step", reaction.where)
 
@@ -208,23 +208,23 @@ def _role(flow: EventGraph, event: EventType) -> Role:
 
 
 def _home(flow: EventGraph, event: EventType) -> Decider[Any] | None:
-    """Return the decider whose event it is: of those that say it, the one that says most on its topic."""
+    """Return the decider whose event it is: of those that emit it, the one that emits most on its topic."""
     topic = contract_of(event).topic
 
     def own(decider: Decider[Any]) -> int:
-        return Counter(contract_of(said).topic.name for said in decider.emits)[topic.name]
+        return Counter(contract_of(emitted).topic.name for emitted in decider.emits)[topic.name]
 
-    saying = dict.fromkeys(reaction.decider for reaction in flow.saying(event))
+    saying = dict.fromkeys(reaction.decider for reaction in flow.emitting(event))
     return max(saying, key=own, default=None)
 
 
 def _about(flow: EventGraph, event: EventType) -> tuple[str, ...]:
     contract = contract_of(event)
-    heard = dict.fromkeys(r.decider.name for r in flow.to(event) if r.kind == "handler")
+    receivers = dict.fromkeys(r.decider.name for r in flow.to(event) if r.kind == "handler")
     lines = [
         inspect.cleandoc(event.__doc__ or ""),
         f"topic {contract.topic.name}" + ("" if contract.key is None else f", key {contract.key}"),
-        f"heard by {', '.join(heard)}" if heard else "",
+        f"received by {', '.join(receivers)}" if receivers else "",
         f"reverses {', '.join(each.__name__ for each in contract.reverses)}" if contract.reverses else "",
     ]
     return tuple(line for line in lines if line)

@@ -14,7 +14,7 @@ from eventlib.analysis.diagram.model import Arrow, Picture
 LEAVING = 0.25
 """How many ports below a node's middle its arrows leave: never level with one that comes in elsewhere in the row."""
 
-_PORT = _TRACK = 1e-3  # of a row: enough to tell them apart
+_PORT = _TRACK = 1e-3  # of a row: enough to keep them apart
 
 Way = tuple[str, str]
 """Arrows that share their way: one cause, and one style."""

@@ -11,8 +11,8 @@ from eventlib.analysis.diagram.model import OUTSIDE, Lane, Node, Picture, number
 _ARROWS = (("step", "a step forward"), ("failure", "a failure"), ("compensation", "what undoes"))
 _BOXES = (
     ("request step", 12, "comes from outside"),
-    ("event step", 6, "said by a service"),
-    ("event failure", 6, "says that something failed"),
+    ("event step", 6, "emitted by a service"),
+    ("event failure", 6, "something failed"),
     ("event compensation", 6, "undoes, or asks for it"),
     ("effect step", 3, "asks the outside world"),
     ("deadline step", 12, "a deadline"),
@@ -36,8 +36,8 @@ def legend(*, with_traffic: bool) -> Iterator[str]:
         f'<g class="node event step"><rect class="end" x="{at - 3:.0f}" y="-11" width="36" height="22" rx="8"/>'
         f'<rect class="box" x="{at:.0f}" y="-8" width="30" height="16" rx="5"/></g>'
     )
-    yield _meaning(at + 41, "ends a story")
-    at += 41 + _LETTER * len("ends a story") + _GAP
+    yield _meaning(at + 41, "ends a saga")
+    at += 41 + _LETTER * len("ends a saga") + _GAP
     if with_traffic:
         yield _meaning(at, "8,125 · 40 ms: how often, and the p95 from cause to event; pale: never")
 
@@ -54,7 +54,7 @@ _GLYPH = 0.64  # a wide letter's width, in font sizes
 
 
 def svg(picture: Picture) -> str:
-    """Return a picture as an SVG document; what a node says of itself shows where the mouse rests on it."""
+    """Return a picture as an SVG document; a node's notes show where the mouse rests on it."""
     placed = layout(picture, _NAMES)
     width = placed.width + 2 * MARGIN
     height = placed.height + _TITLE + _LEGEND + 2 * MARGIN

@@ -20,7 +20,7 @@ _DOT_SHAPES = {"request": "oval", "event": "box", "effect": "hexagon", "deadline
 
 
 def mermaid(picture: Picture) -> str:
-    """Return a Mermaid flowchart; what undoes is dashed, failures are red, what ends a story has a double border."""
+    """Return a Mermaid flowchart; what undoes is dashed, failures are red, what ends a saga has a double border."""
     lines = ["flowchart LR"]
     for service, lanes in _groups(picture):
         lines.append(f'  subgraph {_id(f"lane/{service}")}["{service}"]')
@@ -41,7 +41,7 @@ def mermaid(picture: Picture) -> str:
 
 
 def dot(picture: Picture) -> str:
-    """Return a DOT graph; what undoes is dashed, failures are red, what ends a story has a double border."""
+    """Return a DOT graph; what undoes is dashed, failures are red, what ends a saga has a double border."""
     lines = [
         f"digraph {_quoted(picture.title)} {{",
         f"  graph [rankdir=LR, label={_quoted(picture.subtitle)}, labelloc=t, fontname=Helvetica, ranksep=0.7]",
