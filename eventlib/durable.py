@@ -19,7 +19,7 @@ def alone(place: Path, does: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LogUnavailable(f"somebody else {does} {place} just now: wait until that has ended") from error
+            raise LogUnavailable(f"another process {does} {place} just now: wait until that has ended") from error
         yield
     finally:
         os.close(handle)

@@ -12,7 +12,7 @@ EventlibError
     ├── WiringError           the choreography is wrong; found at import or at start
     ├── ContractError         an event or record does not fit its contract
     │   ├── UndecodableRecord bytes on a topic that cannot be read as an event
-    │   └── UnknownKey        a decider has never heard of a key, or had not by then
+    │   └── UnknownKey        a decider knows nothing of a key, or had not by then
     ├── LogCorrupt            the log's file is damaged, or is not a log at all
     │   ├── DamagedRecord     one record is not what was written, or is gone; what stands around it can be read
     │   └── TailLost          records that were acknowledged are gone from the log's end

@@ -60,7 +60,7 @@ class Publication:
 
 
 class Rebuild(Protocol):
-    """Builds anew what a damaged record of a task's changelog said."""
+    """Rebuilds a damaged record of a task's changelog."""
 
     async def __call__(
         self, log: "EventLog", service: Service, partition: int, damaged: DamagedRecord, /
@@ -261,7 +261,7 @@ class EventLog:
             )
         if self._types.get(contract.type) is not event_type:
             raise ContractError(
-                f"{contract.type} is not an event of {self.choreography.name}: let a decider handle or say it, or name "
+                f"{contract.type} is not an event of {self.choreography.name}: let a decider handle or emit it, or name "
                 "it in the choreography's facts"
             )
         return contract
@@ -269,7 +269,7 @@ class EventLog:
 
 _REMEMBERED = 20_000
 _REMEMBERED_BYTES = 2_000_000
-"""How many of its own latest events a process keeps as they were said, and how many bytes they may have as encoded:
+"""How many of its own latest events a process keeps as they were emitted, and how many bytes they may have as encoded:
 a few large orders would otherwise take what thousands of small events do."""
 
 
@@ -279,7 +279,7 @@ def latest_copy(record: Record, *, tombstone: bool) -> Record:
 
 
 def _no_event(given: object) -> str:
-    """Return what is said of something that is no event, where one was expected."""
+    """Return the error for something that is no event, where one was expected."""
     if isinstance(given, type):
         return f"{given.__name__} is a class: publish one of its events, {given.__name__}(...)"
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):

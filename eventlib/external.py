@@ -136,7 +136,7 @@ class ExternalRouter:
             return external.decode(event_type, record.value, key)
         except EventlibError as error:
             raise undecodable(record, str(error)) from error
-        except Exception as error:  # a decoder of somebody's own
+        except Exception as error:  # a decoder of the application's own
             raise undecodable(record, f"{type(error).__name__}: {error!s:.300}") from error
 
     def settled(self, record: Record, event: Event) -> Record:
@@ -170,6 +170,6 @@ class ExternalRouter:
         raise undecodable(
             record,
             f"topic {topic.name} is not partitioned by {contract.key}: {found}. One key would be split over tasks. "
-            f"Declare {contract.type} with key=None, and let a decider with key=None say events of yours under "
+            f"Declare {contract.type} with key=None, and let a decider with key=None emit events of yours under "
             f"{contract.key}; or name the writer's partitioner on the Topic",
         )

@@ -1,7 +1,7 @@
 """Invariants: what holds whatever happens, declared once, and checked wherever there are events.
 
 An invariant is a pure predicate over what is known of one key: a `Fold` of every event that has the key's field, a decider's
-state, or what the `ExternalState` world says. The simulator checks a choreography's invariants after each commit and when all has
+state, or what the `ExternalState` world has. The simulator checks a choreography's invariants after each commit and when all has
 come to rest; a test, a metric and a batch job that groups events by key check the same ones with `InvariantChecker`.
 """
 
@@ -52,13 +52,13 @@ class Fold(Generic[S]):
         return f"Fold({self.name!r})"
 
     def evolve(self, function: F) -> F:
-        """Register the pure function that says what an event tells: (state, event) or (state, event, meta)."""
+        """Register the pure function that applies an event: (state, event) or (state, event, meta)."""
         self._wants_meta = signatures.takes_meta(function, 2, f"evolve of fold {self.name}")
         self._apply = function
         return function
 
     def concerns(self, event: Event) -> str | None:
-        """Return the key that an event tells of, or None when it tells of none."""
+        """Return the key of an event, or None when it has none."""
         key = getattr(event, self.key, None)
         return None if key is None else str(key)
 
@@ -144,13 +144,13 @@ def invariant(*sources: AnySource, at_rest: bool = False) -> Callable[[Callable[
         name = signatures.name_of(holds)
         sentence = " ".join((holds.__doc__ or "").split())
         if not sentence:
-            raise WiringError(f"invariant {name} has no docstring: say in one sentence what holds")
+            raise WiringError(f"invariant {name} has no docstring: write in one sentence what holds")
         keys = {source.key for source in sources}
         if len(keys) != 1 or None in keys:
             raise WiringError(f"invariant {name} is about {sorted(map(str, keys))}: its sources need one key, the same")
         if not at_rest and (len(sources) > 1 or isinstance(sources[0], ExternalState)):
             raise WiringError(
-                f"invariant {name}: what is known in several places agrees at rest only; say at_rest=True"
+                f"invariant {name}: what is known in several places agrees at rest only; declare at_rest=True"
             )
         return Invariant(name, sentence, sources, at_rest, holds)
 
@@ -171,7 +171,7 @@ def _is_elsewhere(source: object) -> bool:
 
 
 class InvariantChecker:
-    """Checks invariants as events come and states change; it keeps each fold's state of each key that it was told of.
+    """Checks invariants as events come and states change; it keeps each fold's state of each key that it got.
 
     Give it events so that causes come before their effects; `settled` checks a key for the last time and forgets it.
     """
@@ -216,7 +216,7 @@ class InvariantChecker:
     def rest(self, outside: ExternalStates | None = None) -> list[Violation]:
         """Return the invariants that do not hold, now that nothing is in flight for any key.
 
-        `outside` has what the outside world says, for each source that could be asked: for a key that is not in there,
+        `outside` has what the outside world has, for each source that could be asked: for a key that is not in there,
         it has nothing.
         """
         told = outside or {}

@@ -1,4 +1,4 @@
-"""What a process waits for at its start: steps are tried until they work, as long as their errors say that this can help."""
+"""What a process waits for at its start: steps are tried until they work, as long as their errors allow it."""
 
 import asyncio
 import logging
@@ -83,7 +83,7 @@ class Startup:
             self.drop(what)
 
     async def enter(self, stack: AsyncExitStack, what: str, context: Callable[[], AbstractAsyncContextManager[T]]) -> T:
-        """Enter a context, which is made anew for each attempt, as a step. Raises: as `run`."""
+        """Enter a context, which is made again for each attempt, as a step. Raises: as `run`."""
         return await self.run(what, lambda: stack.enter_async_context(context()))
 
     def failed(self, what: str, error: RetryableError) -> float:

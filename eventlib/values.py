@@ -19,7 +19,7 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@lru_cache(maxsize=1_024)  # all that one transaction says has one time
+@lru_cache(maxsize=1_024)  # all that one transaction emits has one time
 def from_ms(milliseconds: int) -> datetime:
     """Return the UTC time of a record's timestamp; the first or the last that there is for one beyond these."""
     try:

@@ -1,6 +1,7 @@
 """`eventlib export`: contracts, dashboards, alerts and manifests as files for other tools."""
 
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +17,6 @@ from eventlib.errors import WiringError
 from eventlib.manifests.exporters import for_kubernetes, for_prometheus, for_strimzi, for_tools
 from eventlib.model.choreography import Choreography
 from eventlib.telemetry.catalogue import reference
-from eventlib.telemetry.dashboards import dashboards
 
 Form = Literal[
     "asyncapi",
@@ -98,7 +98,7 @@ def print_export(log_options: LogOptions, form: str, names: list[str], out: Path
 
 def _files(choreography: Choreography, form: str) -> dict[str, str]:
     makers: dict[str, Callable[[], dict[str, str]]] = {
-        "dashboards": dashboards,
+        "dashboards": _dashboards,
         "alerts": lambda: for_prometheus(choreography),
         "metrics": lambda: {"metrics.md": reference()},
         "settings": lambda: {"settings.md": settings_reference(choreography.settings)},
@@ -107,3 +107,8 @@ def _files(choreography: Choreography, form: str) -> dict[str, str]:
         "kafka": lambda: for_tools(choreography, declared_views(choreography)),
     }
     return makers[form]() if form in makers else exported(choreography, form)
+
+
+def _dashboards() -> dict[str, str]:
+    kept = files("eventlib.telemetry") / "grafana"
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(kept.iterdir(), key=lambda each: each.name)}

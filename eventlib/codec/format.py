@@ -20,7 +20,7 @@ class Format(ABC):
 
     @abstractmethod
     def version_in(self, text: str) -> int:
-        """Return which version of its contract a schema says to be; 1 when it says nothing."""
+        """Return which version of its contract a schema declares to be; 1 when it declares none."""
 
     @abstractmethod
     def writer(self, record: Record, header: bytes) -> Write:

@@ -30,7 +30,7 @@ def read_settings(settings: type[S], given: Mapping[str, Any], *, also: Iterable
     """Read settings of any kind from their variables; `also` names other fields that may be set under their prefix.
 
     Raises: SettingsError for a wrong value, and for a variable with this prefix that nobody knows; unless `also` is
-    None, since somebody else looks at those.
+    None, since other code checks those.
     """
     check_class(settings, BaseSettings, "settings", "give a class: `class ShopSettings(BaseSettings, env_prefix=...)`")
     prefix = settings.model_config["env_prefix"]

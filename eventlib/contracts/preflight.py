@@ -100,7 +100,7 @@ async def _compared(log: EventLog, every: Sequence[Declared]) -> AsyncIterator[P
 
 
 async def _is_gone(log: EventLog, each: Declared, problem: Problem) -> bool:
-    """Tell whether a problem is about a version of a state that no key is in any more, since they were built anew."""
+    """Tell whether a problem is about a version of a state that no key is in any more, since they were rebuilt."""
     if problem.rule == NEW_VERSION or each.topic not in await log.port.topics():
         return False
     unreadable = await log.codec.unreadable(each.topic, each.cls)

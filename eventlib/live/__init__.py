@@ -1,6 +1,6 @@
 """Live views: streams that people watch while they flow, on Faust. See README.md beside this file.
 
-Only this package imports Faust. A view decides nothing: whatever it shows can be computed anew from the log.
+Only this package imports Faust. A view decides nothing: whatever it shows can be computed again from the log.
 """
 
 from eventlib.live.app import LiveApp

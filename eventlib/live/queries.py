@@ -63,7 +63,7 @@ class Queries:
         return self._reading() or next(filter(None, map(self._without_owner, self._app.views.values())), None)
 
     def _reading(self) -> str | None:
-        """Return what is said while this worker's tables are not whole; None when they are."""
+        """Return the error while this worker's tables are not complete; None when they are."""
         is_whole = not (self._app.rebalancing or self._app.in_recovery)
         return None if is_whole else "tables are being read from their changelogs"
 

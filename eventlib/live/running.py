@@ -95,7 +95,7 @@ async def reset_views(app: LiveApp) -> Sequence[str]:
 
     What they have told others (alerts, derived topics) stays, and is told again under the same ids. Tables on other
     machines are told from those of now by their changelogs, and dropped there.
-    They are made anew, empty: who runs views need not have the right to.
+    They are made again, empty: who runs views need not have the right to.
     Raises: ContractError while the views run; LogUnavailable, LogDenied.
     """
     await forget_group(app.connection.url, app.connection.options.group(app.viewing.group))

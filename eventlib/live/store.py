@@ -45,7 +45,7 @@ class Store(rocksdb.Store):
     def acknowledged(self, at: TP, offset: int, key: bytes, value: bytes | None) -> None:
         """Write what is on the changelog now."""
         if at.partition not in self._dbs:
-            return  # somebody else's by now
+            return  # another's by now
         batch = rocksdict.WriteBatch(raw_mode=True)
         if value is None:
             batch.delete(key)

@@ -24,11 +24,11 @@ T = TypeVar("T")
 class Choreography:
     """The set of services that make up an application; graph, checks and topics derive from it.
 
-    `facts` names events that are published from outside and that nobody handles (catalogue entries, for instance).
-    `ports` opens the outside world for a log's URL: the objects that effects speak to, by parameter name.
+    `facts` names events that are published from outside and that no service handles (catalogue entries, for instance).
+    `ports` opens the outside world for a log's URL: the objects that effects call, by parameter name.
     `http` makes the application's ASGI app on an opened EventLog, for `eventlib run --http`; it is called only there.
     `invariants` are what holds whatever happens: the simulator, tests and metrics check them.
-    `sagas` tells how sagas stand, for `eventlib status`.
+    `sagas` gives the status of sagas, for `eventlib status`.
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
     `settings` are the classes of the application's own settings: `eventlib run` refuses wrong ones, and `eventlib config`
     prints them.
@@ -76,7 +76,7 @@ class Choreography:
 
     @property
     def events(self) -> tuple[type[Event], ...]:
-        """Every event that is handled or said, or published from outside."""
+        """Every event that is handled or emitted, or published from outside."""
         found = [event for service in self.services for event in (*service.handles, *service.emits)]
         return tuple(dict.fromkeys([*found, *self.facts]))
 
@@ -121,7 +121,7 @@ class Choreography:
         return next(service for service in self.services if decider in service.deciders)
 
     def _fails(self, event: type[Event]) -> bool:
-        """Tell whether an event is a failure: it says so itself, or an effect says it when the outcome is unknown."""
+        """Tell whether an event is a failure: it declares so, or an effect emits it when the outcome is unknown."""
         declared = contract_of(event).failure
         if declared is not None:
             return declared

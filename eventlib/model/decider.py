@@ -1,4 +1,4 @@
-"""Deciders: one state per key, what each event does to it, and what is said in answer."""
+"""Deciders: one state per key, what each event does to it, and what is emitted in answer."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ EmittedMeta = Callable[[Sequence[Event], int], Meta]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What a decider does with one event, and which events it may say."""
+    """What a decider does with one event, and which events it may emit."""
 
     call: Callable[..., Sequence[Event]]  # which may return None for nothing
     emits: tuple[type[Event], ...]
@@ -33,7 +33,7 @@ class Handler:
 
 
 class Deadline(Generic[S]):
-    """A time that follows from the state, and what is said when it has passed."""
+    """A time that follows from the state, and what is emitted when it has passed."""
 
     def __init__(self, decider: "Decider[S]", due_at: Callable[[S], datetime | None]) -> None:
         self.name = signatures.name_of(due_at)
@@ -46,7 +46,7 @@ class Deadline(Generic[S]):
     @overload
     def passed(self, handler: Callable[[S, Meta], list[R]]) -> Callable[[S, Meta], list[R]]: ...
     def passed(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """Declare what is said when the deadline has passed: a pure function of the state, and Meta if it wants it."""
+        """Declare what is emitted when the deadline has passed: a pure function of the state, and Meta if it wants it."""
         where = f"{self._decider.name}.{signatures.name_of(handler)}"
         if self.handler is not None:
             raise WiringError(f"{where}: deadline {self.name} has a handler already, {self.handler.name}")
@@ -78,12 +78,12 @@ class _On(Generic[S, E]):
 class Decider(Generic[S]):
     """The unit of behaviour: one state (a frozen dataclass with defaults) per key, and pure functions on it.
 
-    For one input: state = evolve(state, input); said = handler(state, input); state = evolve(state, each said).
+    For one input: state = evolve(state, input); emitted = handler(state, input); state = evolve(state, each emitted).
     Guarantee: inputs of one key are handled one after the other, in the order of their topic; between topics no
     order is promised, so a decider remembers what came early.
 
     `key` names the field that all its events have as their key. With None it handles keyless events, and has one
-    state for each partition: for an external topic that is not partitioned by what is in it, to say events under a key.
+    state for each partition: for an external topic that is not partitioned by what is in it, to emit events under a key.
     """
 
     def __init__(self, name: str, *, state: type[S], key: str | None) -> None:
@@ -162,9 +162,9 @@ class Decider(Generic[S]):
         return function
 
     def evolve(self, function: F) -> F:
-        """Register the pure function that says what an event does to the state; None forgets the key.
+        """Register the pure function that applies an event to the state; None forgets the key.
 
-        It sees every event that the decider handles or says, in order, and returns the state as it is for all others.
+        It sees every event that the decider handles or emits, in order, and returns the state as it is for all others.
         """
         if self._apply is not _unchanged:
             raise WiringError(f"decider {self.name} has an evolve already: {signatures.name_of(self._apply)}")
@@ -173,7 +173,7 @@ class Decider(Generic[S]):
         return function
 
     def deadline(self, due_at: Callable[[S], datetime | None]) -> Deadline[S]:
-        """Declare a time (UTC) that follows from the state; `@<name>.passed` says what happens then.
+        """Declare a time (UTC) that follows from the state; `@<name>.passed` registers what happens then.
 
         Guarantee: fires once for each due time, after everything that was on the inputs when it fell due.
         """
@@ -184,9 +184,9 @@ class Decider(Generic[S]):
         return deadline
 
     def forget(self, forgotten_at: Callable[[S], datetime | None]) -> Callable[[S], datetime | None]:
-        """Declare when (UTC) the key's state is given up, so that ended stories do not fill the store."""
+        """Declare when (UTC) the key's state is given up, so that ended sagas do not fill the store."""
         if self.forgotten_at is not None:
-            raise WiringError(f"decider {self.name} says twice when a key is forgotten")
+            raise WiringError(f"decider {self.name} declares twice when a key is forgotten")
         self.forgotten_at = forgotten_at
         return forgotten_at
 
@@ -198,7 +198,7 @@ class Decider(Generic[S]):
         timeout_s: float = 10.0,
         otherwise: Callable[..., Any] | None = None,
     ) -> Callable[[F], F]:
-        """Run the decorated async function outside whenever this decider says `request`; its answer goes on the log.
+        """Run the decorated async function outside whenever this decider emits `request`; its answer goes on the log.
 
         The function takes (event), (event, port) or (event, port, meta); the second parameter's name is the port's.
         `meta.id` is the idempotency key. See Effect for the guarantee.
@@ -232,12 +232,12 @@ class Decider(Generic[S]):
             )
         self.handlers[event_type] = handler
 
-    def check_emitted(self, said: Sequence[type[Event]], where: str) -> None:
-        """Refuse events that cannot be said: requests come only from outside, and others write external topics."""
-        for event_type in said:
+    def check_emitted(self, emitted: Sequence[type[Event]], where: str) -> None:
+        """Refuse events that cannot be emitted: requests come only from outside, and others write external topics."""
+        for event_type in emitted:
             if contract_of(event_type).external is not None:
                 raise WiringError(
-                    f"{where}: {event_type.__name__} is external: others write its topic, and nobody here"
+                    f"{where}: {event_type.__name__} is external: others write its topic, and no service here"
                 )
             if contract_of(event_type).request:
                 raise WiringError(f"{where}: {event_type.__name__} is a request, and those come only from outside")
@@ -246,9 +246,9 @@ class Decider(Generic[S]):
     def emits(self) -> tuple[type[Event], ...]:
         """Every event that this decider, its deadlines or its effects can say."""
         handlers = [*self.handlers.values(), *(d.handler for d in self.deadlines.values() if d.handler)]
-        said = [event for handler in handlers for event in handler.emits]
+        emitted = [event for handler in handlers for event in handler.emits]
         answered = [event for effect in self.effects.values() for event in effect.emits]
-        return tuple(dict.fromkeys(said + answered))
+        return tuple(dict.fromkeys(emitted + answered))
 
     @property
     def modules(self) -> set[str]:
@@ -277,62 +277,62 @@ class Decider(Generic[S]):
         return found
 
     def wants_meta(self, event_type: type[Event]) -> bool:
-        """Tell whether handling an event needs its Meta, so that nobody makes one in vain."""
+        """Tell whether handling an event needs its Meta, so that none is made in vain."""
         return self.evolve_wants_meta or self.handlers[event_type].wants_meta
 
     def evolved(self, state: S, event: Event, meta: Meta) -> S | None:
-        """Return the state after one event that was handled or said; None forgets the key."""
+        """Return the state after one event that was handled or emitted; None forgets the key."""
         return self._apply(state, event, meta) if self.evolve_wants_meta else self._apply(state, event)
 
     def decide(self, state: S, event: Event, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
-        """Handle one input: return the state after it (None: the key is forgotten), and what is said.
+        """Handle one input: return the state after it (None: the key is forgotten), and what is emitted.
 
-        `emitted_meta(said, ordinal)` gives the Meta of each event said; it is asked only when evolve wants it.
-        Raises: ContractError when the handler says an event that is not in its annotation.
+        `emitted_meta(emitted, ordinal)` gives the Meta of each event emitted; it is asked only when evolve wants it.
+        Raises: ContractError when the handler emits an event that is not in its annotation.
         """
         evolved = self.evolved(state, event, meta)
-        said = self.answer(self.initial if evolved is None else evolved, event, meta)
-        return self._after(evolved, said, emitted_meta) if said else evolved, said
+        emitted = self.answer(self.initial if evolved is None else evolved, event, meta)
+        return self._after(evolved, emitted, emitted_meta) if emitted else evolved, emitted
 
     def answer(self, state: S, event: Event, meta: Meta) -> list[Event]:
-        """Return what is said in answer to an event that the state has seen. Raises: ContractError as `decide` does."""
+        """Return what is emitted in answer to an event that the state has seen. Raises: ContractError as `decide` does."""
         handler = self.handlers[type(event)]
         emitted = handler.call(state, event, meta) if handler.wants_meta else handler.call(state, event)
         return self._listed(handler, emitted)
 
     def pass_deadline(self, name: str, state: S, meta: Meta, emitted_meta: EmittedMeta) -> tuple[S | None, list[Event]]:
-        """Handle a deadline that has passed: return the state after it (None: forgotten), and what is said."""
-        said = self.answer_deadline(name, state, meta)
-        return None if name == FORGET else self._after(state, said, emitted_meta), said
+        """Handle a deadline that has passed: return the state after it (None: forgotten), and what is emitted."""
+        emitted = self.answer_deadline(name, state, meta)
+        return None if name == FORGET else self._after(state, emitted, emitted_meta), emitted
 
     def answer_deadline(self, name: str, state: S, meta: Meta) -> list[Event]:
-        """Return what is said when a deadline has passed. Raises: ContractError as `decide` does."""
+        """Return what is emitted when a deadline has passed. Raises: ContractError as `decide` does."""
         handler = None if name == FORGET else self.deadlines[name].handler
         if handler is None:
             return []
         return self._listed(handler, handler.call(state, meta) if handler.wants_meta else handler.call(state))
 
-    def _after(self, state: S | None, said: Sequence[Event], emitted_meta: EmittedMeta) -> S | None:
-        """Return the state (None: forgotten) after events that the decider has said; `emitted_meta` as in `decide`."""
-        for ordinal, event in enumerate(said):
+    def _after(self, state: S | None, emitted: Sequence[Event], emitted_meta: EmittedMeta) -> S | None:
+        """Return the state (None: forgotten) after events that the decider has emitted; `emitted_meta` as in `decide`."""
+        for ordinal, event in enumerate(emitted):
             before = self.initial if state is None else state
             state = (
-                self._apply(before, event, emitted_meta(said, ordinal))
+                self._apply(before, event, emitted_meta(emitted, ordinal))
                 if self.evolve_wants_meta
                 else self._apply(before, event)
             )
         return state
 
-    def _listed(self, handler: Handler, said: Sequence[Event] | None) -> list[Event]:
-        if not said:
+    def _listed(self, handler: Handler, emitted: Sequence[Event] | None) -> list[Event]:
+        if not emitted:
             return []
-        for event in said:
+        for event in emitted:
             if type(event) not in handler.emits:
                 raise ContractError(
-                    f"{self.name}.{handler.name} said {type(event).__name__}, which is not in its return type; "
+                    f"{self.name}.{handler.name} emitted {type(event).__name__}, which is not in its return type; "
                     "add it there, since the graph and every reader go by that"
                 )
-        return list(said)
+        return list(emitted)
 
 
 def _unchanged(state: S, _event: Event) -> S:

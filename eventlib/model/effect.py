@@ -37,7 +37,7 @@ FOREVER = Retry(attempts=None, longest_pause_s=60.0)
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """An async function that asks the outside world: what it may answer, which port it speaks to, how it is tried."""
+    """An async function that asks the outside world: what it may answer, which port it calls, how it is tried."""
 
     call: Callable[..., Awaitable[Event]]
     answers: tuple[type[Event], ...]
@@ -49,19 +49,19 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What happens outside when `request` is said: each try takes at most `timeout_s` seconds.
+    """What happens outside when `request` is emitted: each try takes at most `timeout_s` seconds.
 
     Guarantee: runs at least once, under the request's id as idempotency key; its answer enters the log exactly once.
-    When the retries are used up `otherwise` says the event that follows; without it the effect is parked, alone. To
+    When the retries are used up `otherwise` emits the event that follows; without it the effect is parked, alone. To
     ask something else then is an effect of its own, requested by a decider in answer to that event: so it is decided
-    once, and nobody goes on with the first question meanwhile, not even a process that was given up for dead.
+    once, and no process goes on with the first question meanwhile, not even a process that was given up for dead.
     """
 
     request: type[Event]
     ask: Asking
     otherwise: Callable[[Event], Event] | None
     uncertain: tuple[type[Event], ...]
-    """What `otherwise` says: nobody knows whether it was done."""
+    """What `otherwise` emits: it is unknown whether it was done."""
 
     @property
     def emits(self) -> tuple[type[Event], ...]:
@@ -86,7 +86,7 @@ def effect_of(
     timeout_s: float,
     otherwise: Callable[..., Any] | None,
 ) -> Effect:
-    """Read an effect off its functions. Raises: WiringError when they say nothing, or when it is not async."""
+    """Read an effect off its functions. Raises: WiringError when they declare nothing, or when it is not async."""
     where = f"effect {signatures.name_of(function)}"
     if not inspect.iscoroutinefunction(function):
         raise WiringError(f"{where} is not async: an effect waits for the outside world, so write `async def`")
@@ -96,7 +96,7 @@ def effect_of(
     where = f"{where}, otherwise={signatures.name_of(otherwise)}"
     if inspect.iscoroutinefunction(otherwise):
         raise WiringError(
-            f"{where} is async: what follows when nobody answers is decided once, so say an event, and ask the next "
+            f"{where} is async: what follows without an answer is decided once, so emit an event, and ask the next "
             "question in an effect of its own"
         )
     return Effect(request, ask, otherwise, signatures.answers(otherwise, where, depth=3))

@@ -101,14 +101,14 @@ class Event(BaseModel):
                 "or abstract=True for a class that is only inherited from"
             )
         if key == "":
-            raise WiringError(f"event {cls.__name__} has no key: name the field, or say key=None for a keyless event")
+            raise WiringError(f"event {cls.__name__} has no key: name the field, or write key=None for a keyless event")
         declared = topic if isinstance(topic, Topic) else Topic(topic)
         if tombstone and not declared.latest:
             raise WiringError(f"event {cls.__name__} is a tombstone, but topic {declared.name!r} has no latest=True")
         if external is not None and declared.latest:
             raise WiringError(
                 f"event {cls.__name__} is external, but topic {declared.name!r} has latest=True: that copy is written "
-                "with each event, and others write these; say compacted=True if they keep the newest of each key"
+                "with each event, and others write these; declare compacted=True if they keep the newest of each key"
             )
         undone = reverses if isinstance(reverses, tuple) else (reverses,)
         cls.__contract__ = Contract(

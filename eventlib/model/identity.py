@@ -1,13 +1,13 @@
-"""Who an event is: ids and trace contexts that are derived, so that handling a cause again says the same events."""
+"""Identity: derived ids and trace contexts, so that handling a cause again emits the same events."""
 
 from hashlib import blake2b
 
 SAMPLED_SHARE = 0.02
-"""The share of sagas that are traced where nobody says another: with it, tracing costs some hundredths more."""
+"""The share of sagas that are traced by default: with it, tracing costs some hundredths more."""
 
 
 def derived_id(cause_id: str, decider: str, key: str, ordinal: int) -> str:
-    """Return the id of what a decider says: the same whenever the same cause is handled again (32 hex digits)."""
+    """Return the id of what a decider emits: the same whenever the same cause is handled again (32 hex digits)."""
     return blake2b(f"{cause_id}\x1f{decider}\x1f{key}\x1f{ordinal}".encode(), digest_size=16).hexdigest()
 
 
@@ -49,7 +49,7 @@ def child_traceparent(parent: str | None, event_id: str) -> str:
 
 
 def is_sampled(traceparent: str | None) -> bool:
-    """Tell whether a trace context says that its trace is recorded."""
+    """Tell whether a trace context marks its trace as recorded."""
     return traceparent is not None and traceparent[-1] in _ODD
 
 

@@ -1,6 +1,6 @@
 """One saga as it went: its events in order with their causes, as a timeline and as a tree. Pure functions on records.
 
-What turned a saga around shows in its types: an event that is a failure tells that something was refused or called
+What turned a saga around shows in its types: an event that is a failure means that something was refused or called
 off. What follows from a failure, and what reverses a step, is compensation.
 """
 
@@ -43,7 +43,7 @@ class SagaEvent:
 
     @property
     def service(self) -> str:
-        """The service that said it; `outside` for what no service has said."""
+        """The service that emitted it; `outside` for what no service has emitted."""
         return (self.record.source or "outside").partition("/")[0]
 
     @property
@@ -56,7 +56,7 @@ class SagaEvent:
 class Saga:
     """All events of one saga, causes before effects.
 
-    `ended` is None when no event of the choreography ends a story under this kind of key (a product's, for instance).
+    `ended` is None when no event of the choreography ends a saga under this kind of key (a product's, for instance).
     """
 
     key: str
@@ -85,21 +85,21 @@ class Saga:
         return (self.ending or self.events[-1]).after_ms
 
     def news(self) -> list[dict[str, object]]:
-        """Return what each event adds to the story: its fields, without the key and what never changes in this saga.
+        """Return what each event adds to the saga: its fields, without the key and what never changes in this saga.
 
-        What never changes stands with the first event that says it.
+        What never changes stands with the first event that has it.
         """
         values: dict[str, object] = {}
         varying = set[str]()
         for event in self.events:
             varying |= {name for name, value in event.facts.items() if values.setdefault(name, value) != value}
-        said = set[str]()
+        emitted = set[str]()
         found = list[dict[str, object]]()
         for event in self.events:
             new = {
-                name: v for name, v in event.facts.items() if v != self.key and (name in varying or name not in said)
+                name: v for name, v in event.facts.items() if v != self.key and (name in varying or name not in emitted)
             }
-            said |= new.keys()
+            emitted |= new.keys()
             found.append(new)
         return found
 
@@ -166,7 +166,7 @@ class _Roles:
         return role
 
     def _follows_failure(self, record: Record, cause: Record) -> bool:
-        """Tell whether the decider that said this knew of a failure, whatever its direct cause was.
+        """Tell whether the decider that emitted this knew of a failure, whatever its direct cause was.
 
         What its effects answer does not count: the outside world was asked before.
         """

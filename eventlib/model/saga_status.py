@@ -1,4 +1,4 @@
-"""How sagas stand, told by the one decider that knows: what an operator counts."""
+"""The status of sagas, from the one decider that knows it: what an operator counts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ class Service:
     Task p of a service is partition p of every topic that its deciders read, so these have equal partition counts.
     `start_from` is where a service added to an old log begins: "earliest" or "latest". Its effects run only for what
     was recorded after its first start, and for what follows from that: those for the past are parked, each with its
-    reason, until somebody retries them. `effects="all"` runs them all.
+    reason, until an operator retries them. `effects="all"` runs them all.
     Guarantee: where a task began, and what was past then, is recorded before it handles anything.
     Raises: WiringError when the deciders do not fit together.
     """
@@ -48,8 +48,8 @@ class Service:
     def under(self, name: str) -> "Service":
         """Return this service under another name, for a run beside this one: with topics of its own for everything.
 
-        It speaks as this service does, so that its events have the same ids and sources; but what it says goes to
-        topics of its own, and nobody else hears it. Raises: WiringError when it cannot be a name.
+        It emits as this service does, so that its events have the same ids and sources; but what it emits goes to
+        topics of its own, which no other service reads. Raises: WiringError when it cannot be a name.
         """
         _refuse_odd(name)
         other = copy(self)
@@ -57,9 +57,9 @@ class Service:
         return other
 
     def output_topic(self, topic: Topic) -> Topic:
-        """Return where this service says what belongs on a topic: there, unless it runs beside another one.
+        """Return where this service writes what belongs on a topic: there, unless it runs beside another one.
 
-        What is said beside another service is kept for as long as the run is.
+        What is emitted beside another service is kept for as long as the run is.
         """
         if self.name == self.emits_as:
             return topic
@@ -103,7 +103,7 @@ class Service:
 
     @property
     def ports(self) -> set[str]:
-        """The names of the ports that its effects speak to."""
+        """The names of the ports that its effects call."""
         return {port for decider in self.deciders for effect in decider.effects.values() for port in effect.ports}
 
     @property
@@ -113,7 +113,7 @@ class Service:
 
     @property
     def journal(self) -> Topic:
-        """The topic that says, per transaction, which inputs were handled in which order."""
+        """The topic that records, per transaction, which inputs were handled in which order."""
         return Topic(f"{self.name}.journal", partitions=self.partitions, max_event_bytes=_OWN_MAX)
 
     @property

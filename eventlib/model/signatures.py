@@ -17,7 +17,7 @@ Hints = Mapping[str, Any]
 def hints_of(function: Callable[..., Any], where: str, depth: int) -> Hints:
     """Return a function's annotations; `depth` counts the calls from the scope that declares it. Raises: WiringError."""
     try:
-        # The names of the scope that declares the function: a handler in a test may speak of events defined beside it.
+        # The names of the scope that declares the function: a handler in a test may use events defined beside it.
         return typing.get_type_hints(function, localns=sys._getframe(depth).f_locals)  # noqa: SLF001  no public way to that scope
     except NameError as error:
         raise WiringError(f"{where}: its annotations name something that does not exist: {error}") from error
@@ -32,8 +32,8 @@ def emitted(hints: Hints, where: str) -> tuple[type[Event], ...]:
         raise WiringError(
             f"{where}: write what it emits as its return type, `-> list[EventA | EventB]` (`-> None` when it emits nothing)"
         )
-    (said,) = typing.get_args(annotation)
-    return () if said is Never else _event_types(said, where, "return type")
+    (emitted,) = typing.get_args(annotation)
+    return () if emitted is Never else _event_types(emitted, where, "return type")
 
 
 def handled(function: Callable[..., Any], hints: Hints, where: str) -> tuple[type[Event], ...]:

@@ -46,7 +46,7 @@ class Parking:
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What tells it from others: the service, and the decider with its key, or the effect's id."""
+        """What distinguishes it: the service, and the decider with its key, or the effect's id."""
         return self.service, "" if self.id else self.decider, self.id or self.key
 
 
@@ -62,7 +62,7 @@ class ParkedQuery:
     def of(
         cls, log: EventLog, services: Collection[str], deciders: Collection[str], reason: str | None
     ) -> "ParkedQuery":
-        """Return what somebody wants, as they said it. Raises: WiringError for an unknown name; ContractError."""
+        """Return what an operator wants, as given. Raises: WiringError for an unknown name; ContractError."""
         names = [log.choreography.service(name).name for name in services]
         of_deciders = [log.choreography.decider(name).name for name in deciders]
         try:

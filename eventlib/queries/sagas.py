@@ -39,7 +39,7 @@ async def find_saga(log: EventLog, key: str, until: datetime | None = None) -> S
 async def follow_saga(log: EventLog, key: str) -> AsyncGenerator[Saga, None]:
     """Yield a key's saga as it stands, perhaps still without events, and again whenever it has grown.
 
-    Guarantee: each event is in the saga from the poll that reads it on, whichever service said it. Never ends.
+    Guarantee: each event is in the saga from the poll that reads it on, whichever service emitted it. Never ends.
     """
     places = [(topic.name, partition) for topic in event_topics(log) for partition in range(topic.partitions)]
     reader = log.port.reader({place: await log.port.end(*place) for place in places})
@@ -57,7 +57,7 @@ async def follow_saga(log: EventLog, key: str) -> AsyncGenerator[Saga, None]:
 
 
 async def _news(log: EventLog, key: str, known: Known, records: list[Record]) -> list[Record]:
-    """Return which of these records belong to a saga and are new; with all of a story that is new to it."""
+    """Return which of these records belong to a saga and are new; with all records of a correlation id that is new to it."""
     stories = {_story(record) for record, _ in known.values()}
     own = [record for record in records if record.key == key.encode() and _story(record) not in stories]
     correlated = [record for record in records if record.correlation_id in stories]
@@ -84,7 +84,7 @@ async def _of_key(log: EventLog, key: str) -> list[Record]:
 async def _correlated(log: EventLog, own: list[Record]) -> list[Record]:
     """Return the records that share a correlation id with these, these perhaps included."""
     wanted = {_story(record) for record in own}
-    # Nothing of a story is older than the request that began it, so if all of those are here, the rest is later.
+    # Nothing of a saga is older than the request that began it, so if all of those are here, the rest is later.
     roots_known = wanted <= {record.event_id for record in own}
     since_ms = min(record.timestamp_ms for record in own) if roots_known else None
     found = list[Record]()
@@ -124,9 +124,9 @@ def in_order(records: Sequence[Record]) -> list[Record]:
 
 
 def causes_first(moment: Sequence[Record]) -> list[int]:
-    """Return in which order records of one millisecond came about, as indexes; as they are given where nothing tells.
+    """Return in which order records of one millisecond came about, as indexes; as they are given where nothing decides.
 
-    Causes come before what they led to, what a decider has said of one key in its sequence, a partition's by offset.
+    Causes come before what they led to, what a decider has emitted of one key in its sequence, a partition's by offset.
     All are left as they are given when that goes round in a circle, as ids that others gave may do.
     """
     if len(moment) == 1:
@@ -160,18 +160,18 @@ def _places(records: Sequence[Record]) -> list[_Place]:
 
 def _edges(moment: Sequence[Record]) -> Iterator[tuple[int, int]]:
     """Yield which comes before which, as indexes."""
-    known, in_place, said = dict[str, int](), dict[TopicPartition, list[int]](), dict[tuple[str, str], list[int]]()
+    known, in_place, emitted = dict[str, int](), dict[TopicPartition, list[int]](), dict[tuple[str, str], list[int]]()
     for i, record in enumerate(moment):
         if record.id is not None:
             known.setdefault(record.id, i)
         in_place.setdefault(record[:2], []).append(i)
         if record.sequence is not None:
-            said.setdefault((record.source or "", record.subject or ""), []).append(i)
+            emitted.setdefault((record.source or "", record.subject or ""), []).append(i)
     for i, record in enumerate(moment):
         cause = known.get(record.causation_id or "")
         if cause is not None:
             yield cause, i
     for found in in_place.values():
         yield from pairwise(sorted(found, key=lambda i: moment[i].offset))
-    for found in said.values():
+    for found in emitted.values():
         yield from pairwise(sorted(found, key=lambda i: moment[i].sequence or 0))

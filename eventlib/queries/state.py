@@ -22,7 +22,7 @@ _CHUNK = 1_000
 class KnownState:
     """A key's newest committed state: None once it is forgotten.
 
-    `sequence` counts the events that the decider has said under the key, `changed_by` is the id of the event that last
+    `sequence` counts the events that the decider has emitted under the key, `changed_by` is the id of the event that last
     changed it. `deadlines` are those still to come by name (UTC), `forgotten_at` is when the key is given up, and
     `answered` counts the requests that were handled.
     """
@@ -57,7 +57,7 @@ async def state_of(log: EventLog, decider_name: str, key: str) -> KnownState:
 
 
 def known_state(log: EventLog, decider: Decider[Any], key: str, entry: KeyedState, recorded_at: datetime) -> KnownState:
-    """Return what an entry says about a key."""
+    """Return what an entry has about a key."""
     service = log.choreography.service_of(decider)
     due = {name: from_ms(at_ms) for name, at_ms in sorted(entry.due.items(), key=lambda item: item[1])}
     return KnownState(
@@ -77,7 +77,7 @@ def known_state(log: EventLog, decider: Decider[Any], key: str, entry: KeyedStat
 
 
 def unknown_key(decider: Decider[Any], key: str) -> UnknownKey:
-    """Return the error that a decider has never heard of a key."""
+    """Return the error that a decider knows nothing of a key."""
     return UnknownKey(
         f"decider {decider.name} knows nothing of key {key!r}: check the key ({decider.key}), and that the "
         f"services have run"

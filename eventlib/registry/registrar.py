@@ -44,7 +44,7 @@ class RegistrationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A schema as it is kept, and what it says."""
+    """A schema as it is kept, and what it declares."""
 
     schema: Schema
     parsed: Parsed

@@ -38,7 +38,7 @@ class Breaker:
     """One port's circuit breaker in this process.
 
     `begin` asks for a turn, `wait` waits until it is worth asking again; each turn that was given ends with `worked`,
-    `failed` or `abandoned`. A turn given before the circuit last changed says nothing about the port now, and counts
+    `failed` or `abandoned`. A turn given before the circuit last changed tells nothing about the port now, and counts
     for nothing.
     """
 
@@ -86,7 +86,7 @@ class Breaker:
             self._open(error)
 
     def abandoned(self, turn: int) -> None:
-        """Take note that a call was given up before it was known how it would end: somebody else may try."""
+        """Take note that a call was given up before its outcome was known: another call may try."""
         if turn == self._turn:
             self._ask_again.set()
 
@@ -108,4 +108,4 @@ class Breaker:
 
 
 NEVER_OPEN = Breaker("", BreakerConfig(failures=0, pause_s=0, longest_pause_s=0))
-"""For what speaks to no port: nobody knows what could be away."""
+"""For what calls no port: nobody knows what could be away."""

@@ -33,8 +33,8 @@ class TaskCommitter:
 
     Whoever drives it puts what was read into `inbox`, an input that cannot be read into `damaged`, and what effects came
     back with into `answers`, and calls `turn`.
-    While `at_rest` says that it waits with nothing at hand, a relay may hand it what others say.
-    Guarantee: an input's position, the state change, the journal entry and the events said are committed together or
+    While `at_rest` says that it waits with nothing at hand, a relay may hand it what others emit.
+    Guarantee: an input's position, the state change, the journal entry and the events emitted are committed together or
     not at all; whatever interrupts it, the next owner goes on from the last commit.
     """
 

@@ -208,7 +208,7 @@ def _drawn(pause: Pause) -> float:
 
 
 def missing_ports(services: Iterable[Service], ports: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return the ports that effects need and nobody gave, with the services that need them."""
+    """Return the ports that effects need and that were not given, with the services that need them."""
     missing: dict[str, list[str]] = {}
     for service in services:
         for port in sorted(service.ports - set(ports)):

@@ -16,9 +16,9 @@ from eventlib.values import from_ms
 
 
 class Cause(NamedTuple):
-    """The input that makes a decider say something.
+    """The input that a decider answers.
 
-    `id` is what the ids of the events said derive from; `caused_by` is the event on the log that they name as their
+    `id` is what the ids of the events emitted derive from; `caused_by` is the event on the log that they name as their
     cause. They differ for a deadline, which is no event: its cause is the one that last changed the key; and for a
     external record, whose id others may give twice. `past` is the mark of what follows from a service's past.
     """
@@ -49,7 +49,7 @@ def cause_of_deadline(
 
 
 def meta_of_deadline(cause: Cause, at_ms: int, source: str, key: str) -> Meta:
-    """Return what the handler of a deadline that passes is told of it."""
+    """Return what the handler of a deadline that passes gets as its Meta."""
     return Meta(
         id=cause.id,
         recorded_at=from_ms(at_ms),
@@ -63,7 +63,7 @@ def meta_of_deadline(cause: Cause, at_ms: int, source: str, key: str) -> Meta:
 def entry_after(
     entry: KeyedState, decider: Decider[Any], cause: Cause, state: Any, emitted: Sequence[Record]
 ) -> KeyedState:
-    """Return a key's entry after a cause: with a new state, and with all that was said about it."""
+    """Return a key's entry after a cause: with a new state, and with all that was emitted about it."""
     last = emitted[-1] if emitted else None
     return KeyedState(
         state,
@@ -77,9 +77,9 @@ def entry_after(
 
 
 class RecordBuilder:
-    """Makes the records of what one decider says.
+    """Builds the records of what one decider emits.
 
-    `names` gives the events of a turn other ids than those that derive from their places in it.
+    `names` gives the events of an emission other ids than those that derive from their places in it.
     """
 
     def __init__(self, decider: Decider[Any], service: str, topics: dict[str, Topic], codec: Codec) -> None:
@@ -90,16 +90,16 @@ class RecordBuilder:
         self._codec = codec
 
     def emission(self, key: str, sequence: int, cause: Cause, at_ms: int) -> "Emission":
-        """Return one turn to speak under a key that has said `sequence` events before."""
+        """Return the emission under a key that has emitted `sequence` events before."""
         return Emission(self, key, sequence, cause, at_ms)
 
     def record(self, emission: "Emission", ordinal: int, event: Event) -> Record:
-        """Return the record of an event said. Raises: ContractError when it has no key, or is too large."""
+        """Return the record of an event emitted. Raises: ContractError when it has no key, or is too large."""
         contract = contract_of(type(event))
         topic = self._topics[contract.topic.name]
         event_key = key_of(event)
         if event_key is None:
-            raise ContractError(f"{contract.type} has no key: what a decider says has one")
+            raise ContractError(f"{contract.type} has no key: what a decider emits has one")
         key = event_key.encode()
         value = self._codec.encode(event)
         if len(value) > topic.max_event_bytes:
@@ -130,7 +130,7 @@ Names = Callable[["Emission", Sequence[Event]], list[str]]
 
 
 class Emission:
-    """A decider's turn to speak: one input's answers, with their ids derived once."""
+    """One emission: a decider's answers to one input, with their ids derived once."""
 
     __slots__ = ("_ids", "_named", "at_ms", "builder", "cause", "key", "sequence")
 
@@ -144,18 +144,18 @@ class Emission:
         self._named: Sequence[Event] | None = None
 
     def id(self, ordinal: int) -> str:
-        """Return the id of the event that is said as number `ordinal` of this turn, from 0."""
+        """Return the id of the event that has number `ordinal` in this emission, from 0."""
         ids = self._ids
         while len(ids) <= ordinal:
             ids.append(self.derived_id(len(ids)))
         return ids[ordinal]
 
     def derived_id(self, ordinal: int) -> str:
-        """Return the id that follows from an event's place in this turn."""
+        """Return the id that follows from an event's place in this emission."""
         return derived_id(self.cause.id, self.builder.decider.name, self.key, ordinal)
 
     def meta(self, emitted: Sequence[Event], ordinal: int) -> Meta:
-        """Return the Meta of an event that is being said, for an evolve that wants it; `said` are all of the turn."""
+        """Return the Meta of an event that is being emitted, for an evolve that wants it; `emitted` is the whole emission."""
         self._name(emitted)
         cause, event_id = self.cause, self.id(ordinal)
         return Meta(
@@ -173,7 +173,7 @@ class Emission:
         )
 
     def records(self, emitted: Sequence[Event]) -> list[Record]:
-        """Return the records of all that was said in this turn. Raises: ContractError."""
+        """Return the records of this emission. Raises: ContractError."""
         self._name(emitted)
         return [self.builder.record(self, ordinal, event) for ordinal, event in enumerate(emitted)]
 

@@ -33,7 +33,7 @@ class InputReader:
         self.schemas_known = False
 
     def deciders_of(self, record: Record) -> Sequence[Decider[Any]] | None:
-        """Return who has to do with a record; nobody, when its type is not handled here."""
+        """Return the deciders of a record; none when its type is not handled here."""
         if record.type and record.topic not in self.external:
             return self._by_type.get(record.type)
         return self._by_topic.get(record.topic)

@@ -52,7 +52,7 @@ NO_MEMORY = KeyMetadata()
 class KeyedState(NamedTuple):
     """A key's state, and what the task remembers about it.
 
-    `state` is None for a key that was never seen or is forgotten. `sequence` counts the events said, `changed_by` is
+    `state` is None for a key that was never seen or is forgotten. `sequence` counts the events emitted, `changed_by` is
     the event that last changed the key, `correlation_id` and `traceparent` those of that event. `due` follows from
     the state: when each deadline that has not passed falls due, in ms.
     """
@@ -67,7 +67,7 @@ class KeyedState(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing is left to remember: the changelog has a tombstone, and the key begins anew."""
+        """Whether nothing is left to remember: the changelog has a tombstone, and the key begins again."""
         return self.state is None and not self.memory.answered
 
     def record(self, name: tuple[str, str], place: "KeyLocation", source: str, codec: Codec) -> Record:

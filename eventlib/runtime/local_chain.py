@@ -1,8 +1,8 @@
-"""Lets the tasks of one process take up what they say to each other before it is committed, all in one transaction.
+"""Lets the tasks of one process take up what they emit to each other before it is committed, all in one transaction.
 
 An order's way through four services is a dozen hops. One commit and one look at the log for each of them is most of
-what an order costs while there is little to do. So when a task commits, what it says goes at once to those tasks in
-this process that have nothing else at hand; what they say goes on in the same way; and all of their transactions are
+what an order costs while there is little to do. So when a task commits, what it emits goes at once to those tasks in
+this process that have nothing else at hand; what they emit goes on in the same way; and all of their transactions are
 committed as one, or none is. Nobody outside sees a part of it, and a task that is busy, or elsewhere, reads it later
 from the log as ever: so nothing depends on it, and a log that cannot do this goes without.
 
@@ -62,7 +62,7 @@ class ChainedTask(Protocol):
 
 
 class LocalChain:
-    """The tasks of one process that hand on to each other what they say."""
+    """The tasks of one process that hand on to each other what they emit."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -103,7 +103,7 @@ class LocalChain:
     async def commit(self, member: ChainedTask) -> bool:
         """Commit a member's open transaction, and with it what follows from it here; False: this log cannot do that.
 
-        The member is told to settle it, or to roll it back, as are all that took part.
+        The member has to settle it, or to roll it back, as are all that took part.
         Raises: OwnershipLost when it is not the owner any more; LogUnavailable when it has to try again, alone.
         """
         if self._round is None or self._round.is_over:
@@ -126,7 +126,7 @@ class _Part:
         self.transaction: Transaction | None = None
 
     def emitted(self) -> Iterable[tuple[Record, Event | None]]:
-        """Yield what the member has said that is not in the log's transaction yet."""
+        """Yield what the member has emitted that is not in the log's transaction yet."""
         task, placed = self.member.task, len(self.offsets)
         return zip(task.events[placed:], task.emitted[placed:], strict=True)
 
@@ -215,7 +215,7 @@ class _Round(Share):
         return part
 
     async def _emit(self, parts: Iterable[_Part], batch: Batch) -> _Inputs:
-        """Append what members have said since, and return what of it goes on here; if nothing does, it can wait."""
+        """Append what members have emitted since, and return what of it goes on here; if nothing does, it can wait."""
         emitted = [(part, record, event) for part in parts for record, event in part.emitted()]
         consumers = [self._consumers(record, event) for _, record, event in emitted]
         if not any(consumers):
@@ -234,7 +234,7 @@ class _Round(Share):
 
     def _take(self, member: ChainedTask, inputs: Sequence[tuple[Record, Event | None]], batch: Batch) -> _Part | None:
         part = self._parts.get(member) or self._follower(member, batch)
-        # A member with an earlier time would say something behind what has a later one already.
+        # A member with an earlier time would emit something behind what has a later one already.
         if part is None or member.task.at_ms != self.at_ms:
             return None
         for record, event in inputs:

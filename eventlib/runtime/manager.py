@@ -70,7 +70,7 @@ class TaskManager:
                     self._end(partition, membership)
                 for partition in sorted(wanted.keys() - self._running.keys()):
                     self._begin(wanted[partition])
-        except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to hear of it
+        except Exception as error:  # noqa: BLE001  whatever it is, the process that runs the services has to know
             self._fail(error)
         finally:
             copying.cancel()

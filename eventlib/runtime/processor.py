@@ -1,6 +1,6 @@
 """What a task does with one input, answer, deadline or parked record.
 
-It decides, and writes what comes of that into the open transaction: what is said, what changes, what was done.
+It decides, and writes what comes of that into the open transaction: what is emitted, what changes, what was done.
 """
 
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ class InputProcessor:
             self.park(decider, record, Failure(str(damaged)))
 
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
-        """Pass over an input that somebody has decided not to have handled; False when nobody has."""
+        """Pass over an input that an operator has decided to skip; False when none has."""
         why = self.skips.why(record.event_id)
         if why is None:
             return False
@@ -152,7 +152,7 @@ class InputProcessor:
         try:
             records = builder.emission(key, entry.sequence, cause, self.draft.at_ms).records([answer.event])
         except ContractError as error:
-            self._stall(pending, decider, f"its answer cannot be said: {error}")
+            self._stall(pending, decider, f"its answer cannot be emitted: {error}")
             return
         self.draft.emit(records, [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.

@@ -46,7 +46,7 @@ async def restored(service: Service, claim: Claim, context: RuntimeContext) -> T
 async def _write_rebuilt(
     state: TaskState, service: Service, claim: Claim, context: RuntimeContext, positions: Positions
 ) -> None:
-    """Write anew what was damaged on the changelog, and into the journal that this was done."""
+    """Write again what was damaged on the changelog, and note it in the journal."""
     rebuilt = context.rebuilt.pop((service.name, claim.partition), [])
     records = [record for _, each in rebuilt for record in each]
     if not records:
@@ -68,7 +68,7 @@ async def _rebuilt(error: DamagedRecord, service: Service, partition: int, conte
     if context.log.rebuild is None:
         raise error
     records = await context.log.rebuild(context.log, service, partition, error)
-    done = f"{len(records)} keys were built anew from the journal" if records else "all that it said is written again"
+    done = f"{len(records)} keys were rebuilt from the journal" if records else "its own events are written again"
     context.damage.note(error, done)
     context.rebuilt.setdefault((service.name, partition), []).append((error, records))
     return records
@@ -134,7 +134,7 @@ async def _refuse_unreadable(state: TaskState, service: Service, context: Runtim
                 raise ContractError(
                     f"the state of {decider.name} {(record.key or b'').decode()[len(state_key(decider.name, '')) :]!r} "
                     f"cannot be read: {why}. Give {decider.state.__name__} what is missing (a default, an alias), "
-                    f"bring it over with @upcasts({decider.state.__name__}, version=…), or build the states anew from "
+                    f"bring it over with @upcasts({decider.state.__name__}, version=…), or rebuild the states from "
                     f"the log: `eventlib rerun {service.name}`. Nothing was changed"
                 )
 
@@ -201,7 +201,7 @@ class StandbyTasks:
             except LogCorrupt as error:
                 _log.error("there is no copy of %s/%s here: %s", self._service.name, partition, error)
                 return
-            except Exception:  # noqa: BLE001  nobody waits for a copy, and its task does without: it is said here
+            except Exception:  # noqa: BLE001  no task waits for a copy: it is logged here
                 _log.exception("there is no copy of %s/%s here", self._service.name, partition)
                 return
             else:

@@ -137,7 +137,7 @@ class TaskRunner:
                     await self._with_retry(committer.turn(now_ms()))
                     self._flush_if_due(committer)
                     if committer.has_skipped and self._is_silent(committer):
-                        await self._with_retry(committer.finish(now_ms()))  # lest somebody takes it for behind
+                        await self._with_retry(committer.finish(now_ms()))  # so that it does not look behind
             await self._effects.stop(self._config.grace_s)
             await self._with_retry(committer.finish(now_ms()))
         finally:

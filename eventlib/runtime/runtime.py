@@ -30,7 +30,7 @@ class Runtime:
     """Runs services until the context is left: `async with Runtime(log, ports={...}) as runtime: ...`.
 
     `services` names those to run (default: all), `ports` gives their effects the outside world by parameter name.
-    An `observer` is told what is done, for traces and metrics; without one, nothing is spent on that. `startup` has
+    An `observer` gets what is done, for traces and metrics; without one, nothing is spent on that. `startup` has
     what its tasks wait for; without one, that is logged as warnings.
     Guarantee: leaving the context hands every task over; a process that dies is replaced within seconds by another
     one that runs the same services.

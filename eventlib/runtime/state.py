@@ -23,7 +23,7 @@ class TaskState:
     """Entries and other changelog records of one task.
 
     Changes are seen at once by later reads of the same transaction; `records` lists them for the changelog, and
-    either `commit` makes them the truth or `roll_back` drops them. The store hears of them later, at `flush`: what a
+    either `commit` makes them the truth or `roll_back` drops them. The store gets them later, at `flush`: what a
     crash keeps from it stands on the changelog, and a key that changes often is written once.
     """
 
@@ -100,7 +100,7 @@ class TaskState:
 
     @property
     def wants_flush(self) -> bool:
-        """Whether the store should hear of what was committed: it takes room meanwhile."""
+        """Whether the store should get what was committed: it takes room meanwhile."""
         return len(self._unwritten) > _MOST_UNWRITTEN or self._unwritten_bytes > _MOST_UNWRITTEN_BYTES
 
     def roll_back(self) -> None:
@@ -198,7 +198,7 @@ class TaskState:
             return {}
         return entry_of(record, decider, self._codec).due
 
-    # --- the store, and what it has not heard of yet
+    # --- the store, and what it has not got yet
 
     def _committed(self, key: str) -> Record | None:
         record = self._unwritten.get(key.encode())

@@ -76,7 +76,7 @@ class Task:
         records = timed = inputs.records
         if inputs.release is not None:
             records = () if inputs.release.control is None else (inputs.release.control,)
-            # When the repaired ones were parked, nobody could read their times.
+            # When the repaired ones were parked, their times could not be read.
             timed = (*records, *inputs.release.repaired.values())
         external = self._inputs.external
         timed = [record for record in timed if record.topic not in external] if external else timed  # others' clocks!
@@ -178,7 +178,7 @@ class Task:
     def skip(self) -> Passed:
         """Skip the inputs of the open transaction, which changes nothing, without appending it.
 
-        Where somebody has handled them, the next transaction's journal entry begins with them: whether an input makes
+        Where another has handled them, the next transaction's journal entry begins with them: whether an input makes
         no difference depends on when it is handled, so a replay has to know.
         """
         self.state.roll_back()

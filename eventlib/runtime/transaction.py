@@ -13,7 +13,7 @@ from eventlib.runtime.records import Positions
 
 
 class SkipInput(NamedTuple):
-    """An input that is not to be handled, whenever it comes: `why` says who wants that, and for what reason.
+    """An input that is not to be handled, whenever it comes: `why` has who wants that, and the reason.
 
     With `once` it comes once more, and the mark is gone then; otherwise it is never handled.
     """
@@ -24,7 +24,7 @@ class SkipInput(NamedTuple):
 
 
 class SeekOffset(NamedTuple):
-    """The task goes on in a topic at offset `to`; `why` says who wants that, and for what reason."""
+    """The task goes on in a topic at offset `to`; `why` has who wants that, and the reason."""
 
     topic: str
     to: int
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Other data for the parked input with an id; it stands at `offset` on the control topic. `why` says who wants that, and why."""
+    """Other data for the parked input with an id; it stands at `offset` on the control topic. `why` has who wants that, and the reason."""
 
     offset: int
     event_id: str
@@ -78,7 +78,7 @@ class Discard(NamedTuple):
 class Release(NamedTuple):
     """A request to handle a parked key again, with the parked records that wait; or to run a parked effect again.
 
-    `control` is the record that asks for it; None when somebody does it who owns the task for a moment. With an edit or
+    `control` is the record that asks for it; None when it is done by who owns the task for a moment. With an edit or
     a discard it is about the one input that the rest waits behind: if that is another one by now, nothing is done.
     `repaired` has what was parked because it was damaged, and stands on the log as written again, by its parked offset.
     """
@@ -121,7 +121,7 @@ class Passed(NamedTuple):
 class Transaction(NamedTuple):
     """What has to be appended together, and what follows once it was.
 
-    `said` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
+    `emitted` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
     the effects to start, `spans` are for whoever observes the task.
     """
 

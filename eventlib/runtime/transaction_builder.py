@@ -69,8 +69,8 @@ class JournalSteps:
 class TransactionBuilder:
     """An open transaction: emitted records, journal steps, and effects to start after the commit.
 
-    `at_ms` is its time and that of all records in it. `said` has the event of each record in `events`, or None;
-    `requested` the effects to start; `said_count` the records emitted since the last journal entry was cut; `is_met`
+    `at_ms` is its time and that of all records in it. `emitted` has the event of each record in `events`, or None;
+    `requested` the effects to start; `emitted_count` the records emitted since the last journal entry was cut; `is_met`
     tells whether a decider handled one of its inputs. `spans` are its processing spans; empty if unobserved.
     """
 

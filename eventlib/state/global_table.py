@@ -210,7 +210,7 @@ class GlobalTable(Mapping[str, E]):
                     await asyncio.sleep(_PAUSE_S)
                 self._moved.set()
         finally:
-            self._moved.set()  # whoever waits has to hear that nothing more comes
+            self._moved.set()  # whoever waits has to know that nothing more comes
 
     async def _take(self, records: list[Record]) -> None:
         keep_newest(records, self._values, self._kind)
@@ -227,7 +227,7 @@ class GlobalTable(Mapping[str, E]):
         except UnknownSchema:
             await self._log.codec.refresh()
         except ContractError:
-            return  # whoever asks for it hears of it
+            return  # whoever asks for it gets it
         self._schemas.add(value[:_SCHEMA_BYTES])
 
     def _followed(self) -> Reader:

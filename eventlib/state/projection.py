@@ -168,7 +168,7 @@ class Projection:
             if (topic, partition) in places:
                 raise ProjectionBehind(
                     f"the projection {self.view.name} lacks {topic}/{partition}/{offset}, which is damaged on the log: "
-                    "`eventlib doctor --deep` says more"
+                    "see `eventlib doctor --deep`"
                 )
 
     async def is_younger(self, age_s: float, timeout_s: float) -> bool:
@@ -257,7 +257,7 @@ class Projection:
     async def _read_on(self) -> None:
         self._anew = False
         reader = self._reader = self.log.port.reader(await self._starts())
-        self._fits = True  # until here the file may have been one that is begun anew
+        self._fits = True  # until here the file may have been one that is begun again
         self._waiters.wake([None, *self.positions])
         places = list(self._opened.positions)
         compacted = await self._compacted()
@@ -284,7 +284,7 @@ class Projection:
             return [], [(error.topic, error.partition, error.offset)]
 
     async def _starts(self) -> dict[TopicPartition, int]:
-        """Return where to go on; begin anew when the file may have missed a deletion, or lacks what can be read by now.
+        """Return where to go on; begin again when the file may have missed a deletion, or lacks what can be read by now.
 
         Raises: TailLost when the file knows of more than the log has.
         """

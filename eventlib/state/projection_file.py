@@ -25,7 +25,7 @@ class View:
     `record.value`), and for every record of a topic in `undecoded`: these are read beside `topics`, and cost less.
     Of a compacted topic only the newest records of each key are sure to come, as for every reader of it.
     `apply` may return the keys whose rows it changed: those who wait for them (`Projection.until`) then look again.
-    Another `version`, other topics or other tables begin the file anew; so give `apply` another version when it
+    Another `version`, other topics or other tables begin the file again; so give `apply` another version when it
     changes.
     """
 
@@ -63,7 +63,7 @@ class View:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this declaration from another one of the same name (16 hex digits)."""
+        """What distinguishes this declaration from another one of the same name (16 hex digits)."""
         declared = repr((self.name, sorted(self.topics), sorted(self.undecoded), self.tables, self.version))
         return blake2b(declared.encode(), digest_size=8).hexdigest()
 
@@ -199,7 +199,7 @@ class ViewFile:
             *row, self.written_at = self.db.execute("SELECT * FROM eventlib_projection").fetchone() or (None, None, 0)
             self.db.execute("SELECT 1 FROM eventlib_damaged LIMIT 1")  # files of older releases lack it
         except sqlite3.OperationalError:
-            return False  # a new file, or somebody else's tables
+            return False  # a new file, or another's tables
         return row == [self._log_id, self._view.fingerprint]
 
     def _positions(self) -> dict[TopicPartition, int]:

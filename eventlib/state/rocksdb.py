@@ -67,7 +67,7 @@ class RocksStores(Stores):
 
 @dataclass
 class StoreMetadata:
-    """What a database says of itself: its owner, its log, how far it is complete, and until when (ms)."""
+    """What a database records of itself: its owner, its log, how far it is complete, and until when (ms)."""
 
     epoch: int
     log_id: str

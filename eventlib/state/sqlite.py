@@ -26,7 +26,7 @@ class SqliteStores(Stores):
         except LogUnavailable:
             if not self._files[service].broken:
                 raise
-            return self._open(owner)  # it was damaged and is thrown away now: begin anew
+            return self._open(owner)  # it was damaged and is thrown away now: begin again
 
     def _open(self, owner: Owner) -> "_SqliteStore":
         file = self._files.get(owner.service)
@@ -86,12 +86,12 @@ class _SqliteStore(Store):
         self._checkpoint = 0
 
     def close(self) -> None:
-        """See `Store.close`; an owner who lost the store has nothing to say in it any more."""
+        """See `Store.close`; an owner who lost the store has no right to write to it any more."""
         if self._closed or self._file.broken:
             return
         self._closed = True
         try:
-            # Also with nothing to write: it says until when the store was complete.
+            # Also with nothing to write: it records until when the store was complete.
             self._file.write(self._owner, {}, self._checkpoint)
         except OwnershipLost:
             return

@@ -52,7 +52,7 @@ _COMMON = (
     ),
     Alert(
         "EventlibSagasStandStill",
-        f"{_FLYING} > 0 unless {rate('eventlib.saga.duration', ['service'], '15m')} > 0",
+        f"{_FLYING} > 0 unless {rate('eventlib.saga.duration', ['service'], over='15m')} > 0",
         "15m",
         "page",
         "{{ $value }} sagas of {{ $labels.service }} are in flight, and none has ended for 15 minutes.",
@@ -100,7 +100,7 @@ _COMMON = (
     ),
     Alert(
         "EventlibCommitSlow",
-        f"{quantile('eventlib.commit.duration', 0.99, ['service'], '5m')} > {_SLOW_COMMIT_S}",
+        f"{quantile('eventlib.commit.duration', 0.99, ['service'], over='5m')} > {_SLOW_COMMIT_S}",
         "10m",
         "ticket",
         "Commits of {{ $labels.service }} take {{ $value }} s (p99).",
@@ -136,7 +136,7 @@ _COMMON = (
         "0m",
         "ticket",
         "The live views of {{ $labels.service }} have passed over events of {{ $labels.topic }} that they could not read.",
-        "The log of their worker says why; after a fix, `eventlib live reset` computes them anew.",
+        "The log of their worker says why; after a fix, `eventlib live reset` computes them again.",
     ),
     Alert(
         "EventlibSpansDropped",

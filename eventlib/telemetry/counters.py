@@ -141,7 +141,7 @@ class Counters:
             for decider in service.deciders
             if ends_sagas(decider)
         }
-        """Who tells how a saga ends: whoever says an event that ends a story."""
+        """The deciders that emit an event that ends a saga."""
 
     def _begin_at_zero(self, service: str, decider: Decider[Any]) -> None:
         """Tell 0 of what has not happened, so that the first time is seen as a change."""
@@ -215,5 +215,5 @@ class Counters:
 
 
 def ends_sagas(decider: Decider[Any]) -> bool:
-    """Tell whether a decider says events that end a story."""
+    """Tell whether a decider emits events that end a saga."""
     return any(contract_of(event).final for event in decider.emits)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from eventlib.telemetry.catalogue import METRICS
 
-_RATE = "$__rate_interval"
-
 
 def total(name: str, by: Sequence[str] = (), match: str = "") -> str:
     """Return a gauge's sum over all processes."""
@@ -17,12 +15,7 @@ def worst(name: str, by: Sequence[str] = ()) -> str:
     return f"max{_by(by)}({METRICS[name].prometheus})"
 
 
-def least(name: str, by: Sequence[str] = ()) -> str:
-    """Return a gauge's smallest value of all processes."""
-    return f"min{_by(by)}({METRICS[name].prometheus})"
-
-
-def rate(name: str, by: Sequence[str] = (), over: str = _RATE) -> str:
+def rate(name: str, by: Sequence[str] = (), *, over: str) -> str:
     """Return how many a second, of a counter or of what a histogram counts."""
     return f"sum{_by(by)}(rate({counted(name)}[{over}]))"
 
@@ -32,7 +25,7 @@ def increase(name: str, by: Sequence[str], over: str) -> str:
     return f"sum{_by(by)}(increase({counted(name)}[{over}]))"
 
 
-def quantile(name: str, share: float, by: Sequence[str] = (), over: str = _RATE) -> str:
+def quantile(name: str, share: float, by: Sequence[str] = (), *, over: str) -> str:
     """Return what `share` (0 to 1) of a histogram's values did not exceed."""
     buckets = f"{METRICS[name].prometheus}_bucket"
     return f"histogram_quantile({share:g}, sum{_by(['le', *by])}(rate({buckets}[{over}])))"

@@ -165,7 +165,7 @@ def _own(record: Record) -> SpanContext:
 
 
 def told_of_effect(request: Record, name: str, port: str | None, attempt: int = 0, error: str = "") -> EmittedSpan:
-    """Return what the span of an effect says, or that of one attempt of it, counted from 1."""
+    """Return the attributes of the span of an effect, or of one attempt of it, counted from 1."""
     attributes: Attributes = {"eventlib.effect": name, "messaging.message.id": request.event_id}
     attributes["cloudevents.event_type"] = request.type or ""
     if port is not None:

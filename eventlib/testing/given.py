@@ -1,4 +1,4 @@
-"""Given what happened, when this arrives, then this is said: a decider's test, without a log."""
+"""Given what happened, when this arrives, then this is emitted: a decider's test, without a log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ DEFAULT_TIME = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Given(Generic[S]):
-    """A decider with a history: every event of it was handled, or said, by the decider.
+    """A decider with a history: every event of it was handled, or emitted, by the decider.
 
     Immutable: each step returns a new one, so that a common beginning can be shared by tests.
     """
@@ -26,35 +26,37 @@ class Given(Generic[S]):
     state: S
     at: datetime = DEFAULT_TIME
     key: str = "key"
-    said: list[Event] = field(default_factory=list)
+    emitted: list[Event] = field(default_factory=list)
 
     def on(self, at: datetime) -> "Given[S]":
         """Let what follows happen at this time (UTC)."""
         return replace(self, at=at)
 
     def when(self, *inputs: Event) -> "Given[S]":
-        """Hand events to the decider, one after the other; what each says is evolved, and collected for `then`."""
-        state, said = self.state, list[Event]()
+        """Hand events to the decider, one after the other; what each emits is evolved, and collected for `then`."""
+        state, emitted = self.state, list[Event]()
         key = self.key
         for event in inputs:
             key = key_of(event) or self.key
             meta = self._meta(event, key)
-            after, answers = self.decider.decide(state, event, meta, self._said_meta(meta, key))
+            after, answers = self.decider.decide(state, event, meta, self._emitted_meta(meta, key))
             state = self.decider.initial if after is None else after
-            said += answers
-        return replace(self, state=state, said=said, key=key)
+            emitted += answers
+        return replace(self, state=state, emitted=emitted, key=key)
 
     def when_passed(self, deadline: str) -> "Given[S]":
         """Let a deadline pass, at the time that the state gives for it. Raises: AssertionError when there is none."""
         due = self.decider.due(self.state)
         assert deadline in due, f"deadline {deadline} is not due in {self.state}; due are {sorted(due) or 'none'}"  # noqa: S101  a test's own words
         meta = self._meta(None, self.key)._replace(recorded_at=max(self.at, due[deadline]))
-        after, said = self.decider.pass_deadline(deadline, self.state, meta, self._said_meta(meta, self.key))
-        return replace(self, state=self.decider.initial if after is None else after, said=said, at=meta.recorded_at)
+        after, emitted = self.decider.pass_deadline(deadline, self.state, meta, self._emitted_meta(meta, self.key))
+        return replace(
+            self, state=self.decider.initial if after is None else after, emitted=emitted, at=meta.recorded_at
+        )
 
     def then(self, *expected: Event) -> "Given[S]":
-        """Check what was said since `when`: exactly these events, in this order."""
-        assert self.said == list(expected), _difference(list(expected), self.said)  # noqa: S101  a test's own words
+        """Check what was emitted since `when`: exactly these events, in this order."""
+        assert self.emitted == list(expected), _difference(list(expected), self.emitted)  # noqa: S101  a test's own words
         return self
 
     def then_state(self, **fields: Any) -> "Given[S]":
@@ -68,15 +70,15 @@ class Given(Generic[S]):
         cause = derived_id(name, self.decider.name, key, 0)
         return Meta(id=cause, recorded_at=self.at, correlation_id=cause, subject=key)
 
-    def _said_meta(self, cause: Meta, key: str) -> EmittedMeta:
-        def meta(_said: Sequence[Event], ordinal: int) -> Meta:
+    def _emitted_meta(self, cause: Meta, key: str) -> EmittedMeta:
+        def meta(_emitted: Sequence[Event], ordinal: int) -> Meta:
             return cause._replace(id=derived_id(cause.id, self.decider.name, key, ordinal), causation_id=cause.id)
 
         return meta
 
 
 def given(decider: Decider[S], *history: Event, at: datetime = DEFAULT_TIME) -> Given[S]:
-    """Begin a test: the decider's state after a history of events that it handled or said."""
+    """Begin a test: the decider's state after a history of events that it handled or emitted."""
     check(decider, Decider, "decider", A_DECIDER)
     history = check_each(history, Event, "history", "give events, one after the other: given(orders, placed, paid)")
     state: S | None = decider.initial
@@ -88,8 +90,8 @@ def given(decider: Decider[S], *history: Event, at: datetime = DEFAULT_TIME) -> 
     return Given(decider, decider.initial if state is None else state, at=at, key=key)
 
 
-def _difference(expected: list[Event], said: list[Event]) -> str:
+def _difference(expected: list[Event], emitted: list[Event]) -> str:
     def lines(events: list[Event]) -> str:
         return "\n".join(f"  {event!r}" for event in events) or "  nothing"
 
-    return f"expected to be said:\n{lines(expected)}\nbut was said:\n{lines(said)}"
+    return f"expected to be emitted:\n{lines(expected)}\nbut was emitted:\n{lines(emitted)}"

@@ -1,4 +1,4 @@
-"""The suite that every log has to pass, also one that somebody else writes.
+"""The suite that every log has to pass, also one that another process writes.
 
     class TestMyLog(LogContract):
         async def open_log(self, place: Path) -> Log:

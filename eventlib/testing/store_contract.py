@@ -1,4 +1,4 @@
-"""The suite that every store has to pass, also one that somebody else writes.
+"""The suite that every store has to pass, also one that another process writes.
 
 class TestMyStores(StoreContract):
     def open_stores(self, place: Path) -> Stores:

@@ -141,9 +141,9 @@ def test_the_collector_is_wired() -> None:
 def test_grafana_has_the_dashboards_and_what_they_ask() -> None:
     mounts = dict(mount.split(":")[:2] for mount in composed()["grafana"].content["volumes"])
     (provider,) = config("grafana/dashboards.yaml")["providers"]
-    assert mounts["../grafana"] == provider["options"]["path"]
+    assert mounts["../../eventlib/telemetry/grafana"] == provider["options"]["path"]
     home = composed()["grafana"].environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
-    assert (DIRECTORY.parent / "grafana" / Path(home).name).is_file()
+    assert (DIRECTORY.parents[1] / "eventlib/telemetry/grafana" / Path(home).name).is_file()
     for source in config("grafana/datasources.yaml")["datasources"]:
         host, port = re.fullmatch(r"http://(\w+):(\d+)", source["url"]).groups()  # type: ignore[union-attr]  # else it fails
         assert any(published.endswith(f":{port}") for published in composed()[host].content["ports"])

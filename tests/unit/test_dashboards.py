@@ -1,4 +1,4 @@
-"""Dashboards and alert rules: the files are what is generated, and name only what a process tells."""
+"""Dashboards and alert rules: they name only what a process measures, and the rules are what is generated."""
 
 import json
 import re
@@ -10,7 +10,6 @@ import pytest
 from eventlib import cli
 from eventlib.telemetry.alerts import alerts, rule_groups
 from eventlib.telemetry.catalogue import METRICS, Metric
-from eventlib.telemetry.dashboards import dashboards
 from services import shop
 from tests.unit.promql import named
 
@@ -28,8 +27,13 @@ def series() -> dict[str, tuple[Metric, bool]]:
     return found
 
 
+DASHBOARDS = {
+    path.name: path.read_text(encoding="utf-8") for path in (ROOT / "eventlib/telemetry/grafana").glob("*.json")
+}
+
+
 def of_dashboards() -> Iterator[str]:
-    for text in dashboards().values():
+    for text in DASHBOARDS.values():
         for panel in json.loads(text)["panels"]:
             yield from (target["expr"] for target in panel["targets"])
 
@@ -40,17 +44,19 @@ def of_rules() -> Iterator[str]:
 
 def test_the_files_are_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EVENTLIB_APP", raising=False)
-    assert cli.run(["export", "dashboards", "--out", str(tmp_path / "grafana")]) == 0
     assert cli.run(["export", "alerts", "--app", "services:shop", "--out", str(tmp_path / "prometheus")]) == 0
     assert cli.run(["export", "metrics", "--out", str(tmp_path)]) == 0
     made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.*")}
     deploy = ROOT / "deploy"
-    paths = [*(deploy / "grafana").glob("*"), *(deploy / "prometheus").glob("*"), deploy / "metrics.md"]
+    paths = [*(deploy / "prometheus").glob("*"), deploy / "metrics.md"]
     kept = {path.relative_to(deploy): path.read_text() for path in paths}
-    remedy = (
-        "run `eventlib export dashboards --out deploy/grafana` and `eventlib export alerts --out deploy/prometheus`"
-    )
-    assert made == kept, remedy
+    assert made == kept, "run `eventlib export alerts --out deploy/prometheus`"
+
+
+def test_the_dashboards_are_exported_as_they_are(tmp_path: Path) -> None:
+    assert cli.run(["export", "dashboards", "--app", "services:shop", "--out", str(tmp_path)]) == 0
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == DASHBOARDS
+    assert len(DASHBOARDS) == 3
 
 
 @pytest.mark.parametrize("expression", [*of_dashboards(), *of_rules()])
@@ -78,7 +84,7 @@ def test_a_label_that_a_text_speaks_of_is_there() -> None:
 
 
 def test_panels_do_not_overlap_and_legends_name_their_labels() -> None:
-    for text in dashboards().values():
+    for text in DASHBOARDS.values():
         panels = json.loads(text)["panels"]
         places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
         assert len({*places}) == len({panel["id"] for panel in panels}) == len(panels)

@@ -102,12 +102,12 @@ def test_what_is_not_in_the_annotation_cannot_be_said() -> None:
     def lie(_account: Account, event: Deposited) -> list[Counted]:
         return [Closed(account=event.account)]  # type: ignore[list-item]  # the mistake under test
 
-    with pytest.raises(ContractError, match=r"liar.lie said Closed, which is not in its return type; add it there"):
+    with pytest.raises(ContractError, match=r"liar.lie emitted Closed, which is not in its return type; add it there"):
         given(decider).when(Deposited(account="a", cents=1))
 
 
 def test_a_failed_expectation_shows_both_sides() -> None:
-    with pytest.raises(AssertionError, match=r"expected to be said:\n  nothing\nbut was said:\n  Counted"):
+    with pytest.raises(AssertionError, match=r"expected to be emitted:\n  nothing\nbut was emitted:\n  Counted"):
         given(accounts).when(Deposited(account="a", cents=1)).then()
 
 

@@ -50,7 +50,7 @@ def test_an_event_needs_a_topic() -> None:
 
 
 def test_an_event_needs_a_key() -> None:
-    with pytest.raises(WiringError, match="event Keyless has no key: name the field, or say key=None"):
+    with pytest.raises(WiringError, match="event Keyless has no key: name the field, or write key=None"):
 
         class Keyless(Event, topic="orders"):
             order_id: str

@@ -150,7 +150,7 @@ _LONGS = range(-(1 << 63), 1 << 63)
 _LOW, _MORE = 0x7F, 0x80  # a varint's digit, and the bit that says that another one follows
 
 
-@lru_cache(maxsize=1_024)  # the large ones are times, and all that one transaction says has one time
+@lru_cache(maxsize=1_024)  # the large ones are times, and all that one transaction emits has one time
 def _varint(value: int) -> bytes:
     if value not in _LONGS:
         raise OverflowError(f"{value:.3e} does not fit into 64 bits")

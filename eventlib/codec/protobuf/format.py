@@ -99,7 +99,7 @@ def _one_of(value: Any, branches: dict[str, Convert | None]) -> OneOf | None:
 
 
 _FIRST_MESSAGE = b"\x00"
-"""The indexes of a file's first message: how many there are would be said, and [0] is written as 0."""
+"""The indexes of a file's first message: how many there are would be emitted, and [0] is written as 0."""
 
 _VERSION = re.compile(r"^package v([0-9]+);$", re.MULTILINE)
 _MOST_INDEXES = 100

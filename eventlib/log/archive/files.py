@@ -196,7 +196,7 @@ def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M
         content: Any = json.loads(path.read_bytes())
         is_sealed = isinstance(content, dict) and "sha256" in content
         if is_sealed and content.pop("sha256") != _sum_of(content):
-            raise LogCorrupt(f"the manifest {path} is damaged: its SHA-256 is not that of what it says{remedy}")
+            raise LogCorrupt(f"the manifest {path} is damaged: its SHA-256 is not that of its content{remedy}")
         if isinstance(content, dict) and content.get("format", 0) > kind.model_fields["format"].default:
             raise LogVersionMismatch(f"{what} written by a newer release: upgrade eventlib here")
         return kind.model_validate(content)

@@ -93,7 +93,7 @@ def unreadable(path: Path, error: Exception) -> LogCorrupt:
     """Return the error for an unreadable file."""
     return LogCorrupt(
         f"the archive's file {path} is not what was archived ({error}): bring it back from a copy of the archive, or "
-        "archive the log anew to another directory; `eventlib doctor --deep` names all such files"
+        "archive the log again to another directory; `eventlib doctor --deep` names all such files"
     )
 
 

@@ -115,7 +115,7 @@ class KafkaReader(Reader):
         return self._feed.room()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See `Reader.seek`; a short skip discards buffered and in-flight records instead of fetching anew."""
+        """See `Reader.seek`; a short skip discards buffered and in-flight records instead of fetching again."""
         if self.slots[partition].go_past(offset):
             return
         self._leave(self.slots[partition])

@@ -28,7 +28,7 @@ _TEXTS = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS 
 _HEADER_BYTES = 100
 
 _TABLES = f"""
--- Each row's checksum is over all that it says, but for what changes with every beat of a heart (owners.seen_at).
+-- Each row's checksum is over all that it emits, but for what changes with every beat of a heart (owners.seen_at).
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE TABLE topics (
     name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, partitioner TEXT NOT NULL, retention_ms INTEGER,

@@ -1,4 +1,4 @@
-"""What a JSON Schema says about the types of values, and whether it says anything at all."""
+"""What a JSON Schema says about the types of values, and whether it emits anything at all."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _CONSTRAINTS = frozenset({
 
 
 def is_empty(schema: Any) -> bool:
-    """Tell whether a schema accepts everything because it says nothing."""
+    """Tell whether a schema accepts everything because it restricts nothing."""
     return schema is True or (isinstance(schema, dict) and not _CONSTRAINTS & schema.keys())
 
 

@@ -60,7 +60,7 @@ _BY_TYPE = {wire_name_of(each): each for each in REQUESTS}
 
 
 def read_request(record: Record, codec: Codec) -> Request:
-    """Return what somebody asks for. Raises: UnknownSchema; UndecodableRecord when it is no request."""
+    """Return what an operator asks for. Raises: UnknownSchema; UndecodableRecord when it is no request."""
     kind = _BY_TYPE.get(record.type or wire_name_of(ParkedRetryRequested))
     if kind is None:
         raise undecodable(record, f"{record.type} is no request that this version of eventlib knows")
@@ -71,9 +71,9 @@ def read_request(record: Record, codec: Codec) -> Request:
 
 
 async def request_in(record: Record, codec: Codec) -> Request:
-    """Return what somebody asks for, after learning its schema if it is new. Raises: UndecodableRecord."""
+    """Return what an operator asks for, after learning its schema if it is new. Raises: UndecodableRecord."""
     try:
-        return await codec.known(lambda: read_request(record, codec))  # somebody with a newer version may have asked
+        return await codec.known(lambda: read_request(record, codec))  # an operator with a newer version may have asked
     except UnknownSchema as error:
         raise undecodable(record, str(error)) from error
 

@@ -37,7 +37,7 @@ class Handler(Protocol):
     draft: TransactionBuilder
 
     def is_skipped(self, record: Record, deciders: Sequence[Decider[Any]]) -> bool:
-        """Pass over an input that somebody has decided not to have handled; False when nobody has."""
+        """Pass over an input that an operator has decided to skip; False when none has."""
 
     def decide(self, decider: Decider[Any], key: str, record: Record, event: Event) -> Failure | None:
         """Handle one input for one decider; return why it could not be, or None."""
@@ -111,7 +111,7 @@ class _Released:
                 return
 
     def _refuse(self, amendment: Edit | Discard) -> None:
-        if amendment.offset >= 0:  # in a run beside the service nobody waits for an answer
+        if amendment.offset >= 0:  # in a run beside the service no caller waits for an answer
             place, name = (
                 (self._handler.control_topic, amendment.offset, amendment.offset),
                 (self._decider.name, self._key),
@@ -176,7 +176,7 @@ _MOST_BYTES = 20_000_000
 class WaitingInputs:
     """The parked inputs of one task, by key, for as long as keys are released one after the other.
 
-    Memory is bounded: what does not fit is read for each key anew.
+    Memory is bounded: what does not fit is read for each key again.
     """
 
     def __init__(self, log: Log, place: TopicPartition) -> None:

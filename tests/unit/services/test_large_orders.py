@@ -35,11 +35,11 @@ def test_four_times_the_lines_cost_far_less_than_sixteen_times_as_much() -> None
 
 
 def test_every_line_of_a_large_order_is_shipped() -> None:
-    shipped = given(reservations, *large_order(1_114)).when(DISPATCHED).said
+    shipped = given(reservations, *large_order(1_114)).when(DISPATCHED).emitted
     assert sum(isinstance(event, LineShipped) for event in shipped) == 1_114
 
 
 def test_every_line_of_a_large_order_is_released_at_once_and_the_state_is_small_again() -> None:
     off = given(reservations, *large_order(1_114)).when(DECLINED)
-    assert sum(isinstance(event, LineReleaseRequested) for event in off.said) == 1_114
+    assert sum(isinstance(event, LineReleaseRequested) for event in off.emitted) == 1_114
     off.then_state(held=(), releasing=1_114)
