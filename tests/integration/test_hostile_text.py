@@ -10,7 +10,7 @@ import pytest
 from eventlib import Runtime, RuntimeConfig, open_log
 from eventlib import cli as eventlib_cli
 from eventlib.cli._common import output
-from eventlib.cli._common.streams import safe_streams
+from eventlib.cli._common.exit_codes import safe_streams
 from eventlib.errors import TerminalError
 from eventlib.values import escaped, unsafe_in
 from services import shop
