@@ -219,19 +219,19 @@ class InvariantChecker:
         `outside` has what the outside world has, for each source that could be asked: for a key that is not in there,
         it has nothing.
         """
-        told = outside or {}
+        external = outside or {}
         return [
             violation
             for each in self._at_rest
-            for key in self._keys(each, told)
-            for violation in self._rest(each, key, told)
+            for key in self._keys(each, external)
+            for violation in self._rest(each, key, external)
         ]
 
     def settled(self, field: str, key: str, outside: ExternalStates | None = None) -> list[Violation]:
         """Return the invariants that do not hold for one key, now that nothing is in flight for it; and forget the key."""
-        told = outside or {}
-        invariants = [each for each in self._at_rest if each.key == field and _can_be_asked(each, told)]
-        found = [violation for each in invariants for violation in self._rest(each, key, told)]
+        external = outside or {}
+        invariants = [each for each in self._at_rest if each.key == field and _can_be_asked(each, external)]
+        found = [violation for each in invariants for violation in self._rest(each, key, external)]
         for source, known in self._known.items():
             if source.key == field:
                 known.pop(key, None)
@@ -254,14 +254,14 @@ class InvariantChecker:
     def _broken(self, source: AnySource, key: str, state: object) -> list[Violation]:
         return [violation for each in self._always.get(source, ()) for violation in _check(each, key, (state,))]
 
-    def _keys(self, at_rest: Invariant, told: ExternalStates) -> Iterator[str]:
-        if not _can_be_asked(at_rest, told):
+    def _keys(self, at_rest: Invariant, external: ExternalStates) -> Iterator[str]:
+        if not _can_be_asked(at_rest, external):
             return iter(())
-        places = [told[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
+        places = [external[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
         return iter(sorted({key for place in places for key in place}))
 
-    def _rest(self, at_rest: Invariant, key: str, told: ExternalStates) -> Sequence[Violation]:
-        places = [told[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
+    def _rest(self, at_rest: Invariant, key: str, external: ExternalStates) -> Sequence[Violation]:
+        places = [external[s] if isinstance(s, ExternalState) else self._known[s] for s in at_rest.sources]
         known = tuple(place.get(key, s.initial) for place, s in zip(places, at_rest.sources, strict=True))
         return _check(at_rest, key, known)
 
@@ -269,8 +269,8 @@ class InvariantChecker:
 def _shown(known: Any, initial: object) -> str:
     if not is_dataclass(known) or type(known).__str__ is not object.__str__:
         return str(known)
-    told = {field.name: getattr(known, field.name) for field in fields(known)}
-    shown = [f"{name}={value!r}" for name, value in told.items() if value != getattr(initial, name)]
+    external = {field.name: getattr(known, field.name) for field in fields(known)}
+    shown = [f"{name}={value!r}" for name, value in external.items() if value != getattr(initial, name)]
     return f"{type(known).__name__}({', '.join(shown)})"
 
 
@@ -278,8 +278,8 @@ def _check(each: Invariant, key: str, known: tuple[object, ...]) -> Sequence[Vio
     return () if each.holds(*known) else (Violation(each, key, known),)
 
 
-def _can_be_asked(each: Invariant, told: ExternalStates) -> bool:
-    return all(source in told for source in each.sources if isinstance(source, ExternalState))
+def _can_be_asked(each: Invariant, external: ExternalStates) -> bool:
+    return all(source in external for source in each.sources if isinstance(source, ExternalState))
 
 
 def _unchanged(state: S, _event: Event) -> S:

@@ -122,7 +122,7 @@ def _metrics() -> dict[str, str]:
     for metric in METRICS.values():
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         row = f"| `{metric.prometheus}` | `{metric.name}` | {metric.kind} | {labels} | {metric.description} |"
-        pages.setdefault(metric.told_by, [_METRICS_HEAD]).append(row)
+        pages.setdefault(metric.measured_by, [_METRICS_HEAD]).append(row)
     return {name: "\n".join(rows) + "\n" for name, rows in pages.items()}
 
 

@@ -22,4 +22,4 @@ class SagaStates(Generic[S]):
     """The decider whose states give the status of sagas, and the pure function that returns it; None: not a saga yet."""
 
     decider: Decider[S]
-    told_by: Callable[[S], SagaState | None]
+    state_of: Callable[[S], SagaState | None]

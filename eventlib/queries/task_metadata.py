@@ -108,11 +108,11 @@ class TaskNotes:
                 notes[name] = record
         elif self._sagas is not None and task[0] == self._saga_service and key.startswith(self._saga_prefix.encode()):
             state = await decoded(self._log, self._sagas.decider.state, record) if record.value else None
-            told = None if state is None else self._sagas.told_by(state)
-            if told is None:
+            status = None if state is None else self._sagas.state_of(state)
+            if status is None:
                 self.sagas.pop(key_text(record), None)
             else:
-                self.sagas[key_text(record)] = told
+                self.sagas[key_text(record)] = status
 
     async def _look_at(self, service: Service, partition: int) -> None:
         task, place = (service.name, partition), (service.changelog.name, partition)

@@ -139,9 +139,9 @@ class InvariantMonitor:
                 case "journal":
                     self.violations += self.log_invariants.journal(record, records)
 
-    def rest(self, told: ExternalStates) -> None:
+    def rest(self, external: ExternalStates) -> None:
         """Check what must hold when nothing is in flight."""
-        self.violations += self._watch.rest(told)
+        self.violations += self._watch.rest(external)
 
     def _check_event(self, record: Record) -> None:
         event = self._log.decode(record)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
-Teller = Literal["runtime", "views", "audit"]
+Meter = Literal["runtime", "views", "audit"]
 
 _SUFFIXES = {"s": "_seconds", "By": "_bytes"}
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -13,9 +13,9 @@ LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: its name, kind and unit (UCUM) as OpenTelemetry has them, and what its values are told apart by.
+    """One metric: its name, kind and unit (UCUM) as OpenTelemetry has them, and its labels.
 
-    `told_by` is who has it: a process that runs services, one that runs live views, or `python -m analytics audit
+    `measured_by` is who has it: a process that runs services, one that runs live views, or `python -m analytics audit
     --metrics FILE`.
     """
 
@@ -25,7 +25,7 @@ class Metric:
     description: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
-    told_by: Teller = "runtime"
+    measured_by: Meter = "runtime"
 
     @property
     def prometheus(self) -> str:
@@ -144,7 +144,7 @@ METRICS: dict[str, Metric] = {
             "{finding}",
             "Findings of the last audit, by the invariant or rule.",
             ("law",),
-            told_by="audit",
+            measured_by="audit",
         ),
         Metric(
             "eventlib.live.records.read",
@@ -152,7 +152,7 @@ METRICS: dict[str, Metric] = {
             "{record}",
             "Records that live views have read here.",
             _TOPIC,
-            told_by="views",
+            measured_by="views",
         ),
         Metric(
             "eventlib.live.records.failed",
@@ -160,7 +160,7 @@ METRICS: dict[str, Metric] = {
             "{record}",
             "Of these, events that could not be read, and were passed over.",
             _TOPIC,
-            told_by="views",
+            measured_by="views",
         ),
         Metric(
             "eventlib.live.lag",
@@ -168,7 +168,7 @@ METRICS: dict[str, Metric] = {
             "{record}",
             "Records that live views have not finished yet.",
             ("service", "topic", "partition"),
-            told_by="views",
+            measured_by="views",
         ),
         Metric(
             "eventlib.live.event.age",
@@ -176,7 +176,7 @@ METRICS: dict[str, Metric] = {
             "s",
             "Since the newest record that live views have read here was written.",
             _TOPIC,
-            told_by="views",
+            measured_by="views",
         ),
         Metric(
             "eventlib.live.table.size",
@@ -184,7 +184,7 @@ METRICS: dict[str, Metric] = {
             "By",
             "Size of a live table on this disk.",
             ("service", "table"),
-            told_by="views",
+            measured_by="views",
         ),
         Metric("eventlib.spans.exported", "counter", "{span}", "Spans handed to the exporter."),
         Metric(

@@ -16,7 +16,7 @@ from opentelemetry.sdk.metrics.export import (
     MetricsData,
     ScopeMetrics,
 )
-from opentelemetry.sdk.metrics.export import Metric as ExternalStates
+from opentelemetry.sdk.metrics.export import Metric as MetricData
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 
@@ -66,11 +66,11 @@ class DurationBuckets:
         point.buckets[bisect_left(self._bounds, value)] += 1
         point.sum += value
 
-    def told(self) -> ExternalStates:
+    def metric(self) -> MetricData:
         """Return it as OpenTelemetry has it."""
         now, metric = time_ns(), self._metric
         points = [self._point(labels, point, now) for labels, point in [*self._points.items()]]
-        return ExternalStates(
+        return MetricData(
             metric.name, metric.description, metric.unit, Histogram(points, AggregationTemporality.CUMULATIVE)
         )
 
@@ -104,13 +104,13 @@ class Reader(PrometheusMetricReader):
 
     def _receive_metrics(self, metrics_data: MetricsData, *arguments: Any, **options: Any) -> None:
         of_process = metrics_data.resource_metrics[0]
-        told = ScopeMetrics(InstrumentationScope("eventlib"), _with_points(self._histograms.values()), "")
-        scopes = [*of_process.scope_metrics, told]
+        metric = ScopeMetrics(InstrumentationScope("eventlib"), _with_points(self._histograms.values()), "")
+        scopes = [*of_process.scope_metrics, metric]
         super()._receive_metrics(MetricsData([replace(of_process, scope_metrics=scopes)]), *arguments, **options)
 
 
-def _with_points(histograms: Iterable[DurationBuckets]) -> list[ExternalStates]:
-    return [told for each in histograms if (told := each.told()).data.data_points]
+def _with_points(histograms: Iterable[DurationBuckets]) -> list[MetricData]:
+    return [metric for each in histograms if (metric := each.metric()).data.data_points]
 
 
 _MOST_BEGUN = 100_000
@@ -183,7 +183,7 @@ class Counters:
         self.durations["eventlib.saga.duration"].add((at_ms - began_ms) / 1000, labels)
 
     def _reason(self, event: Event) -> str:
-        """Return why a saga ended so: a few words that recur; after too many of them, no more are told apart."""
+        """Return why a saga ended so: a few words that recur; after too many of them, no more are distinguished."""
         reason = str(getattr(event, "reason", ""))
         if reason not in self._reasons and len(self._reasons) >= _MOST_REASONS:
             return OTHER
@@ -191,7 +191,7 @@ class Counters:
         return reason
 
     def handled(self, service: str, steps: Sequence[ProcessingSpan]) -> None:
-        """Count what was told of single inputs: deadlines, and what was parked."""
+        """Count what concerns single inputs: deadlines, and what was parked."""
         for step in steps:
             if step.deadline:
                 self.deadlines[service, step.decider, step.deadline] += 1

@@ -58,8 +58,8 @@ class Traced:
             await self._within(own, scope, receive, answered)
         finally:
             if self._recorder.tracer is not None:
-                told = _told(scope, status[0])
-                self._recorder.tracer.note(partial(self._span, own, caller, told, Times(began, time_ns())))
+                span_data = _span_data(scope, status[0])
+                self._recorder.tracer.note(partial(self._span, own, caller, span_data, Times(began, time_ns())))
 
     async def _within(self, own: str, scope: Message, receive: Receive, send: Send) -> None:
         token = CALLER.set(own)
@@ -68,11 +68,11 @@ class Traced:
         finally:
             CALLER.reset(token)
 
-    def _span(self, own: str, caller: str | None, told: EmittedSpan, times: Times) -> list[ReadableSpan]:
+    def _span(self, own: str, caller: str | None, span_data: EmittedSpan, times: Times) -> list[ReadableSpan]:
         parent = None if caller is None else context_of(caller)
         named = context_of(own)
         maker = self._recorder.maker
-        return [made(within(named, named.span_id), parent, maker.resource(maker.http), told, times)]
+        return [made(within(named, named.span_id), parent, maker.resource(maker.http), span_data, times)]
 
 
 class Measured:
@@ -124,7 +124,7 @@ def _caller(scope: Message) -> str | None:
     return None
 
 
-def _told(scope: Message, status: int) -> EmittedSpan:
+def _span_data(scope: Message, status: int) -> EmittedSpan:
     method = str(scope["method"])
     route = getattr(scope.get("route"), "path", "")
     attributes: Attributes = {

@@ -16,7 +16,7 @@ from eventlib.model.decider import FORGET
 from eventlib.runtime.breaker import BreakerState
 from eventlib.runtime.runner import TaskRunner
 from eventlib.runtime.runtime import Runtime
-from eventlib.telemetry.catalogue import METRICS, Metric, Teller
+from eventlib.telemetry.catalogue import METRICS, Meter, Metric
 from eventlib.telemetry.counters import Counters, Labels, Snapshot, ends_sagas, size_of
 from eventlib.telemetry.tracer import Tracer
 
@@ -29,14 +29,14 @@ class Instruments:
     """The metrics of one process, of those that its kind tells. `look` is called before somebody reads them."""
 
     def __init__(
-        self, reader: MetricReader, resource: Resource, told_by: Teller, see: Callable[[], Awaitable[Snapshot]]
+        self, reader: MetricReader, resource: Resource, measured_by: Meter, see: Callable[[], Awaitable[Snapshot]]
     ) -> None:
         self._provider = MeterProvider([reader], resource)
         self._meter = self._provider.get_meter("eventlib")
         self._see = see
         self._seen = Snapshot()
         for metric in METRICS.values():
-            if metric.told_by == told_by and metric.kind != "histogram":
+            if metric.measured_by == measured_by and metric.kind != "histogram":
                 self._make(metric)
 
     async def look(self) -> None:
@@ -121,7 +121,7 @@ async def _lags(loop: TaskRunner) -> Mapping[TopicPartition, int]:
     try:
         return await loop.lags()
     except RetryableError:
-        return {}  # the log is away: what is not known is not told
+        return {}  # the log is away: what is not known is not reported
 
 
 def _in_flight(loop: TaskRunner) -> Values:

@@ -16,10 +16,10 @@ def job_span(name: str, attributes: dict[str, str | int]) -> Iterator[dict[str, 
 
     Every job is traced, whatever share of the sagas is. Raises: SettingsError.
     """
-    told = dict(attributes)
+    collected = dict(attributes)
     options = telemetry_options()
     if not options.traces:
-        yield told
+        yield collected
         return
     from opentelemetry.trace import SpanContext, SpanKind
 
@@ -28,7 +28,7 @@ def job_span(name: str, attributes: dict[str, str | int]) -> Iterator[dict[str, 
 
     began, error = time_ns(), ""
     try:
-        yield told
+        yield collected
     except BaseException as raised:
         error = type(raised).__name__
         raise
@@ -37,7 +37,7 @@ def job_span(name: str, attributes: dict[str, str | int]) -> Iterator[dict[str, 
         resource = SpanMaker("", "analytics").resource("analytics")
         exporter = exporter_of(options.traces_exporter)
         times = Times(began, time_ns())
-        exporter.export([made(context, None, resource, EmittedSpan(name, SpanKind.INTERNAL, told, error), times)])
+        exporter.export([made(context, None, resource, EmittedSpan(name, SpanKind.INTERNAL, collected, error), times)])
         exporter.shutdown()
 
 

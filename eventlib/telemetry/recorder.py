@@ -21,10 +21,10 @@ from eventlib.telemetry.spans import (
     SpanMaker,
     Times,
     context_of,
+    effect_span_data,
     effect_span_id,
     made,
     span_id_of,
-    told_of_effect,
     within,
 )
 from eventlib.telemetry.tracer import Tracer
@@ -108,8 +108,8 @@ class Recorder:
             if self._figures is not None:
                 self._figures.attempted(service.name, name, outcome, (times.ended_ns - began) / 1e9)
             if self.tracer is not None and is_sampled(request.traceparent):
-                told = told_of_effect(request, name, asking.port, number, error)
-                self.tracer.note(partial(self._attempt_span, service.name, request, told, times))
+                span_data = effect_span_data(request, name, asking.port, number, error)
+                self.tracer.note(partial(self._attempt_span, service.name, request, span_data, times))
 
     def answered(self, service: Service, request: Record, began_ns: int, answer: Answer) -> None:
         """See `Observer`."""
@@ -119,15 +119,15 @@ class Recorder:
             self._figures.stalled(service.name, name_of(effect.ask.call))
         if self.tracer is not None and is_sampled(request.traceparent):
             error = "" if answer.event is not None else answer.reason.partition(":")[0]
-            told = told_of_effect(request, name_of(effect.ask.call), effect.ask.port, error=error)
-            self.tracer.note(partial(self._effect_span, service.name, request, told, Times(began_ns, time_ns())))
+            span_data = effect_span_data(request, name_of(effect.ask.call), effect.ask.port, error=error)
+            self.tracer.note(partial(self._effect_span, service.name, request, span_data, Times(began_ns, time_ns())))
 
-    def _effect_span(self, service: str, request: Record, told: EmittedSpan, times: Times) -> list[ReadableSpan]:
+    def _effect_span(self, service: str, request: Record, span_data: EmittedSpan, times: Times) -> list[ReadableSpan]:
         parent = context_of(request.traceparent or "")
         context = within(parent, effect_span_id(request.event_id))
-        return [made(context, parent, self.maker.resource(service), told, times)]
+        return [made(context, parent, self.maker.resource(service), span_data, times)]
 
-    def _attempt_span(self, service: str, request: Record, told: EmittedSpan, times: Times) -> list[ReadableSpan]:
+    def _attempt_span(self, service: str, request: Record, span_data: EmittedSpan, times: Times) -> list[ReadableSpan]:
         parent = within(context_of(request.traceparent or ""), effect_span_id(request.event_id))
         context = within(parent, span_id_of("attempt", request.event_id, str(times.began_ns)))
-        return [made(context, parent, self.maker.resource(service), told, times)]
+        return [made(context, parent, self.maker.resource(service), span_data, times)]

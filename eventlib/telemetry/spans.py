@@ -54,19 +54,19 @@ def within(parent: SpanContext, span_id: int) -> SpanContext:
 
 
 def made(
-    context: SpanContext, parent: SpanContext | None, resource: Resource, told: EmittedSpan, times: Times
+    context: SpanContext, parent: SpanContext | None, resource: Resource, span_data: EmittedSpan, times: Times
 ) -> ReadableSpan:
     """Return a span that has ended."""
     return ReadableSpan(
-        told.name,
+        span_data.name,
         context,
         parent,
         resource,
-        told.attributes | {"error.type": told.error} if told.error else told.attributes,
+        span_data.attributes | {"error.type": span_data.error} if span_data.error else span_data.attributes,
         (),
-        told.links,
-        told.kind,
-        status=Status(FAILED) if told.error else _UNSET,
+        span_data.links,
+        span_data.kind,
+        status=Status(FAILED) if span_data.error else _UNSET,
         start_time=times.began_ns,
         end_time=max(times),
         instrumentation_scope=SCOPE,
@@ -164,7 +164,7 @@ def _own(record: Record) -> SpanContext:
     return SpanContext(int(traceparent[3:35], 16), int(traceparent[36:52], 16), is_remote=False, trace_flags=SAMPLED)
 
 
-def told_of_effect(request: Record, name: str, port: str | None, attempt: int = 0, error: str = "") -> EmittedSpan:
+def effect_span_data(request: Record, name: str, port: str | None, attempt: int = 0, error: str = "") -> EmittedSpan:
     """Return the attributes of the span of an effect, or of one attempt of it, counted from 1."""
     attributes: Attributes = {"eventlib.effect": name, "messaging.message.id": request.event_id}
     attributes["cloudevents.event_type"] = request.type or ""
@@ -178,9 +178,9 @@ def told_of_effect(request: Record, name: str, port: str | None, attempt: int = 
 
 def short(attributes: Mapping[str, Any] | None) -> str:
     """Return what a person looks for first in a span's attributes."""
-    told = attributes or {}
+    span_data = attributes or {}
     names = ("cloudevents.event_type", "eventlib.decider", "eventlib.effect", "eventlib.attempt", "error.type")
-    return " ".join(str(told[name]) for name in names if name in told)
+    return " ".join(str(span_data[name]) for name in names if name in span_data)
 
 
 _MOST_KEYS = 10_000

@@ -49,7 +49,7 @@ def check_metrics(worker: LiveWorker, url: str) -> None:
     worker.wait(all_is_done, "an end of all lags")
     seen = worker.samples()
     assert {name for name, _ in seen if name.startswith("eventlib")} == {
-        metric.prometheus for metric in METRICS.values() if metric.told_by == "views"
+        metric.prometheus for metric in METRICS.values() if metric.measured_by == "views"
     }
     assert all(value > 0 for (name, _), value in seen.items() if name == "eventlib_live_table_size_bytes")
     orders = {"service": "dispatch", "topic": "orders"}

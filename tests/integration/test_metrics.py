@@ -126,7 +126,7 @@ async def test_every_metric_that_is_declared_is_there_and_no_other(tmp_path: Pat
         await shop_seen.runtime.idle()
         seen = {name for name, _ in await shop_seen.samples() if name.startswith("eventlib")}
     suffixes = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
-    declared = {m.prometheus + s for m in METRICS.values() for s in suffixes[m.kind] if m.told_by == "runtime"}
+    declared = {m.prometheus + s for m in METRICS.values() for s in suffixes[m.kind] if m.measured_by == "runtime"}
     assert seen == declared
 
 

@@ -12,7 +12,7 @@ from eventlib.registry.compatibility import Level
 
 
 class SchemasOptions(Variables):
-    """The server's settings; with neither readers nor writers, everybody may do everything."""
+    """The server's settings; with neither readers nor writers, every client may read and write."""
 
     model_config = SettingsConfigDict(
         env_prefix="EVENTLIB_SCHEMAS_", env_ignore_empty=True, frozen=True, extra="forbid", hide_input_in_errors=True
@@ -27,7 +27,7 @@ class SchemasOptions(Variables):
     certificate: Annotated[str | None, Field(description="a PEM file; with a key, it turns TLS on")] = None
     key: Annotated[str | None, Field(description="a PEM file with the certificate's key")] = None
     key_password: Annotated[SecretStr | None, Field(description="the password of that key")] = None
-    ca: Annotated[str | None, Field(description="a PEM file with whom to trust among other instances")] = None
+    ca: Annotated[str | None, Field(description="a PEM file of authorities that other instances are trusted by")] = None
     address: Annotated[
         AnyHttpUrl | None,
         no_userinfo("leave them out"),
@@ -45,7 +45,7 @@ class SchemasOptions(Variables):
 
     @property
     def has_users(self) -> bool:
-        """Whether one has to say who one is."""
+        """Whether clients have to authenticate."""
         return bool(self.users("readers") or self.users("writers"))
 
     def users(self, kind: Literal["readers", "writers"]) -> dict[str, str]:

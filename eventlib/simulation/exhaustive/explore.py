@@ -119,7 +119,7 @@ class _Exploration:
         """Return the moment after the initial events are handled, one step after the other."""
         every_request = (1 << len(self._requests)) - 1
         for number in self._before:
-            moment = self._said("", moment, (number,), ()).moment._replace(asked=every_request)
+            moment = self._after_emitting("", moment, (number,), ()).moment._replace(asked=every_request)
             while step := next(self._after(moment), None):
                 moment = step.moment
         return moment._replace(asked=0)
@@ -136,7 +136,7 @@ class _Exploration:
         for number, request in enumerate(self._requests):
             if not moment.asked >> number & 1:
                 asked = moment._replace(asked=moment.asked | 1 << number)
-                yield self._said(f"{self._tasks.record(request).type} is asked", asked, (request,), ())
+                yield self._after_emitting(f"{self._tasks.record(request).type} is asked", asked, (request,), ())
         knows = dict(moment.knows)
         for (service, partition, topic), queue in moment.waiting:
             task, record = (service, partition), self._tasks.record(queue[0])
@@ -162,8 +162,8 @@ class _Exploration:
             acted = moment._replace(outside=world)
             if answer is not None:
                 made = self._tasks.handle_answer(task, known, answer)
-                said = type(answer.event).__name__ if answer.event else answer.reason
-                yield self._made(f"{request.type} is answered: {said}", acted, task, made)
+                emitted = type(answer.event).__name__ if answer.event else answer.reason
+                yield self._made(f"{request.type} is answered: {emitted}", acted, task, made)
             if world != moment.outside:
                 yield Step(f"{request.type} takes place, and its answer is lost", acted)
         call = self._outside.call(moment.outside, name, course)
@@ -178,18 +178,18 @@ class _Exploration:
         if made.parked:
             return Step(what, moment, [broken(FAILURES, made.parked, f"{task[0]}/{task[1]} cannot handle its input")])
         knowing = moment._replace(knows=_with(moment.knows, task, made.knows))
-        return self._said(what, knowing, made.said, made.states)
+        return self._after_emitting(what, knowing, made.emitted, made.states)
 
-    def _said(self, what: str, moment: Moment, said: Iterable[int], states: Iterable[State]) -> Step:
+    def _after_emitting(self, what: str, moment: Moment, emitted: Iterable[int], states: Iterable[State]) -> Step:
         """Return the step that adds emitted events to the inputs of their deciders and to the invariants."""
         waiting = moment.waiting
-        for number in said:
+        for number in emitted:
             record = self._tasks.record(number)
             for service in self._stage.readers.get(record.topic, ()):
                 if (service.name, record.type) in self._stage.handles:
                     place = (service.name, record.partition, record.topic)
                     waiting = _with(waiting, place, (*dict(waiting).get(place, ()), number))
-        seen, violations = self._verdicts.after(moment.seen, said, states)
+        seen, violations = self._verdicts.after(moment.seen, emitted, states)
         return Step(what, moment._replace(waiting=waiting, seen=seen), violations)
 
 
@@ -205,23 +205,23 @@ class _Verdicts:
         self.first = self._watches.number(InvariantChecker(stage.declared.invariants), ())
         self._after: dict[tuple[int, Hashable], tuple[int, Sequence[Violation]]] = {}
 
-    def after(self, seen: int, said: Iterable[int], states: Iterable[State]) -> tuple[int, Sequence[Violation]]:
+    def after(self, seen: int, emitted: Iterable[int], states: Iterable[State]) -> tuple[int, Sequence[Violation]]:
         """Return the folds after a step, and the invariants that it breaks."""
         found = list[Violation]()
-        told: list[int | State] = [*said, *(state for state in states if state.decider in self._lawful)]
-        for each in told:
+        facts: list[int | State] = [*emitted, *(state for state in states if state.decider in self._lawful)]
+        for each in facts:
             key = (seen, each if isinstance(each, int) else each.same)
             if key not in self._after:
-                self._after[key] = self._told(self._watches[seen], each)
+                self._after[key] = self._checked(self._watches[seen], each)
             seen, violations = self._after[key]
             found += violations
         return seen, found
 
-    def rest(self, seen: int, told: Any) -> Sequence[Violation]:
+    def rest(self, seen: int, facts: Any) -> Sequence[Violation]:
         """Return the invariants that do not hold at rest."""
-        return self._watches[seen].rest(told)
+        return self._watches[seen].rest(facts)
 
-    def _told(self, watch: InvariantChecker, what: int | State) -> tuple[int, Sequence[Violation]]:
+    def _checked(self, watch: InvariantChecker, what: int | State) -> tuple[int, Sequence[Violation]]:
         after = watch.forked()
         if isinstance(what, int):
             record = self._tasks.record(what)

@@ -75,7 +75,7 @@ class Made(NamedTuple):
     """The result of a step: the task's state, the emitted events, changed states, and the key that it parked."""
 
     knows: int
-    said: tuple[int, ...]
+    emitted: tuple[int, ...]
     states: tuple[State, ...]
     parked: str
 
@@ -130,7 +130,7 @@ class Tasks:
     def event(self, record: Record) -> Event:
         """Return the event in a record of the application."""
         event = self._log.decode(record)
-        assert event is not None  # noqa: S101  its choreography has said it
+        assert event is not None  # noqa: S101  its choreography has emitted it
         return event
 
     def __len__(self) -> int:
@@ -142,27 +142,27 @@ class Tasks:
         service = self._stage.played.service(name[0])
         made = self._restored(service, name[1], known).handle(inputs)
         events = [record for record in made.events if self._stage.topic_roles.get(record.topic) == "event"]
-        said, renamed = self._canonical_ids(events)
+        emitted, renamed = self._canonical_ids(events)
         changed = {(r.key or b"").decode(): r for r in (_renamed(record, renamed) for record in made.changes[:-1])}
         after = {key: record for key, record in {**known, **changed}.items() if record.value is not None}
         same = tuple(sorted((key, r.id or "", r.value or b"", r.sequence or 0, r.headers) for key, r in after.items()))
         states = [self._state(service, key, r) for key, r in changed.items() if key.startswith(STATE)]
         parked = next((key for key in after if key.startswith(PARKED)), "")
-        return Made(self._known.number(after, same), tuple(said), tuple(states), parked)
+        return Made(self._known.number(after, same), tuple(emitted), tuple(states), parked)
 
     def _canonical_ids(self, events: list[Record]) -> tuple[list[int], dict[bytes, bytes]]:
         """Return the numbers of emitted events, and the replacements of their ids.
 
         An id shows which of several causes came last; nothing else depends on it.
         """
-        said, renamed = list[int](), dict[bytes, bytes]()
+        emitted, renamed = list[int](), dict[bytes, bytes]()
         for event in events:
             number = self.number(_renamed(event, renamed))
-            said.append(number)
+            emitted.append(number)
             known = self._records[number].event_id
             if known != event.event_id:
                 renamed[event.event_id.encode()] = known.encode()
-        return said, renamed
+        return emitted, renamed
 
     def _restored(self, service: Service, partition: int, known: Mapping[str, Record]) -> Task:
         store = MemoryStores().open(service.name, partition, 1, "explored")
