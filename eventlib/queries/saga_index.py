@@ -23,13 +23,13 @@ CREATE TABLE events (
     number INTEGER PRIMARY KEY, saga TEXT,
     topic TEXT NOT NULL, partition INTEGER NOT NULL, "offset" INTEGER NOT NULL, recorded_at INTEGER NOT NULL,
     key BLOB, value BLOB, id TEXT, type TEXT, source TEXT, subject TEXT, sequence INTEGER,
-    correlation_id TEXT, causation_id TEXT, traceparent TEXT, headers TEXT
+    correlation_id TEXT, causation_id TEXT, headers TEXT
 );
 CREATE INDEX events_of_saga ON events (saga) WHERE saga IS NOT NULL;
 CREATE INDEX events_beside ON events (correlation_id) WHERE saga IS NULL
 """
 _ROW = """number, topic, partition, "offset", recorded_at, key, value, id, type, source, subject, sequence, correlation_id,
-causation_id, traceparent, headers"""
+causation_id, headers"""
 _OF_SAGA = f"""
 SELECT {_ROW} FROM events WHERE saga = ?1 AND number > ?2
 UNION ALL
@@ -37,14 +37,14 @@ SELECT {_ROW} FROM events WHERE saga IS NULL AND number > ?2
 AND correlation_id IN (SELECT coalesce(correlation_id, id) FROM events WHERE saga = ?1)
 ORDER BY number
 """  # noqa: S608  columns of this file
-_PUT = f"INSERT INTO events VALUES (NULL{', ?' * 16})"  # noqa: S608  no value of anybody's
+_PUT = f"INSERT INTO events VALUES (NULL{', ?' * 15})"  # noqa: S608  no value of anybody's
 
 
 class SagaIndex(StateIndex[S], Generic[S]):
     """A `StateIndex` that has the events of each saga, too: those under the decider's key, and those that follow from them.
 
     Of a topic with another key it has the events whose class has a field of that name, by their correlation id.
-    Events are numbered as they came here: by that number a reader goes on, and on this instance only.
+    Events have no trace context here, and are numbered as they came: by that number a reader goes on, and on this instance only.
     Raises: WiringError for a decider without keys; else as `StateIndex`.
     """
 
@@ -113,9 +113,10 @@ class SagaIndex(StateIndex[S], Generic[S]):
         key = key_text(record) if record.topic in self._by_key else None
         if key is None and (record.correlation_id is None or event_name not in self._by_correlation[record.topic]):
             return ()
-        headers = [(name, value.decode("latin-1")) for name, value in record.headers]
-        row = record._replace(type=event_name)
-        db.execute(_PUT, (key, *row[:-1], to_json(headers).decode() if headers else None))
+        headers = None
+        if record.headers:
+            headers = to_json([(name, value.decode("latin-1")) for name, value in record.headers]).decode()
+        db.execute(_PUT, (key, *record[:7], event_name, *record[8:13], headers))
         return () if key is None else [key]
 
     def _type_of(self, record: Record) -> str | None:
@@ -143,4 +144,4 @@ def _topics_of(log: EventLog, key: str) -> tuple[list[str], dict[str, list[str]]
 def _record(row: Sequence[Any]) -> Record:
     *attributes, headers = row
     pairs = () if headers is None else tuple((name, text.encode("latin-1")) for name, text in from_json(headers))
-    return Record._make((*attributes, pairs))
+    return Record._make((*attributes, None, pairs))

@@ -71,8 +71,12 @@ class StateIndex(Projection, Generic[S]):
         self.changelog = self.service.changelog.name
         self._indexes = [tuple(each) for each in indexes]
         self._columns = columns_of(decider, self._indexes)
-        columns = ",".join(quoted(name) for name in self._columns)
-        self._put = f"INSERT OR REPLACE INTO states ({_ROW}{',' if columns else ''}{columns}) VALUES ({','.join('?' * (4 + len(self._columns)))})"  # noqa: S608  names of attributes, which columns_of has checked
+        names = ["_key", "_state", "_correlation_id", "_changed_at", *map(quoted, self._columns)]
+        updates = ", ".join(f"{each} = excluded.{each}" for each in names[1:])
+        self._put = (
+            f"INSERT INTO states ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "  # noqa: S608  names that columns_of has checked
+            f"ON CONFLICT DO UPDATE SET {updates}"
+        )
         tables = ";".join(
             [_TABLES.format(columns="".join(f", {quoted(each)}" for each in self._columns)), *self._made_indexes()]
         )

@@ -47,10 +47,11 @@ class View:
                 readers.setdefault(topic, []).append((view.apply, topic in view.topics))
 
         def apply(db: sqlite3.Connection, record: Record, event: Any) -> Iterable[Hashable]:
-            changed = list[Hashable]()
-            for each, is_decoded in readers[record.topic]:
-                changed += each(db, record, event if is_decoded else None) or ()
-            return changed
+            own = readers[record.topic]
+            if len(own) == 1:
+                ((one, is_decoded),) = own
+                return one(db, record, event if is_decoded else None) or ()
+            return [key for each, sees in own for key in each(db, record, event if sees else None) or ()]
 
         tables = ";".join(view.tables.strip().rstrip(";") for view in views)
         versions = repr([(view.name, view.version) for view in views])

@@ -28,7 +28,8 @@ async def test_the_events_of_a_saga_are_those_that_the_log_has(log: EventLog) ->
             saga = await find_saga(log, key)
             events = index.events(key)
             assert {record[:3] for _, record in events} == {event.record[:3] for event in saga.events}
-            assert all(record == {e.record[:3]: e.record for e in saga.events}[record[:3]] for _, record in events)
+            known = {e.record[:3]: e.record._replace(traceparent=None) for e in saga.events}
+            assert all(record == known[record[:3]] for _, record in events)
             other_key += sum(record.topic == "schools" for _, record in events)
             middle = events[len(events) // 2][0]
             assert index.events(key, middle) == [event for event in events if event[0] > middle]
@@ -55,5 +56,5 @@ async def test_the_first_event_is_found_also_where_the_index_is_behind(log: Even
     async with SagaIndex(log, pupils) as index:
         assert await index.caught_up(TEN_S)
         kept = index.first("p", ExamMarked)
-        assert kept == found
+        assert kept == found._replace(traceparent=None)
         assert kept.headers == (("who", "é".encode()),)
