@@ -109,7 +109,7 @@ kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add -
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-dispatch-views --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic live.dispatch.shipping.changelog
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-dispatch-views --operation Read --operation Describe --group shop.dispatch.live
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-dispatch-views --operation Write --operation Describe --transactional-id 'shop~shop-dispatch-views~' --resource-pattern-type prefixed
-# shop-outside: the HTTP API, imports: publishes what no service says, and reads everything
+# shop-outside: the HTTP API, imports: publishes what no service emits, and reads everything
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-outside --operation Read --operation Describe --operation DescribeConfigs --topic _eventlib.owners
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-outside --operation Read --operation Describe --operation DescribeConfigs --topic _eventlib.topics
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$CONFIG" --add --force --allow-principal User:shop-outside --operation Read --operation Describe --operation DescribeConfigs --topic _schemas

@@ -47,7 +47,7 @@ class Codec(ABC):
     async def known(self, read: Callable[[], T]) -> T:
         """Return what a function reads with this codec, after learning the schemas that are new if it needs one.
 
-        Raises: UnknownSchema for an id that nobody has registered; and what the function raises.
+        Raises: UnknownSchema for an id that is not registered; and what the function raises.
         """
         try:
             return read()

@@ -77,7 +77,7 @@ class Registry(ABC):
 
 
 class RegistryOptions(Variables):
-    """Where schemas are kept, and whether new ones are registered by whoever writes with them first.
+    """Where schemas are kept, and whether new ones are registered by the process that writes with them first.
 
     They are for schemas in the log, whose services and data come and go together, and not for a registry's, which
     others rely on.
@@ -90,7 +90,9 @@ class RegistryOptions(Variables):
     ] = None
     registry_user: Annotated[str | None, Field(description="the user's name there")] = None
     registry_password: Annotated[SecretStr | None, Field(description="the user's password there")] = None
-    registry_ca: Annotated[str | None, Field(description="a PEM file with whom the registry is trusted by")] = None
+    registry_ca: Annotated[
+        str | None, Field(description="a PEM file of authorities that the registry is trusted by")
+    ] = None
     auto_register: Annotated[
         bool | None,
         Field(
@@ -106,5 +108,5 @@ class RegistryOptions(Variables):
 
     @property
     def registers(self) -> bool:
-        """Whether a schema that is new is registered by whoever writes with it first."""
+        """Whether a schema that is new is registered by the process that writes with it first."""
         return self.registry is None if self.auto_register is None else self.auto_register

@@ -62,7 +62,7 @@ class RemoteRegistry(Registry):
                     self._known[number] = _schema(found)
                 asked.discard(number)
         finally:
-            self._asked |= asked  # those that nobody has answered for yet
+            self._asked |= asked  # those without an answer yet
 
     async def ids(self, wanted: Iterable[Wanted]) -> list[int | None]:
         """See `Registry.ids`."""

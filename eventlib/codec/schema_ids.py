@@ -25,8 +25,8 @@ _LONGEST_PAUSE_S = 3.0
 class Schemas(Registry):
     """The schemas on a log: an id for each text, and versions for each subject.
 
-    Guarantee: one text has one id for ever, whoever registers it, and however many do so at the same time. A damaged
-    record stops nobody who does not need its schema; what is wanted and has the record's checksum was that schema: it
+    Guarantee: one text has one id for ever, whichever process registers it, and however many do so at the same time. A damaged
+    record stops no process that does not need its schema; what is wanted and has the record's checksum was that schema: it
     keeps its id, and is written again when it is registered.
     """
 
@@ -219,7 +219,7 @@ class Schemas(Registry):
 
 
 def same_text(text: str, kind: str) -> str:
-    """Return a schema's text as it is the same whoever has written it: JSON without white space."""
+    """Return a schema's text in its canonical form: JSON without white space."""
     if kind not in {AVRO, JSON}:
         return text
     return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Every setting that there is, as it stands now and where that comes from; secrets are told of, not told."""
+"""Every setting that there is, as it stands now and where that comes from; secrets are named, not shown."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def settings_now(application: Iterable[type[BaseSettings]], given: Given) -> lis
 
 
 def refuse_wrong(application: Iterable[type[BaseSettings]], url: str) -> None:
-    """Refuse what is wrong or unknown among the variables that somebody will read. Raises: SettingsError."""
+    """Refuse what is wrong or unknown among the variables that will be read. Raises: SettingsError."""
     eventlib_settings()
     for _, settings in _parts(application):
         _read(settings, Given(log=url))

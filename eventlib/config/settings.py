@@ -32,7 +32,7 @@ class EventlibSettings(Variables):
         Field(description="the log's URL: sqlite:///PATH or kafka://HOST:PORT,…/"),
     ] = DEFAULT_URL
     app: Annotated[
-        str | None, Field(description="where the choreography is, module:name; unset: pyproject.toml says so")
+        str | None, Field(description="where the choreography is, module:name; unset: from pyproject.toml")
     ] = None
     traceback: Annotated[bool, Field(description="show where something unforeseen came from")] = False
     admin_token: Annotated[
@@ -80,7 +80,7 @@ def variables_of(settings: type[BaseSettings]) -> dict[str, str]:
 
 
 def _own() -> list[str]:
-    """Return the fields under EVENTLIB_… that somebody reads."""
+    """Return the fields under EVENTLIB_… that are read."""
     names = [name for part in PARTS.values() for each in part for name in variables_of(each).values()]
     return [name.removeprefix("EVENTLIB_").lower() for name in names if name.startswith("EVENTLIB_")]
 

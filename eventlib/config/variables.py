@@ -1,4 +1,4 @@
-"""Settings of any kind, read from variables under a prefix: a wrong or unknown one is told by its name."""
+"""Settings of any kind, read from variables under a prefix: a wrong or unknown one is reported by its name."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ S = TypeVar("S", bound=BaseSettings)
 
 
 class SettingsError(WiringError):
-    """A setting is wrong or unknown; the sentence names it and says what is expected."""
+    """A setting is wrong or unknown; the sentence names it and what is expected."""
 
 
 class Variables(BaseSettings):
@@ -29,7 +29,7 @@ class Variables(BaseSettings):
 def read_settings(settings: type[S], given: Mapping[str, Any], *, also: Iterable[str] | None = ()) -> S:
     """Read settings of any kind from their variables; `also` names other fields that may be set under their prefix.
 
-    Raises: SettingsError for a wrong value, and for a variable with this prefix that nobody knows; unless `also` is
+    Raises: SettingsError for a wrong value, and for an unknown variable with this prefix; unless `also` is
     None, since other code checks those.
     """
     check_class(settings, BaseSettings, "settings", "give a class: `class ShopSettings(BaseSettings, env_prefix=...)`")

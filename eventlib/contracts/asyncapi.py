@@ -32,7 +32,7 @@ _HEADERS = {
     "ce_type": {"type": "string", "description": "The event's name."},
     "ce_source": {"type": "string", "description": "Who said it: service/decider."},
     "ce_subject": {"type": "string", "description": "The decider's key."},
-    "ce_sequence": {"type": "string", "description": "Counts what was emitted under the key, from 1."},
+    "ce_sequence": {"type": "string", "description": "Counts what was said under the key, from 1."},
     "ce_correlationid": {"type": "string", "description": "Shared by all that follows from one request."},
     "ce_causationid": {"type": "string", "description": "The id of the input that led to it."},
     "traceparent": {"type": "string", "description": "W3C Trace Context."},
@@ -40,7 +40,7 @@ _HEADERS = {
 
 
 def asyncapi(choreography: Choreography) -> dict[str, Any]:
-    """Return a choreography as AsyncAPI 3.0. Its version is a fingerprint of its content.
+    """Return a choreography as AsyncAPI 3.0. Its version is a fingerprint of all that it says.
 
     Raises: WiringError for two topics whose names are one in the document, where a '.' is written '_'.
     """

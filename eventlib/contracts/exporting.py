@@ -81,7 +81,7 @@ def exported(choreography: Choreography, form: str) -> dict[str, str]:
     """Return the files of a form, by their names: one for each event; of `asyncapi` a single one.
 
     Forms: asyncapi, avsc, jsonschema, proto, spark. Raises: WiringError for another one, and for an event that a
-    form cannot say.
+    form cannot express.
     """
     if form == "asyncapi":
         return {f"{choreography.name}.asyncapi.json": _json(asyncapi(choreography))}

@@ -34,7 +34,7 @@ def _found(each: Declared, versions: Sequence[Version], level: Level) -> Iterato
             "",
             NEW_VERSION,
             f"its upcasters make it version {each.version} of its contract, which older code cannot read",
-            f"say that it is meant so: eventlib schemas epoch {each.name}",
+            f"declare that it is intended: eventlib schemas epoch {each.name}",
         )
     others = [version for version in versions if version.schema != each.schema]
     alike = [version for version in others if each.version_in(version) == each.version]

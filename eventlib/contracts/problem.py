@@ -31,14 +31,14 @@ class Problem:
 
 _TO_READ = {
     "READER_FIELD_MISSING_DEFAULT_VALUE": "give it a default, or its former name: Annotated[…, Aliases(…)]",
-    "MISSING_ENUM_SYMBOLS": "keep the symbol, or say what it is read as: @unknown_is(…)",
+    "MISSING_ENUM_SYMBOLS": "keep the symbol, or declare what it is read as: @unknown_is(…)",
     "NAME_MISMATCH": "keep the class's name",
 }
 """What to do when today's class does not read what an older one wrote."""
 
 _TO_BE_READ = {
-    "READER_FIELD_MISSING_DEFAULT_VALUE": "keep it, since older code needs it; or say it in a new event type",
-    "MISSING_ENUM_SYMBOLS": "say it in a new event type: older code knows no @unknown_is for it",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "keep it, since older code needs it; or put it into a new event type",
+    "MISSING_ENUM_SYMBOLS": "put it into a new event type: older code knows no @unknown_is for it",
     "TYPE_MISMATCH": "keep the type, and add a field with a default beside it",
     "MISSING_UNION_BRANCH": "keep the types of the union, and add a field with a default beside it",
 }
@@ -88,7 +88,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two schemas differ in. `backward` says what keeps the second from reading the first's data, `forward` the other way."""
+    """What two schemas differ in. `backward` is what keeps the second from reading the first's data, `forward` the other way."""
 
     changes: tuple[Change, ...]
     backward: tuple[str, ...]

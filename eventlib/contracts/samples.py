@@ -17,7 +17,7 @@ _SPANS = 5
 
 @dataclass(slots=True)
 class Sampled:
-    """How many records were decoded, and what could not be; of each schema's records the first is told in full."""
+    """How many records were decoded, and what could not be; of each schema's records the first is shown in full."""
 
     decoded: int = 0
     problems: list[Problem] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a service's live views have to do with a log, as they declare it; for whoever gives them their rights and topics."""
+"""What a service's live views have to do with a log, as they declare it; for tools that create their rights and topics."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from eventlib.model.topic import Topic
 
 @dataclass(frozen=True, slots=True)
 class Viewing:
-    """The events that views watch and tell, the topics that they keep copies of, and those that are only theirs."""
+    """The events that views watch and publish, the topics that they keep copies of, and those that are only theirs."""
 
     service: str
     watches: tuple[type[Event], ...]
@@ -36,7 +36,7 @@ class Viewing:
 
     @property
     def outputs(self) -> tuple[Topic, ...]:
-        """The topics that what they tell stands on."""
+        """The topics that they publish to."""
         return _distinct(tuple(contract_of(event).topic for event in self.tells))
 
     @property

@@ -33,7 +33,7 @@ class SagaApi(Generic[R]):
     Sagas begin with `request`. Add operations to `routes()`, made of `requests` (once, by Idempotency-Key), `reads` (positions,
     ages, `Prefer: wait`) and `events` (timelines, streams). The app has `/healthz`, `/readyz`, `/metrics` and `/docs`,
     answers errors as problems of the types `urn:<name>:problem:…`, and refuses bodies that are too large.
-    `has_ended` tells of a key whether its saga is over. Metrics are exported as `<name>_…`, those of requests as
+    `has_ended` returns whether the saga of a key is over. Metrics are exported as `<name>_…`, those of requests as
     `<name>_<counted_as>_accepted_total` and the like.
     Guarantee: what was answered with 202 by `requests` is durable.
     """

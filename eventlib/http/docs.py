@@ -19,7 +19,7 @@ _POLICY = (
 def serve_docs(app: FastAPI) -> None:
     """Serve the app's OpenAPI description as a page at /docs.
 
-    Guarantee: the page and its scripts come from this app alone, and the browser is told to refuse everything else.
+    Guarantee: the page and its scripts come from this app alone, and the browser is instructed to refuse everything else.
     """
 
     async def docs(request: Request) -> HTMLResponse:

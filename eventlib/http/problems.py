@@ -51,7 +51,7 @@ class Problem(BaseModel):
         },
     )
 
-    type: str = Field(description="Which kind of problem this is; `about:blank`: just what the status says.")
+    type: str = Field(description="Which kind of problem this is; `about:blank`: just the status.")
     title: str
     status: int
     detail: str
@@ -89,7 +89,7 @@ def try_later(kind: str, detail: str, extra: Mapping[str, Any] | None = None) ->
 
 
 def index_behind(age_s: float) -> Refusal:
-    """Return the refusal of what an index that is too old cannot tell."""
+    """Return the refusal of a read on an index that is too old."""
     return try_later("index-behind", f"the index is more than {age_s:g} s old: what it does not have may be there")
 
 

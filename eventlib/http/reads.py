@@ -1,4 +1,4 @@
-"""Reads that say how current they are: positions that a client hands on, ages, and waits that it prefers."""
+"""Reads with their age: positions that a client hands on, ages, and waits that it prefers."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ MinPosition = Annotated[
     Query(
         alias="min_position",
         pattern=POSITION,
-        description="The `position` of an answer: the read waits until it shows at least what was said there.",
+        description="The `position` of an answer: the read waits until it shows at least what that answer showed.",
         examples=["3-17"],
     ),
 ]
@@ -42,7 +42,7 @@ HOW_CURRENT = {
         "schema": {"type": "integer"},
     },
     "Damaged-Records": {
-        "description": "So many records are damaged on the log, and what they said may be missing from this answer.",
+        "description": "So many records are damaged on the log, and their content may be missing from this answer.",
         "schema": {"type": "integer"},
     },
 }
@@ -63,7 +63,7 @@ class Reads:
         return f"{partition}-{self._index.handled(self._topic, partition) - 1}-{changes}"
 
     async def wait_for(self, position: str | None) -> None:
-        """Wait until this instance is as far as a position, which an answer of any instance has said.
+        """Wait until this instance is as far as a position, which an answer of any instance has.
 
         `3-17` is that of a request, and is reached when that is decided; `3-17-2042` is that of a read, and of what
         the owner had written by then. Raises: Refusal.
@@ -86,7 +86,7 @@ class Reads:
             raise try_later("not-decided-yet", f"what stands at {position} is not decided yet, or not read here")
 
     async def how_current(self) -> dict[str, str]:
-        """Return the headers that say how old an answer is at most, and what it may lack; ask before it is made."""
+        """Return the headers with how old an answer is at most, and what it may lack; ask before it is made."""
         damaged = {"Damaged-Records": str(len(self._index.damaged))} if self._index.damaged else {}
         return {"Staleness-Ms": str(int(await self._index.age_s() * 1000)), **damaged}
 
@@ -96,7 +96,7 @@ class Reads:
             raise index_behind(self._config.index_age_s)
 
     async def preferred(self, request: Request, key: str, met: Callable[[], bool]) -> dict[str, str]:
-        """Wait until `met()` for a key if `Prefer: wait=…` asks for that, and return the header that says so."""
+        """Wait until `met()` for a key if `Prefer: wait=…` asks for that, and return its header."""
         wait = _WAIT.search(", ".join(request.headers.getlist("prefer")))
         if wait is None:
             return {}

@@ -51,7 +51,7 @@ class RequestPlace(NamedTuple):
 
 
 class Accepted(NamedTuple, Generic[R]):
-    """A request on the log: the key of its saga, where it stands, and what it says; None where that cannot be read."""
+    """A request on the log: the key of its saga, where it stands, and its event; None where that cannot be read."""
 
     key: str
     place: RequestPlace
@@ -144,7 +144,7 @@ class Requests(Generic[R]):
         return await self._index.backlog(self.topic)
 
     def read(self, record: Record) -> R | None:
-        """Return what a request says; None when it cannot be read (the saga's events say why)."""
+        """Return a request's event; None when it cannot be read (the timeline has the reason)."""
         try:
             event = self._index.log.decode(record)
         except (EventlibError, UnknownSchema):

@@ -46,10 +46,10 @@ class TimelineEvent(BaseModel):
 
 
 class SagaEvents:
-    """The events of an index's sagas, which begin with `request`; `has_ended` tells of a key whether its saga is over.
+    """The events of an index's sagas, which begin with `request`; `has_ended` returns whether the saga of a key is over.
 
     Guarantee of a stream: each event of the saga is sent once, in each partition's order, also when the client comes
-    back with the last id that it has seen, to this instance or another one: the id says how far each partition was sent.
+    back with the last id that it has seen, to this instance or another one: the id has how far each partition was sent.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class SagaEvents:
                 if not has_ended:
                     await self._something_new(key, number)
         except EventlibError:
-            return  # the index cannot be read: the client comes back with its last id, and is told why
+            return  # the index cannot be read: the client comes back with its last id, and gets the reason
         finally:
             self.open -= 1
 
     async def _event(self, record: Record, since_ms: int) -> TimelineEvent:
-        """Return one event, without what only the whole saga tells: whether it makes up for a failure."""
+        """Return one event, without what only the whole saga shows: whether it makes up for a failure."""
         log = self._index.log
         saga = saga_of(key_text(record), await log.decode_many([record]), log.choreography)
         event = _timeline_event(saga.events[0])

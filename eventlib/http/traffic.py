@@ -89,7 +89,7 @@ class Limits:
             else:
                 await self._app(scope, bounded(receive, self._body_bytes, self._refusal), answered)
         finally:
-            # Only names that this app knows, so that nobody outside can fill the memory with others.
+            # Only names that this app knows, so that no caller can fill the memory with others.
             route = getattr(scope.get("route"), "path", "(none)")
             method = scope["method"] if scope["method"] in _METHODS else "(other)"
             self._metrics.answered(method, route, status, perf_counter() - began)

@@ -48,7 +48,7 @@ class LiveApp(faust.App):
 
     It is made when `views.py` is imported, for the log of EVENTLIB_LOG, and reaches for that log only when it starts.
     Guarantee: at least once; a table's rows take each event once (see `Rows`), so that they are right again after a
-    crash. What views tell others (alerts, derived topics) may come again, under the same id.
+    crash. What views publish (alerts, derived topics) may come again, under the same id.
     """
 
     def __init__(self, choreography: Choreography, service: str, partitions: int = DEFAULT_PARTITIONS) -> None:
@@ -178,7 +178,7 @@ class LiveApp(faust.App):
         directory.parent.mkdir(parents=True, exist_ok=True)
         with catch_warnings(action="ignore", category=AlreadyConfiguredWarning):  # tables ask for it later
             self.conf.datadir = directory
-        if self.conf.web_enabled:  # a port is one worker's on this machine: when it is back, nobody waits for the dead
+        if self.conf.web_enabled:  # a port is one worker's on this machine: when it is back, none waits for the dead
             self.conf.consumer_group_instance_id = f"{gethostname()}-{self.conf.web_port}"
         await super().on_first_start()
         await self.startup.run(f"what the views of {self.of} write", partial(self._prepare, log))

@@ -13,12 +13,12 @@ from eventlib.log.kafka.security import connection_arguments
 
 _NOBODY = (
     "localhost:9092",
-)  # Faust wants a broker's name as soon as views are imported, and asks nobody until they start
+)  # Faust wants a broker's name as soon as views are imported, and calls none until they start
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where an app finds the log; `refusal` says why it cannot, for a log that is not on Kafka."""
+    """Where an app finds the log; `refusal` is why it cannot, for a log that is not on Kafka."""
 
     url: str
     brokers: tuple[str, ...]

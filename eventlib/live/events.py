@@ -67,7 +67,7 @@ class Carried:
 
 
 class Unwanted:
-    """What stands in a stream for a record that nobody wants."""
+    """What stands in a stream for a record that is not wanted."""
 
 
 UNWANTED = Unwanted()
@@ -179,7 +179,7 @@ E = TypeVar("E", bound=Event)
 class Publisher(Generic[E]):
     """Puts a view's events of one type on the log, as everything there is: Avro, CloudEvents headers, trace context.
 
-    Guarantee: durable when it returns; an event that is told again, after a crash, has the id that it had.
+    Guarantee: durable when it returns; an event that is published again, after a crash, has the id that it had.
     """
 
     def __init__(self, app: "LiveApp", source: str, event_type: type[E]) -> None:
@@ -188,7 +188,7 @@ class Publisher(Generic[E]):
         self._kind = contract_of(event_type).type
 
     async def tell(self, event: E, *, about: str, at: datetime, cause: Meta | None = None) -> None:
-        """Put an event on its topic; `about` is what it is about: it has one id however often it is told.
+        """Put an event on its topic; `about` is what it is about: it has one id however often it is published.
 
         `at` is its time; with a `cause` it belongs to that event's saga and trace.
         """

@@ -1,4 +1,4 @@
-"""What an operator looks at of live views: counted while they run, or seen when somebody asks."""
+"""What an operator looks at of live views: counted while they run, or read when asked for."""
 
 import asyncio
 from collections import Counter

@@ -1,6 +1,6 @@
 """Questions to live views over HTTP, at any worker: who has the rows answers.
 
-`GET /views` lists them. `GET /readyz` answers 200 when this worker's tables are whole and every partition is somebody's. `GET /views/NAME?key=KEY` has the rows of one key (a country, a SKU, a customer),
+`GET /views` lists them. `GET /readyz` answers 200 when this worker's tables are whole and every partition has a worker. `GET /views/NAME?key=KEY` has the rows of one key (a country, a SKU, a customer),
 `GET /views/NAME` all rows; with `late`, how many events came too late to count.
 """
 
@@ -21,7 +21,7 @@ _PATIENCE_S = 10.0
 
 
 class Elsewhere(Exception):
-    """Rows are with nobody just now, or with somebody who does not answer."""
+    """Rows are with no worker just now, or with one that does not answer."""
 
 
 class Queries:
@@ -124,11 +124,13 @@ class Queries:
         return str(self._app.conf.canonical_url)
 
     def _without_owner(self, rows: Rows, wanted: Iterable[int] | None = None) -> str | None:
-        """Return which partition of a view's nobody has; None when each of those that are wanted is somebody's."""
+        """Return which partition of a view has no worker; None when each of those that are wanted has one."""
         every = range(self._app.topic_of(rows).partitions) if wanted is None else wanted
         missing = next((each for each in every if each not in self._owners(rows)), None)
         return (
-            None if missing is None else f"nobody has partition {missing} of {rows.name} just now: workers are starting"
+            None
+            if missing is None
+            else f"no worker has partition {missing} of {rows.name} just now: workers are starting"
         )
 
     def _owners(self, rows: Rows) -> dict[int, str]:

@@ -63,7 +63,7 @@ class Rows:
                 yield key.decode(), from_json(value)["row"]
 
     def shown(self, key: str, row: Row) -> Row:
-        """Return a row as it is shown, with what its key says."""
+        """Return a row as it is shown, with the parts of its key."""
         return {"key": key.split(SEPARATOR), **row}
 
     def _stored(self, key: str) -> tuple[Mapping[str, int], Row]:

@@ -86,15 +86,15 @@ def _configure(app: LiveApp, http: tuple[str, int] | None, number: int) -> None:
 
 
 def _reached(host: str) -> str:
-    """Return where other workers reach what listens at an address: everywhere is a place for nobody but this machine."""
+    """Return where other workers reach what listens at an address: 0.0.0.0 is an address for this machine only."""
     return socket.getfqdn() if host in {"0.0.0.0", "::"} else host  # noqa: S104  nothing listens because of it
 
 
 async def reset_views(app: LiveApp) -> Sequence[str]:
     """Forget what a service's views have computed, and return the names of the topics that went.
 
-    What they have told others (alerts, derived topics) stays, and is told again under the same ids. Tables on other
-    machines are told from those of now by their changelogs, and dropped there.
+    What they have published (alerts, derived topics) stays, and is published again under the same ids. Tables on other
+    machines are distinguished from those of now by their changelogs, and dropped there.
     They are made again, empty: who runs views need not have the right to.
     Raises: ContractError while the views run; LogUnavailable, LogDenied.
     """

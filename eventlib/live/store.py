@@ -85,7 +85,7 @@ class Store(rocksdb.Store):
         return sum(size_of(self.partition_path(partition)) for partition in [*self._dbs])
 
     def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
-        """See Faust's; what was not acknowledged goes too, since whoever has the partition now computes it."""
+        """See Faust's; what was not acknowledged goes too, since the worker that has the partition now computes it."""
         super().revoke_partitions(table, tps)
         for tp in tps:
             if tp.topic in table.changelog_topic.topics:

@@ -368,7 +368,7 @@ class Log(ABC):
         """
 
     async def owners(self, service: str) -> Mapping[int, str] | None:
-        """Return the owner of each partition of a service, as text for people; None where a log cannot tell.
+        """Return the owner of each partition of a service, as text for people; None where a log does not know.
 
         A crashed owner may be listed until its partition is taken over.
         """

@@ -53,7 +53,7 @@ def described(owner: str) -> str:
 
 
 def started(pid: int) -> str:
-    """Return a process's start time, which tells a reused pid from its predecessor; '' when unknown."""
+    """Return a process's start time, which distinguishes a reused pid from its predecessor; '' when unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Who may do what on a cluster, and no more: derived from what each service handles and says.
+"""Who may do what on a cluster, and no more: derived from what each service handles and emits.
 
 Source: Apache Kafka's documentation, "Authorization and ACLs", the operations that each request needs.
 """
@@ -63,8 +63,8 @@ _BOTH = (Operation.READ, Operation.WRITE, *_SEES)
 def users_of(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> list[User]:
     """Return each service's user, that of its live views, and those of the people and programs around them.
 
-    Guarantee: a service may write only the topics of the events that it says, and read only those of the events that
-    it handles, besides what is its own; views, those that they tell and watch.
+    Guarantee: a service may write only the topics of the events that it emits, and read only those of the events that
+    it handles, besides what is its own; views, those that they publish and watch.
     """
     return [
         *(_service(service, options) for service in choreography.services),
@@ -98,7 +98,7 @@ def _service(service: Service, options: KafkaOptions) -> User:
 
 
 def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
-    """Return who watches: reads what its views watch, and writes what they tell and what is between them."""
+    """Return who watches: reads what its views watch, and writes what they publish and what is between them."""
     user = user_name(options, viewing.name)
     return User(
         user,
@@ -114,17 +114,17 @@ def _viewer(viewing: Viewing, options: KafkaOptions) -> User:
 
 
 def _outside(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
-    """Return who asks: puts requests and facts on the log that nobody else says, and answers from all that is there."""
-    said = {event for service in choreography.services for event in service.emits}
-    said |= {event for viewing in views for event in viewing.tells}
+    """Return who asks: puts requests and facts on the log that no service emits, and answers from all that is there."""
+    emitted = {event for service in choreography.services for event in service.emits}
+    emitted |= {event for viewing in views for event in viewing.tells}
     own = (event for event in choreography.events if contract_of(event).external is None)
-    asked = [contract_of(event).topic for event in own if event not in said]
-    about = "the HTTP API, imports: publishes what no service says, and reads everything"
+    asked = [contract_of(event).topic for event in own if event not in emitted]
+    about = "the HTTP API, imports: publishes what no service emits, and reads everything"
     return _beside("outside", about, _names(_held_twice(asked)), choreography, options)
 
 
 def _operator(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
-    """Return who looks after it: reads everything, and tells services what to do with what is parked."""
+    """Return who looks after it: reads everything, and sends services instructions for what is parked."""
     controls = _names(service.control for service in choreography.services)
     about = "people with the command line: read everything, and retry, edit or discard what is parked"
     user = _beside("operator", about, controls, choreography, options)
@@ -216,7 +216,7 @@ def _transactions(
 
 
 def user_name(options: KafkaOptions, name: str) -> str:
-    """Return the user that a service, or somebody else, comes as."""
+    """Return the user of a service, or of another client."""
     return f"{options.prefix}{options.application}-{name}"
 
 

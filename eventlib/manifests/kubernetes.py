@@ -1,6 +1,6 @@
-"""Services as resources of Kubernetes: a StatefulSet each, what scales and protects it, and whom it may speak to.
+"""Services as resources of Kubernetes: a StatefulSet each, what scales and protects it, and what it may connect to.
 
-What differs between clusters (addresses, images, sizes) is not here: kustomize's overlays say it. Two facts are taken
+What differs between clusters (addresses, images, sizes) is not here: kustomize's overlays have it. Two facts are taken
 from the operators around: Strimzi's names of what belongs to a cluster, and the scaler of KEDA that reads lags.
 """
 
@@ -110,13 +110,13 @@ class Cluster:
             "topic": f"{self.options.prefix}{topic}",
             "lagThreshold": str(_LAG),
             "offsetResetPolicy": "earliest",
-            "version": "2.8.0",  # of the protocol: Kafka 4 no longer speaks what the scaler would begin with
+            "version": "2.8.0",  # of the protocol: Kafka 4 no longer supports what the scaler would begin with
             "tls": "enable",
             "sasl": "scram_sha512",
         }
 
     def _speaks_to(self, service: Service) -> dict[str, Any]:
-        """Return who may speak to a service (Prometheus), and to whom it may speak; other services are not among them."""
+        """Return what may connect to a service (Prometheus), and what it may connect to; other services are not among them."""
         outside = {"ipBlock": {"cidr": "0.0.0.0/0", "except": _PRIVATE}}
         egress = self._log()
         if service.ports:
@@ -129,7 +129,7 @@ class Cluster:
         }
 
     def _watches(self, labels: dict[str, str]) -> dict[str, Any]:
-        """Return who may speak to live views, and to whom they may speak: workers ask each other for rows."""
+        """Return what may connect to live views, and what they may connect to: workers ask each other for rows."""
         others = [{"podSelector": {"matchLabels": labels}}]
         return {
             "podSelector": {"matchLabels": labels},

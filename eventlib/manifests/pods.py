@@ -1,6 +1,6 @@
 """What runs a service, or its live views, on Kubernetes: a StatefulSet, whose pods have a volume each for what they keep.
 
-They need no rights: they run as nobody in particular, on a file system that is read-only but for that volume and /tmp.
+They need no rights: they run as an unprivileged user, on a file system that is read-only but for that volume and /tmp.
 """
 
 import math
@@ -15,17 +15,17 @@ from eventlib.model.service import Service
 from eventlib.runtime.config import RuntimeConfig
 
 METRICS, VIEWS = 9464, 6066
-_EVERYWHERE = "0.0.0.0"  # noqa: S104  a network policy says for whom
+_EVERYWHERE = "0.0.0.0"  # noqa: S104  a network policy restricts it
 _TELLS = {"OTEL_EXPORTER_PROMETHEUS_HOST": _EVERYWHERE, "OTEL_EXPORTER_PROMETHEUS_PORT": str(METRICS)}
 _USER_ID = 10_001
 _STATE, _CA, _TMP = "/var/lib/shop", "/etc/kafka", "/tmp"  # noqa: S108  a container's own
 _HANDS_OVER_S = 25
-"""How long a process that stops needs besides its effects' grace: others are told, appends are finished, spans sent."""
+"""How long a process that stops needs besides its effects' grace: others are notified, appends are finished, spans sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What pods run: as which user, by which command, and where it says whether it is ready: at the first of its ports."""
+    """What pods run: as which user, by which command, and where it reports whether it is ready: at the first of its ports."""
 
     user: str
     command: tuple[str, ...]
@@ -55,7 +55,7 @@ def stateful_set(program: Program, options: KafkaOptions, kafka: str, labels: di
         "podManagementPolicy": "Parallel",
         "minReadySeconds": 5,
         "selector": {"matchLabels": labels},
-        # The local store is a cache: nobody comes back to what was scaled down.
+        # The local store is a cache: no pod comes back to what was scaled down.
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"},
         "template": {"metadata": {"labels": labels}, "spec": _pod(program, options, kafka, labels)},
         "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": volume}],

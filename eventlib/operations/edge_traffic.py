@@ -116,8 +116,8 @@ class _Counting:
             if cause is None:
                 self.without_cause += 1
                 continue
-            said = record.type or "", record.source or ""
-            arrows = self._answered.get((cause[0], *said)) or self._overdue.get((said[1], said[0]))
+            emitted = record.type or "", record.source or ""
+            arrows = self._answered.get((cause[0], *emitted)) or self._overdue.get((emitted[1], emitted[0]))
             if arrows is None:
                 self.unexplained += 1
                 continue
@@ -134,12 +134,14 @@ def _explained(
     overdue: dict[tuple[str, str], Arrows] = {}
     for reaction in reactions:
         source = f"{reaction.service}/{reaction.decider.name}"
-        for said in (event.__name__ for event in reaction.emits):
+        for emitted in (event.__name__ for event in reaction.emits):
             if reaction.cause is None:
-                overdue[source, said] = [(deadline_id(reaction.decider, reaction.name), said)]
+                overdue[source, emitted] = [(deadline_id(reaction.decider, reaction.name), emitted)]
                 continue
             cause = reaction.cause.__name__
             through = effect_id(reaction.decider, reaction.cause)
             is_effect = reaction.kind == "effect"
-            answered[cause, said, source] = [(cause, through), (through, said)] if is_effect else [(cause, said)]
+            answered[cause, emitted, source] = (
+                [(cause, through), (through, emitted)] if is_effect else [(cause, emitted)]
+            )
     return answered, overdue

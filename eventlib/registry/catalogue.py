@@ -32,7 +32,7 @@ class Catalogue:
         self._settings: dict[tuple[str, str | None], Mapping[str, Any]] = {}
 
     def learn(self, entry: Entry) -> None:
-        """Take note of what the topic says next."""
+        """Apply the next record of the topic."""
         match entry:
             case Version():
                 self._forget(entry.subject, entry.version)

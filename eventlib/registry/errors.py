@@ -21,7 +21,7 @@ NO_WRITER = 50004
 """The code of a refusal that is over within seconds: no instance may write just now, or this one is still starting."""
 
 LACKING = frozenset({40401, 40402, 40403, 40408, 40409, 42201})
-"""Codes that may say that something is not there: a subject, a version, a schema, a setting, what a reference leads to."""
+"""Codes for something that is not there: a subject, a version, a schema, a setting, what a reference leads to."""
 
 
 def no_subject(subject: str) -> Refused:

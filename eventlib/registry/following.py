@@ -17,7 +17,7 @@ class View:
     """A catalogue that follows the log; it serves what is durable, never what might be.
 
     `position` is the next offset of `_schemas` that it will look at, `writer` where the instance answers that was
-    the last to say that it may write.
+    the last that may write.
     """
 
     def __init__(self, log: Log, default: Level) -> None:

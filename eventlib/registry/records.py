@@ -13,7 +13,7 @@ from eventlib.values import now_ms
 
 SCHEMAS = Topic("_schemas", partitions=1, compacted=True)
 WRITERS = Topic("_schemas.writers", partitions=1, compacted=True)
-"""Where the instance that may write says how the others reach it."""
+"""The address of the instance that may write."""
 
 
 HIGHEST = "_eventlib.highest-id"
@@ -96,7 +96,7 @@ def record_of(entry: Entry) -> Record:
 
 
 def entry_of(record: Record) -> Entry | None:
-    """Return what a record says; None when it is none of a registry's concerns. Raises: UndecodableRecord."""
+    """Return the content of a record; None when it is none of a registry's concerns. Raises: UndecodableRecord."""
     try:
         key = json.loads(record.key or b"null")
         value = None if record.value is None else json.loads(record.value)
@@ -127,7 +127,7 @@ def highest(given: int) -> Version:
 
 
 def told_schema(schema: Schema) -> dict[str, Any]:
-    """Return what is told of a schema; an Avro schema's type goes without saying, as it did before there were others."""
+    """Return a schema as JSON; an Avro schema's type is left out, as it was before there were others."""
     found: dict[str, Any] = {}
     if schema.kind is not SchemaType.AVRO:
         found["schemaType"] = schema.kind

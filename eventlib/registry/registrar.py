@@ -34,7 +34,7 @@ _SMALL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRequest:
-    """A schema that somebody wants registered, or asks about; with an id and a version when it is imported."""
+    """A schema that a client registers, or asks about; with an id and a version when it is imported."""
 
     schema: Schema
     id: int | None = None

@@ -21,7 +21,7 @@ _PAUSE_S = 0.2
 class NotTheWriter(OwnershipLost):
     """Another instance may write, or none; this one may not, or not any more.
 
-    `may_have_written`: it lost that while it wrote, and a log of several machines does not say how that ended.
+    `may_have_written`: it lost that while it wrote, and on a log of several machines it is unknown how that ended.
     """
 
     def __init__(self, sentence: str, *, may_have_written: bool = False) -> None:
@@ -78,7 +78,7 @@ class Writer:
     async def write(self, entries: Sequence[Entry]) -> None:
         """Write what was decided in a turn, all or nothing, and wait until the catalogue has it.
 
-        Raises: NotTheWriter when another instance may write now; Refused when the log says no, or does not say whether
+        Raises: NotTheWriter when another instance may write now; Refused when the log refuses, or it is unknown whether
         it was written.
         """
         claim = self._checked()

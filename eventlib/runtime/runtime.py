@@ -131,7 +131,7 @@ class Runtime:
 
     @property
     def tasks(self) -> Sequence[TaskRunner]:
-        """The tasks that this process runs just now, for whoever measures them."""
+        """The tasks that this process runs just now, for metrics."""
         return [*self._runners.values()]
 
     @property

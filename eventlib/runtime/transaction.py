@@ -122,7 +122,7 @@ class Transaction(NamedTuple):
     """What has to be appended together, and what follows once it was.
 
     `emitted` has the event in each record of `events`, or None. `parks` is True when inputs were parked. `requested` are
-    the effects to start, `spans` are for whoever observes the task.
+    the effects to start, `spans` are for the observer of the task.
     """
 
     events: list[Record]

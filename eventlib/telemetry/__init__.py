@@ -1,1 +1,1 @@
-"""Traces, metrics and structured logs: what a process tells those who look after it. Only here is OpenTelemetry known."""
+"""Traces, metrics and structured logs: what a process reports to its operators. Only here is OpenTelemetry known."""

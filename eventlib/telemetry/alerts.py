@@ -1,4 +1,4 @@
-"""Prometheus's alert rules: what somebody is called for, and what to do then, from the catalogue's metrics."""
+"""Prometheus's alert rules: what an operator is called for, and what to do then, from the catalogue's metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def _matching(match: str) -> str:
 
 @dataclass(frozen=True)
 class Alert:
-    """One rule: it holds when `expression` has had values `lasts` long. `page` calls somebody, a `ticket` can wait."""
+    """One rule: it holds when `expression` has had values `lasts` long. `page` calls an operator, a `ticket` can wait."""
 
     name: str
     expression: str

@@ -40,7 +40,9 @@ _TOPIC = ("service", "topic")
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("eventlib.events.said", "counter", "{event}", "Events said and committed here.", ("service", "event")),
+        Metric(
+            "eventlib.events.said", "counter", "{event}", "Events emitted and committed here.", ("service", "event")
+        ),
         Metric("eventlib.inputs.handled", "counter", "{record}", "Records that tasks have gone past here.", _SERVICE),
         Metric(
             "eventlib.inputs.failed",

@@ -169,7 +169,7 @@ class Counters:
                 self._follow(name, record.source, record.subject or "", record.timestamp_ms, event)
 
     def _follow(self, service: str, source: str, key: str, at_ms: int, event: Event) -> None:
-        """Note when a saga began, by the first event that is said of it, and how it ended."""
+        """Note when a saga began, by its first event, and how it ended."""
         if not contract_of(type(event)).final:
             if self._begun.setdefault((source, key), at_ms) == at_ms and len(self._begun) > _MOST_BEGUN:
                 self._begun.popitem(last=False)

@@ -76,9 +76,9 @@ class Traced:
 
 
 class Measured:
-    """An ASGI app that has a process's metrics at /metrics, in Prometheus's text format, and tells whether it is well.
+    """An ASGI app that has a process's metrics at /metrics, in Prometheus's text format, and its health.
 
-    /healthz is answered as long as it lives; /readyz is 503 while `lacks` says what it still waits for.
+    /healthz is answered as long as it lives; /readyz is 503 while `lacks` returns what it still waits for.
     """
 
     def __init__(self, exposition: Callable[[], Awaitable[bytes]], lacks: Callable[[], str]) -> None:

@@ -1,4 +1,4 @@
-"""Instruments from the catalogue, observed when somebody asks: what a runtime is at is read then, not counted before."""
+"""Instruments from the catalogue, observed when asked for: the state of a runtime is read then, not counted before."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ _STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN:
 
 
 class Instruments:
-    """The metrics of one process, of those that its kind tells. `look` is called before somebody reads them."""
+    """The metrics of one process, of those that its kind has. `look` is called before they are read."""
 
     def __init__(
         self, reader: MetricReader, resource: Resource, measured_by: Meter, see: Callable[[], Awaitable[Snapshot]]
@@ -44,7 +44,7 @@ class Instruments:
         self._seen = await self._see()
 
     def close(self) -> None:
-        """Tell nobody any more."""
+        """Report nothing any more."""
         self._provider.shutdown()
 
     def _make(self, metric: Metric) -> None:

@@ -18,7 +18,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _TOLD = logging.getLogger("eventlib.told")
-"""What commands say to whoever runs them."""
+"""Messages of commands to their users."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -66,7 +66,7 @@ def is_json() -> bool:
 
 
 def tell(sentence: str) -> None:
-    """Say something on stderr to whoever runs a command."""
+    """Print a sentence on stderr for the user of a command."""
     if is_json():
         _TOLD.info(sentence)
     else:

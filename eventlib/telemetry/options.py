@@ -12,7 +12,7 @@ Exporter = Literal["otlp", "console", "none"]
 
 
 class TelemetryOptions(BaseSettings):
-    """What a process tells, and to whom."""
+    """What a process exports, and where to."""
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
 
@@ -39,7 +39,7 @@ class TelemetryOptions(BaseSettings):
 
 
 class SdkVariables(BaseSettings):
-    """What OpenTelemetry's SDK reads by itself, of which it has more: they are said here, and used there."""
+    """What OpenTelemetry's SDK reads by itself, of which it has more: they are declared here, and used there."""
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True, frozen=True, extra="ignore")
 
@@ -49,9 +49,11 @@ class SdkVariables(BaseSettings):
     exporter_otlp_headers: Annotated[SecretStr | None, Field(description="headers of these requests: name=value,…")] = (
         None
     )
-    exporter_otlp_certificate: Annotated[str | None, Field(description="a PEM file with whom to trust there")] = None
+    exporter_otlp_certificate: Annotated[str | None, Field(description="a PEM file of authorities to trust there")] = (
+        None
+    )
     resource_attributes: Annotated[
-        str, Field(description="what all spans and metrics say of this process: name=value,…")
+        str, Field(description="attributes of all spans and metrics of this process: name=value,…")
     ] = ""
 
 

@@ -28,7 +28,7 @@ _ANSWER_BYTES = 65_536
 
 
 class Telemetry:
-    """What a process tells of itself. Give `recorder` to its Runtime and its EventLog as their observer.
+    """The telemetry of a process. Give `recorder` to its Runtime and its EventLog as their observer.
 
     `waits_for` gives what its start waits for, in a sentence; while there is something, the process is not ready.
     """
@@ -131,7 +131,7 @@ def _resource(choreography: Choreography) -> Resource:
 def telemetry_of(
     choreography: Choreography, log_url: str, options: TelemetryOptions, *, metrics: bool
 ) -> Iterator[Telemetry | None]:
-    """Give a process its telemetry until the context is left; None when nobody wants any."""
+    """Give a process its telemetry until the context is left; None when none is wanted."""
     if options.sdk_disabled or not (options.traces or metrics):
         yield None
         return
@@ -171,7 +171,7 @@ def _session() -> Any:
 
 
 def places_of(log_url: str, state_dir: str) -> Mapping[str, Path]:
-    """Return what a process keeps on its disk, by the metric that tells its size."""
+    """Return what a process keeps on its disk, by the metric of its size."""
     file = log_file(log_url)
     if file is not None:
         return {"eventlib.log.size": file, "eventlib.store.size": stores_beside(file)}

@@ -1,4 +1,4 @@
-"""The observer of a runtime: it notes what belongs to traces, and counts what metrics tell."""
+"""The observer of a runtime: it notes what belongs to traces, and counts what metrics report."""
 
 from collections.abc import Coroutine, Sequence
 from functools import partial

@@ -87,7 +87,7 @@ class SpanMaker:
         self._resources: dict[str, Resource] = {}
 
     def resource(self, service: str) -> Resource:
-        """Return a service as what its spans come from; what the environment says of the process is in it."""
+        """Return a service as what its spans come from; with the resource attributes of the environment."""
         found = self._resources.get(service)
         if found is None:
             named = {"service.name": service, "service.namespace": self._namespace}
@@ -97,7 +97,7 @@ class SpanMaker:
     def of_step(
         self, service: str, step: ProcessingSpan, committed_ns: int, links: Sequence[Link]
     ) -> list[ReadableSpan]:
-        """Return the span of a handling, and those of the events that it said; its links are what it had waited for."""
+        """Return the span of a handling, and those of the events that it emitted; its links are what it had waited for."""
         context = step.context or ""
         if step.record is None and not step.deadline:
             cause = step.emitted[0].causation_id or ""
@@ -115,7 +115,7 @@ class SpanMaker:
     def of_events(
         self, service: str, records: Sequence[Record], parent: SpanContext | None, times: Times
     ) -> list[ReadableSpan]:
-        """Return the spans of events: from when they were said to when they stood on the log."""
+        """Return the spans of events: from when they were emitted to when they stood on the log."""
         resource = self.resource(service)
         return [
             made(_own(record), parent, resource, self._sent(record), times)
@@ -188,7 +188,7 @@ _MOST_LINKS = 64
 
 
 class Joins:
-    """Remembers, for each decider and key, the events of one trace that it handled and said nothing to.
+    """Remembers, for each decider and key, the events of one trace that it handled without an answer.
 
     In bounded memory, and only what this process has handled itself: a task that moves leaves some links out.
     """

@@ -235,7 +235,7 @@ async def test_a_manifest_that_is_not_what_was_written_is_refused(three_files: P
     end = '"ends": [150, 0]'
     assert end in content
     path.write_text(content.replace(end, '"ends": [140, 0]'))
-    with pytest.raises(LogCorrupt, match="its SHA-256 is not that of what it says"):
+    with pytest.raises(LogCorrupt, match="its SHA-256 is not that of its content"):
         await open_port(f"archive:{three_files}")
 
 

@@ -49,7 +49,7 @@ async def test_each_broken_rule_names_event_field_and_what_to_do(path: Path) -> 
         ("ParcelHandedIn", "version 1", "speed", "MISSING_ENUM_SYMBOLS"),
         ("ParcelDelivered", "version 1", "signed", "READER_FIELD_MISSING_DEFAULT_VALUE"),
     ], "and nothing is wrong with the state: it is read by what comes after only"
-    assert found.problems[2].remedy.startswith("keep it, since older code needs it; or say it in a new event type")
+    assert found.problems[2].remedy.startswith("keep it, since older code needs it; or put it into a new event type")
 
 
 async def test_a_level_of_its_own_is_what_an_event_is_compared_by(path: Path) -> None:

@@ -128,7 +128,7 @@ async def test_a_topic_held_twice_has_both_or_none(log: EventLog) -> None:
     [
         (Noted(key="a", text="x" * 200), "Noted for topic 'small' has 2.. bytes, but the topic accepts events of at most 100"),
         (Noted(key=""), "Noted.key is the event's key and must not be empty"),
-        (Unheard(key="a"), "Unheard is not an event of facts: let a decider handle or say it, or name it in"),
+        (Unheard(key="a"), "Unheard is not an event of facts: let a decider handle or emit it, or name it in"),
         (Theirs(key="a"), "Theirs is external: others write topic theirs"),
         (Noted.model_construct(key="a", text=3), "Noted.text does not fit its schema"),
         ({"key": "a"}, "only events are published, and dict is none"),

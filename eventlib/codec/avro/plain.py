@@ -1,4 +1,4 @@
-"""Reads Avro bytes of a given schema as plain Python values, for records that are nobody's of ours."""
+"""Reads Avro bytes of a given schema as plain Python values, for records that others wrote."""
 
 import json
 from collections.abc import Callable

@@ -77,7 +77,7 @@ def upcast(cls: type[Any], fields: dict[str, Any], written: int) -> dict[str, An
     for version, upcaster in _from(cls, written):
         try:
             fields = upcaster(fields)
-        except Exception as error:  # an upcaster of somebody's own
+        except Exception as error:  # an upcaster of the application's own
             raise ContractError(
                 f"{cls.__name__}: the upcaster for version {version} raised {type(error).__name__}: {error!s:.200}"
             ) from error

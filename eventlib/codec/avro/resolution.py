@@ -202,7 +202,7 @@ def _target(schema: Json, node: Node) -> Node | None:
 
 def _exact(schema: Json) -> Convert:
     if _logical(schema) != "decimal":
-        raise ContractError(f"a decimal cannot be read from {schema}, whose scale nobody knows")
+        raise ContractError(f"a decimal cannot be read from {schema}, whose scale is unknown")
     return exact_reader(schema["precision"], schema.get("scale", 0))
 
 

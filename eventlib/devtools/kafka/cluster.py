@@ -1,4 +1,4 @@
-"""A cluster in a directory: its nodes are started, stopped, killed and paused by whoever has the directory."""
+"""A cluster in a directory: its nodes are started, stopped, killed and paused by the process that has the directory."""
 
 import json
 import shutil
@@ -149,7 +149,7 @@ class Cluster:
         self._start([node])
 
     def controller(self) -> int | None:
-        """Return the number of the node that leads the quorum of controllers, as the nodes' own files say.
+        """Return the number of the node that leads the quorum of controllers, from the nodes' own files.
 
         None while they elect one.
         """
@@ -174,7 +174,7 @@ class Cluster:
             deadline = time.monotonic() + _STARTS_S
             for node in nodes:
                 node.wait_until_up(deadline)
-        except BaseException:  # also when somebody presses Ctrl-C meanwhile
+        except BaseException:  # also on Ctrl-C meanwhile
             for node in nodes:
                 node.kill()
             raise

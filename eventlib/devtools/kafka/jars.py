@@ -193,7 +193,7 @@ def _sha256(file: Path) -> str | None:
 def _reason(said: str) -> str:
     lines = [line.strip().removeprefix(":: ").removesuffix("::").strip() for line in said.splitlines()]
     telling = [line for line in lines if any(word in line.lower() for word in _TELLING)]
-    return "; ".join(dict.fromkeys(telling[-2:])) or "Ivy has not said why"
+    return "; ".join(dict.fromkeys(telling[-2:])) or "Ivy gave no reason"
 
 
 def ivy() -> Path:

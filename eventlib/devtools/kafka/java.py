@@ -20,7 +20,7 @@ _ANSWERS_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that is recent enough; `build` tells it from every other one."""
+    """A Java that is recent enough; `build` distinguishes it from every other one."""
 
     executable: Path
     version: int
@@ -56,7 +56,7 @@ def _candidates() -> list[Path]:
 
 
 def _says(executable: Path) -> str:
-    """Return what it says that it is; nothing when this is no Java that runs."""
+    """Return its version text; nothing when this is no Java that runs."""
     try:
         said = subprocess.run(  # noqa: S603  what the user's own environment names as Java
             [executable, "-version"], capture_output=True, text=True, errors="replace", timeout=_ANSWERS_S, check=False

@@ -103,7 +103,7 @@ def alone_in(directory: Path) -> Iterator[None]:
 
 
 def _is_still(directory: Path, held: int) -> bool:
-    """Tell whether the directory was not deleted, and made anew, by whoever had it before."""
+    """Tell whether the directory was not deleted, and made again, by its previous owner."""
     try:
         return os.path.samestat(directory.stat(), os.fstat(held))
     except FileNotFoundError:

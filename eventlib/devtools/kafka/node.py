@@ -58,7 +58,7 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """Its output."""
         return self.directory / "broker.log"
 
     @property
@@ -101,7 +101,7 @@ class Node:
             )
 
     def launch(self, program: Program) -> None:
-        """Start the process; `wait_until_up` says when it serves."""
+        """Start the process; `wait_until_up` waits until it serves."""
         self._log_before = self.log.stat().st_size if self.log.exists() else 0
         (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
         self._child = self._spawn(program.command("kafka.Kafka", self.directory, str(self.properties)))

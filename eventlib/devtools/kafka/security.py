@@ -1,6 +1,6 @@
 """Who may come in, and how: SASL, TLS and access rules on the listener for clients.
 
-Nodes speak to each other on listeners of their own, in the clear and on the loopback interface: this protects nothing,
+Nodes connect to each other on listeners of their own, in the clear and on the loopback interface: this protects nothing,
 it lets a client be tried against what will protect something elsewhere.
 """
 
@@ -22,7 +22,7 @@ _MODULES = "org.apache.kafka.common.security"
 
 
 class Sasl(StrEnum):
-    """How clients say who they are."""
+    """How clients authenticate."""
 
     PLAIN = "plain"
     SCRAM = "scram"
@@ -38,7 +38,7 @@ class Sasl(StrEnum):
 class Security:
     """What clients have to bring. `users` are names and passwords, and the first of them may do everything.
 
-    With `authorize` nobody else may do anything before an access rule says so (Kafka's StandardAuthorizer). With
+    With `authorize` no other user may do anything without an access rule (Kafka's StandardAuthorizer). With
     `Sasl.OAUTHBEARER` any token that `unsigned_token` makes is good: it shows how tokens are brought, not who is who.
     """
 
@@ -117,7 +117,7 @@ class Security:
 
 
 def unsigned_token(user: str, lifetime_s: float = 3600) -> str:
-    """Return a token (RFC 7519, unsecured) that says who brings it, for brokers that believe everybody."""
+    """Return a token (RFC 7519, unsecured) with the user's name, for brokers that trust every client."""
     now = time()
     claims = {"sub": user, "iat": now, "exp": now + lifetime_s}
     parts = [urlsafe_b64encode(to_json(part)).decode().rstrip("=") for part in ({"alg": "none"}, claims)]

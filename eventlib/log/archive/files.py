@@ -1,4 +1,4 @@
-"""The files of an archive: Parquet below `data/topic=…/date=…/`, and a manifest that says which of them count.
+"""The files of an archive: Parquet below `data/topic=…/date=…/`, and a manifest that lists those that count.
 
 A manifest is whole or not there, and the one with the highest number counts. A file is never changed; one that no
 manifest names was never finished, or is not needed any more. Each page of a file has a CRC that readers verify; the

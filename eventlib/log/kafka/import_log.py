@@ -28,7 +28,7 @@ class ImportLog:
     """A log that is closed to services until the import is complete: until then they fail at startup.
 
     Gaps between records are filled with aborted transactions, which consume offsets without visible records. So all
-    offsets equal those of the source. Guarantee: records are stored as given; after a crash the partitions' ends tell
+    offsets equal those of the source. Guarantee: records are stored as given; after a crash the partitions' ends show
     the progress; of two concurrent copies to the same log, one stops with an error.
     """
 
@@ -97,7 +97,7 @@ class ImportLog:
     async def put(self, records: Sequence[Record]) -> None:
         """Append records of one partition, contiguous and starting at its end.
 
-        Raises: LogCorrupt when they got other offsets; LogUnavailable, and then its end tells what was written.
+        Raises: LogCorrupt when they got other offsets; LogUnavailable, and then its end shows what was written.
         """
         offsets = await self._writer.produce(records)
         if offsets[0] != records[0].offset or offsets[-1] != records[-1].offset:

@@ -1,7 +1,7 @@
 """Takeover of tasks: a claimant takes the task's lock, fences the former owner, and records the new owner.
 
 The lock is a transactional id of the task: starting a producer under it fences any concurrent claimant, and ends its
-open transaction. Under the lock, the ownership topic tells which writer owns the task; that writer releases it, or is
+open transaction. Under the lock, the ownership topic shows which writer owns the task; that writer releases it, or is
 fenced; then the new owner's entry is committed, and its offset is the claim's epoch. So epochs order claims
 permanently; the cluster's own producer ids and epochs do not, once one has expired or wrapped around. Appends need none
 of this: a writer that was not fenced still owns its tasks, and commits for all of them at once.

@@ -107,7 +107,7 @@ class Producer:
         """Consume offsets of a partition, at least one, without readable records.
 
         Writes an aborted transaction: its records stay invisible, and its marker is no record. It may be incomplete
-        when this returns; the partition's end tells when it is complete. Raises: as `commit`.
+        when this returns; the partition's end shows when it is complete. Raises: as `commit`.
         """
         nothing = Record(*place, -1, 0, None, None)
         await self._announce({place})

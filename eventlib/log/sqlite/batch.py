@@ -34,7 +34,7 @@ class SqliteBatch(Batch):
         return len(self._rows) >= _ENOUGH
 
     def enter(self, claim: Claim) -> None:
-        """See `Batch.enter`: nobody else can take it while the transaction is being made."""
+        """See `Batch.enter`: no other can take it while the transaction is being made."""
         owner = self._file.owners.get((claim.service, claim.partition))
         if owner is None or owner.epoch != claim.epoch:
             raise ownership_lost(claim, 0 if owner is None else owner.epoch)

@@ -179,7 +179,7 @@ class SqliteLog(Log):
         return {partition: described(owner) for partition, owner in living.items() if not is_dead(owner)}
 
     async def join(self, service: str, partitions: int, standbys: int = 0) -> Membership:
-        """See `Log.join`; the processes share their stores, so that nobody needs a copy."""
+        """See `Log.join`; the processes share their stores, so that no copy is needed."""
         del standbys
         return await self._owners.join(service, partitions)
 

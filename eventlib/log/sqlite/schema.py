@@ -154,7 +154,7 @@ def refuse_cut_off(path: Path) -> None:
 def file_uri(path: Path, *, reads: bool = False) -> str:
     """Return the URI that opens a file with SQLite, read-only if `reads`; from a read-only mount always.
 
-    There SQLite cannot share memory with other processes, and is told that the file is immutable. Raises: LogReadOnly
+    There SQLite cannot share memory with other processes, and opens the file as immutable. Raises: LogReadOnly
     when the mount has a write-ahead log, which cannot be read then.
     """
     uri = f"file:{quote(str(path.absolute()))}"

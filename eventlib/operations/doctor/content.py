@@ -48,7 +48,7 @@ _NEWEST = 500
 """How many of each partition's newest records are read."""
 
 _FEWEST = 1_000
-"""With fewer records on a topic, a key's share says nothing about load."""
+"""With fewer records on a topic, a key's share means nothing for load."""
 
 _FAIR_SHARES = 2
 _MOST = 0.5

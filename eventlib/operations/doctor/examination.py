@@ -56,8 +56,8 @@ async def _examine_content(url: str, choreography: Choreography, topics: Sequenc
         log = await open_port(url)
         try:
             there = await log.topics()
-            said = {contract_of(event).topic.name for event in choreography.events} & there.keys()
-            holding = [there[name] for name in sorted(said)]
+            emitted = {contract_of(event).topic.name for event in choreography.events} & there.keys()
+            holding = [there[name] for name in sorted(emitted)]
             times, keys = await examine_times(log, holding), await examine_keys(log, holding)
             return [*examine_topics(there, topics), times, *keys]
         finally:

@@ -47,7 +47,7 @@ class Follower:
         self._journal_topic = rails.service.journal.name
         self._entries: AsyncIterator[tuple[Record, JournalEntry]] | None = None
         self._ahead = deque[Done]()
-        self._said_then, self._then_ms = outline.done_said, outline.done_ms
+        self._said_then, self._then_ms = outline.done_emitted, outline.done_ms
         self._naming = Naming(rails.log.codec, ())
         self._recorded_decisions = recorded_decisions
         self._uncommitted = 0
@@ -182,7 +182,7 @@ class Follower:
         """Reprocess the next transaction of the service's task."""
         done = self.head
         assert done is not None  # noqa: S101  asked only when there is one
-        # Earlier outputs of the same millisecond count too: nothing tells them apart.
+        # Earlier outputs of the same millisecond count too: nothing distinguishes them.
         before = self._said_then if self._then_ms == done.at_ms else 0
         count = before + sum(each.said for each in self._ahead if each.at_ms == done.at_ms)
         inputs = await self._planner.plan(done, await self._due_in(done))

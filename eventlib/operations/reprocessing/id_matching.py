@@ -45,7 +45,7 @@ class Naming:
         found = self._instead.get(event_id)
         return found.pop(0) if found else None
 
-    def __call__(self, emission: Emission, said: Sequence[Event]) -> list[str]:
+    def __call__(self, emission: Emission, emitted: Sequence[Event]) -> list[str]:
         """Return the ids of the events of one emission.
 
         First, equal events get the recorded ids, preferably at the same position; then events of equal type and key. The rest
@@ -54,9 +54,9 @@ class Naming:
         then = self._recorded(emission)
         later = self._later.get((emission.builder.source, emission.key, emission.cause.caused_by), _NOTHING)
         if not then and not later:
-            return [emission.derived_id(ordinal) for ordinal in range(len(said))]
-        whole = [_what(event, self._codec.encode(event)) for event in said]
-        ids: list[str | None] = [None] * len(said)
+            return [emission.derived_id(ordinal) for ordinal in range(len(emitted))]
+        whole = [_what(event, self._codec.encode(event)) for event in emitted]
+        ids: list[str | None] = [None] * len(emitted)
         left = dict(enumerate(then))
         for ordinal, recorded in _matched(whole, ids, left):
             ids[ordinal] = self._placed(recorded.event_id, recorded)
@@ -132,14 +132,14 @@ class Outline(NamedTuple):
     """A summary of a task's journal.
 
     `entries` counts its transactions, `done` those before the given offset; in the millisecond of the last of these,
-    `done_ms`, `done_said` events were emitted. `begun` are the topics that the task has consumed. `taken_over` has when
+    `done_ms`, `done_emitted` events were emitted. `begun` are the topics that the task has consumed. `taken_over` has when
     the task took over earlier reruns (ms), and how many events it then emitted.
     """
 
     entries: int
     done: int
     done_ms: int
-    done_said: int
+    done_emitted: int
     first_ms: int
     begun: frozenset[str]
     taken_over: tuple[tuple[int, int], ...]
@@ -147,7 +147,7 @@ class Outline(NamedTuple):
 
 async def outline(journal: TaskJournal, done_to: int) -> Outline:
     """Read a whole journal. Raises: ContractError when its beginning is missing."""
-    entries = done = done_ms = done_said = first_ms = 0
+    entries = done = done_ms = done_emitted = first_ms = 0
     begun = set[str]()
     taken_over = list[tuple[int, int]]()
     async for record, entry in journal.entries():
@@ -155,8 +155,8 @@ async def outline(journal: TaskJournal, done_to: int) -> Outline:
         entries += 1
         if record.offset < done_to:
             done += 1
-            done_ms, done_said = entry.at_ms, entry.said + (done_said if entry.at_ms == done_ms else 0)
+            done_ms, done_emitted = entry.at_ms, entry.said + (done_emitted if entry.at_ms == done_ms else 0)
         begun |= {step.topic for step in entry.steps if step.kind == "begin"}
         if any(step.kind == "switch" for step in entry.steps):
             taken_over.append((entry.at_ms, entry.said))
-    return Outline(entries, done, done_ms, done_said, first_ms, frozenset(begun), tuple(taken_over))
+    return Outline(entries, done, done_ms, done_emitted, first_ms, frozenset(begun), tuple(taken_over))

@@ -41,7 +41,7 @@ class RerunSpec:
 @wire_name("Note")
 @dataclass(frozen=True)
 class RerunMetadata:
-    """What a rerun says of itself: the service that it runs again, by which code, and who wants that and why.
+    """The record of a rerun: the service that it runs again, by which code, and who wants that and why.
 
     `token` is its own for ever, `begun_ms` when it was begun. From `since_ms` on today's code decides, at `until_ms` it
     ends (0: at the service's own end).
@@ -107,8 +107,8 @@ class RerunStores(Stores):
 
 def topics_of(run: Service) -> list[Topic]:
     """Return the topics that only a rerun writes."""
-    said = [run.output_topic(topic) for topic in run.outputs]
-    return [*run.own_topics, *said, *(topic.latest_topic for topic in said if topic.latest)]
+    emitted = [run.output_topic(topic) for topic in run.outputs]
+    return [*run.own_topics, *emitted, *(topic.latest_topic for topic in emitted if topic.latest)]
 
 
 async def metadata_of(log: EventLog, name: str) -> RerunMetadata | None:

@@ -94,11 +94,11 @@ class Rerun:
         follower = self.followers.get(partition)
         return 0 if follower is None else follower.task.positions.next.get(topic, 0)
 
-    async def catch_up(self, told: Progress = lambda _done, _of: None) -> None:
+    async def catch_up(self, progress: Progress = lambda _done, _of: None) -> None:
         """Follow the service up to now, or to the rerun's end, and commit."""
         while True:
             while await self.step():
-                told(self.handled, self.entries)
+                progress(self.handled, self.entries)
             if not await self._answer_late():
                 break
         for follower in self.followers.values():
@@ -197,7 +197,7 @@ async def rerunning(
     service: Service,
     name: str,
     wanted: RerunSpec,
-    told: Progress = lambda _done, _of: None,
+    progress: Progress = lambda _done, _of: None,
 ) -> AsyncIterator[Rerun]:
     """Reprocess a service's history under a name, or resume that, up to the service's own end.
 
@@ -214,10 +214,10 @@ async def rerunning(
     rerun.since_ms, rerun.until_ms = note.since_ms, note.until_ms
     try:
         await rerun.begin()
-        await rerun.catch_up(told)
+        await rerun.catch_up(progress)
         while wanted.follow:
             await rerun.more()
-            await rerun.catch_up(told)
+            await rerun.catch_up(progress)
         yield rerun
     finally:
         rerun.close()

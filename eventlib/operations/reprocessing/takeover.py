@@ -92,7 +92,7 @@ class Takeover:
     def _after(self, before: Positions) -> Positions:
         """Return the task's new positions: the rerun's, which has consumed everything that the task has.
 
-        The next transaction is later than this one, so that later outputs are told apart from earlier ones.
+        The next transaction is later than this one, so that later outputs are distinguished from earlier ones.
         """
         new = self._positions
         read = {t.name: new.next[t.name] for t in self._service.inputs if t.name in new.next}

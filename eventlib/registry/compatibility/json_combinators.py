@@ -70,7 +70,7 @@ def _whole(within: "Comparison", kind: str, old: Node, now: list[Node], path: st
 
 
 def _overlap(path: str) -> Incompatibility:
-    message = "two alternatives accept what one did, and oneOf wants exactly one: use anyOf, or tell them apart"
+    message = "two alternatives accept what one did, and oneOf wants exactly one: use anyOf, or make them distinct"
     return Incompatibility("SUM_TYPE_OVERLAPS", path, message)
 
 

@@ -1,6 +1,6 @@
 """The keywords of JSON Schema about objects: content models, properties, what is required, dependencies.
 
-An object is *open* when it may have properties that nobody named, *closed* when it may not, and partially open when
+An object is *open* when it may have properties without a name here, *closed* when it may not, and partially open when
 those have a schema of their own.
 """
 
@@ -189,7 +189,7 @@ def _has_default(node: Node) -> bool:
 
 
 def _extra(node: Node) -> Node:
-    """Return what properties that nobody named have to be."""
+    """Return what properties without a name here have to be."""
     schema = node.schema
     return node.child(schema.get("additionalProperties", schema.get("unevaluatedProperties", True)))
 
@@ -199,9 +199,9 @@ def _is_open(node: Node) -> bool:
 
 
 def _unnamed(node: Node, name: str, *, when_open: bool) -> Node:
-    """Return what a property has to be that only patterns and the rest speak of.
+    """Return what a property has to be that only patterns and the rest define.
 
-    `when_open` says whether anything goes, or nothing, where nobody can tell whether a pattern speaks of it.
+    `when_open` is whether anything is allowed, or nothing, where it is unknown whether a pattern matches.
     """
     for pattern, schema in _of(node, "patternProperties").items():
         found = matches(pattern, name)

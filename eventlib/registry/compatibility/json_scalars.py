@@ -23,7 +23,7 @@ _RULES = {
 
 
 def enumeration(old: Schema, new: Schema, path: str) -> Found | None:
-    """Return what is wrong with listed values; None when only the other keywords can tell."""
+    """Return what is wrong with listed values; None when only the other keywords decide."""
     before, now = values_of(old), values_of(new)
     if now is None:
         return None
@@ -79,7 +79,7 @@ def _narrowed(keyword: str, before: Any, now: Any, path: str, *, upper: bool) ->
 
 
 def _bounds(schema: Schema) -> Schema:
-    """Draft 4 says whether a bound is exclusive; later drafts give the exclusive bound itself."""
+    """Draft 4 marks whether a bound is exclusive; later drafts give the exclusive bound itself."""
     found = dict(schema)
     for inclusive, exclusive in (("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum")):
         if isinstance(found.get(exclusive), bool) and found.pop(exclusive) and inclusive in found:

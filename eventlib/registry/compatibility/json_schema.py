@@ -20,7 +20,7 @@ from eventlib.registry.compatibility.json_types import FAMILIES, is_empty, type_
 from eventlib.registry.parsing.json_schema import Document, Node
 
 _ANYTHING: dict[str, Any] = {}
-"""What `true` says, as the other schemas say it."""
+"""`true` as an equivalent schema."""
 
 
 def json_unreadable(reader: Document, writer: Document) -> list[Incompatibility]:

@@ -1,4 +1,4 @@
-"""What a JSON Schema says about the types of values, and whether it emits anything at all."""
+"""The types of values that a JSON Schema allows, and whether it restricts anything at all."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -77,7 +77,7 @@ class _Comparison:
                 continue
             if name in has:
                 found += self._messages(name, message, has[name])
-            elif name.rpartition(".")[0] in has or "." not in name:  # else its parent's removal says it
+            elif name.rpartition(".")[0] in has or "." not in name:  # else its parent's removal reports it
                 reason = f"the message {name} was there: keep it, so that what was written with it can be read"
                 found.append(Incompatibility("MESSAGE_REMOVED", f"#/{name}", reason))
         return found + self._kinds()

@@ -141,7 +141,7 @@ class _Reading:
 
 
 def logical_of(schema: dict[str, Any], kind: str, size: int | None = None) -> Logical | None:
-    """Return a type's logical type; one that is not valid there is none, as the specification says."""
+    """Return a type's logical type; one that is not valid there is none, as specified."""
     name = schema.get("logicalType")
     if not isinstance(name, str):
         return None

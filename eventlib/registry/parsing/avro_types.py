@@ -95,7 +95,7 @@ Type: TypeAlias = Primitive | Array | Map | Union | Named
 
 
 def name_of(found: Type) -> str:
-    """Return what tells a type from the others in a union, and in a sentence."""
+    """Return what distinguishes a type in a union, and in a sentence."""
     return found.name if isinstance(found, Record | Enum | Fixed) else found.kind
 
 

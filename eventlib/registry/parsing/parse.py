@@ -10,7 +10,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 def parse(kind: SchemaType, text: str, referenced: Mapping[str, str] = _NOTHING) -> Parsed:
-    """Return what a schema's text says; `referenced` are the texts that it refers to, by name, used ones first.
+    """Return a parsed schema; `referenced` are the texts that it refers to, by name, used ones first.
 
     Raises: InvalidSchema.
     """

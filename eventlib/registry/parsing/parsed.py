@@ -1,4 +1,4 @@
-"""What a schema's text says, once it is understood."""
+"""A schema's text, parsed."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,7 @@ class SchemaType(StrEnum):
 
 
 class InvalidSchema(ContractError):
-    """A text that is no schema of its format; the sentence says where and why."""
+    """A text that is no schema of its format; the sentence names where and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Protocol Buffers schemas, compiled by protoc in this process.
 
 A schema comes as a .proto file's text, or as the base64 of its FileDescriptorProto, which is what Python's clients
-send; the second is kept as the text that says the same. Source: Protocol Buffers, descriptor.proto.
+send; the second is kept as the equivalent text. Source: Protocol Buffers, descriptor.proto.
 """
 
 import ast

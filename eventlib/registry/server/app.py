@@ -21,7 +21,7 @@ def make_app(service: Service) -> FastAPI:
     """Return the application of one instance."""
     app = FastAPI(
         title="Schema registry",
-        description="Schemas and their versions, kept on the log. It speaks the Confluent Schema Registry's REST API.",
+        description="Schemas and their versions, kept on the log. It serves the Confluent Schema Registry's REST API.",
         version="1",
         default_response_class=Answer,
         docs_url=None,

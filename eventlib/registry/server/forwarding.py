@@ -56,7 +56,7 @@ class Forwarding:
         return Answer(found, headers={POSITION: str(self._view.position)})
 
     async def _tried(self, request: Request, act: Callable[[], Awaitable[object]]) -> Response | None:
-        """Return the answer, or None when nobody has done anything, and it may be tried again."""
+        """Return the answer, or None when nothing was done, and it may be tried again."""
         if self._writer.is_elected:
             try:
                 return Answer(await act())

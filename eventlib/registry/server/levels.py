@@ -21,15 +21,15 @@ class _Levels:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def told(self, subject: str | None) -> dict[str, Any]:
-        """Return what is told of a level."""
+    def described(self, subject: str | None) -> dict[str, Any]:
+        """Return a level as JSON."""
         catalogue = self._service.catalogue
         setting = {**(catalogue.setting(_KIND, subject) or {})}
         setting.pop("subject", None)
         return {**setting, "compatibilityLevel": catalogue.level(subject)}
 
     async def set(self, request: Request, subject: str | None) -> Response:
-        """Set it to what a request says."""
+        """Set it to what a request has."""
         body = await read(request, ConfigBody)
         level = None if body.compatibility is None else body.compatibility.upper()
         if level not in {None, *Level} or (level is None and body.normalize is None):
@@ -47,7 +47,7 @@ class _Levels:
         """Take it back."""
 
         async def act() -> dict[str, Any]:
-            before = self.told(subject)
+            before = self.described(subject)
             await self._service.registrar.reset(_KIND, subject)
             return before
 
@@ -62,7 +62,7 @@ def config_router(service: Service) -> APIRouter:
     @router.get("", dependencies=[Depends(service.current)])
     async def global_config() -> Answer:
         """Return everyone's level."""
-        return Answer(levels.told(None))
+        return Answer(levels.described(None))
 
     @router.put("")
     async def set_global_config(request: Request) -> Response:
@@ -79,7 +79,7 @@ def config_router(service: Service) -> APIRouter:
         """Return a subject's level."""
         if service.catalogue.setting(_KIND, subject) is None and not defaultToGlobal:
             raise no_level(subject)
-        return Answer(levels.told(subject))
+        return Answer(levels.described(subject))
 
     @router.put("/{subject}")
     async def set_config(request: Request, subject: Subject) -> Response:
@@ -106,7 +106,7 @@ class _Modes:
         self._service = service
 
     async def set(self, request: Request, subject: str | None, *, force: bool) -> Response:
-        """Set it to what a request says."""
+        """Set it to what a request has."""
         mode = (await read(request, ModeBody)).mode.upper()
         if mode not in MODES:
             raise invalid_mode(", ".join(MODES))

@@ -106,7 +106,7 @@ class SchemaBody(_Sent):
     deleted: bool | None = None
 
     def wanted(self, *, normalize: bool) -> RegistrationRequest:
-        """Return what is wanted. Raises: Refused for a format that nobody knows, and for what is not kept here."""
+        """Return what is wanted. Raises: Refused for an unknown format, and for what is not kept here."""
         if self.metadata or self.ruleSet:
             raise Refused(422, 42210, "metadata and rules are not kept by this registry: leave them out")
         if self.schemaType is not None and self.schemaType not in {*SchemaType}:
@@ -150,8 +150,8 @@ async def read(request: Request, body: type[Body]) -> Body:
         raise Refused(422, 422, f"{place}: {first['msg']}") from error
 
 
-def told(version: Version) -> dict[str, Any]:
-    """Return what is told of a version."""
+def described(version: Version) -> dict[str, Any]:
+    """Return a version as JSON."""
     schema = version.schema
     found: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.id}
     if version.deleted:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from eventlib.registry.errors import Refused, no_schema
 from eventlib.registry.parsing import SchemaType, parse
 from eventlib.registry.records import Schema, told_schema
-from eventlib.registry.server.messages import Answer, SchemaBody, read, told
+from eventlib.registry.server.messages import Answer, SchemaBody, described, read
 from eventlib.registry.server.names import Deleted, Limit, Normalize, Offset, SchemaId, Subject, VersionNumber, page
 from eventlib.registry.server.service import Service
 
@@ -37,7 +37,7 @@ def schemas_router(service: Service) -> APIRouter:
         """List the versions of all subjects."""
         subjects = [each for each in catalogue.subjects(also_deleted=deleted) if each.startswith(subjectPrefix)]
         versions = [catalogue.versions(each, also_deleted=deleted)[-1 if latestOnly else 0 :] for each in subjects]
-        return Answer(page([told(version) for each in versions for version in each], offset, limit))
+        return Answer(page([described(version) for each in versions for version in each], offset, limit))
 
     @router.get("/types")
     async def types() -> Answer:

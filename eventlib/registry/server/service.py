@@ -47,9 +47,9 @@ class Access:
         name, password = _credentials(request.headers.get("authorization", ""))
         given = _digest(password)
         known = self._writers.get(name) or self._readers.get(name) or _digest("")
-        # Compared in any case, so that the time it takes does not tell which names there are.
+        # Compared in any case, so that the time it takes does not show which names there are.
         if not secrets.compare_digest(given, known) or name not in {*self._writers, *self._readers}:
-            raise Refused(401, 401, "Unauthorized: say who you are by Basic authentication, with the right password")
+            raise Refused(401, 401, "Unauthorized: authenticate by Basic authentication, with the right password")
         if name not in self._writers and _writes(request):
             raise Refused(403, 40301, f"User '{name[:80]}' may only read")
 
@@ -97,7 +97,7 @@ class Service:
     failed: asyncio.Future[None]
 
     async def current(self) -> None:
-        """Wait until the catalogue has all that is on the log now. Raises: Refused when that cannot be told."""
+        """Wait until the catalogue has all that is on the log now. Raises: Refused when that is unknown."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self.view.catch_up()

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from eventlib.registry.errors import no_subject
-from eventlib.registry.server.messages import Answer, SchemaBody, read, told
+from eventlib.registry.server.messages import Answer, SchemaBody, described, read
 from eventlib.registry.server.names import Deleted, Limit, Normalize, Offset, Permanent, Subject, VersionNumber, page
 from eventlib.registry.server.schemas import Format, bare, text_in
 from eventlib.registry.server.service import Service
@@ -44,7 +44,7 @@ def subjects_router(service: Service) -> APIRouter:
         if not catalogue.versions(subject, also_deleted=deleted):
             raise no_subject(subject)
         understood = await registrar.understand(body.wanted(normalize=normalize), subject)
-        return Answer(told(registrar.look_up(subject, understood, also_deleted=deleted)))
+        return Answer(described(registrar.look_up(subject, understood, also_deleted=deleted)))
 
     @router.delete("/{subject}")
     async def delete_subject(request: Request, subject: Subject, permanent: Permanent = False) -> Response:
@@ -96,7 +96,7 @@ def versions_router(service: Service) -> APIRouter:
     ) -> Answer:
         """Return a version of a subject."""
         found = catalogue.version(subject, version, also_deleted=deleted)
-        return Answer({**told(found), "schema": text_in(service, found.schema, format)})
+        return Answer({**described(found), "schema": text_in(service, found.schema, format)})
 
     @router.get("/{version}/schema")
     async def text(
