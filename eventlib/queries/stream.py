@@ -46,7 +46,7 @@ async def tail(
     check(log, Log, "log", "give the log below an event log: `tail(log.port, topics)`")
     topics = check_each(topics, str, "topics", 'give names of topics: `["orders"]`')
     starts = await _starts(log, topics, start)
-    ends = {place: max(first, await log.end(*place)) for place, first in starts.items()}
+    ends = {topic_partition: max(first, await log.end(*topic_partition)) for topic_partition, first in starts.items()}
     async for records in _merged(log, starts, ends):
         yield records
     if not follow:
@@ -66,28 +66,30 @@ async def _starts(log: Log, topics: Sequence[str], start: Start) -> dict[TopicPa
     for name in topics:
         if name not in there:
             raise ContractError(f"there is no topic {name!r} on this log: `eventlib topics` lists those that are")
-    places = [(name, partition) for name in dict.fromkeys(topics) for partition in range(there[name].partitions)]
-    return {place: await _first(log, place, start) for place in places}
+    topic_partitions = [
+        (name, partition) for name in dict.fromkeys(topics) for partition in range(there[name].partitions)
+    ]
+    return {topic_partition: await _first(log, topic_partition, start) for topic_partition in topic_partitions}
 
 
-async def _first(log: Log, place: TopicPartition, start: Start) -> int:
+async def _first(log: Log, topic_partition: TopicPartition, start: Start) -> int:
     match start:
         case "earliest":
-            return await log.start(*place)
+            return await log.start(*topic_partition)
         case "latest":
-            return await log.end(*place)
+            return await log.end(*topic_partition)
         case int():
-            return max(start, await log.start(*place))
+            return max(start, await log.start(*topic_partition))
         case _:
-            return await log.offset_at(*place, to_ms(start))
+            return await log.offset_at(*topic_partition, to_ms(start))
 
 
 class _Partition:
     """One partition's part of the merge: a chunk of records, and where the next one begins."""
 
-    def __init__(self, log: Log, place: TopicPartition, first: int, end: int) -> None:
+    def __init__(self, log: Log, topic_partition: TopicPartition, first: int, end: int) -> None:
         self._log = log
-        self._place = place
+        self._place = topic_partition
         self._next = first
         self._end = end
         self._chunk: list[Record] = []
@@ -121,7 +123,10 @@ class _Partition:
 async def _merged(
     log: Log, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 ) -> AsyncGenerator[list[Record], None]:
-    partitions = {place: _Partition(log, place, first, ends[place]) for place, first in starts.items()}
+    partitions = {
+        topic_partition: _Partition(log, topic_partition, first, ends[topic_partition])
+        for topic_partition, first in starts.items()
+    }
     heap = [head for partition in partitions.values() if (head := await partition.fill()) is not None]
     heapify(heap)
     batch = list[Record]()

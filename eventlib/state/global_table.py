@@ -96,14 +96,16 @@ class GlobalTable(Mapping[str, E]):
         Give it a time limit of your own, for instance `async with asyncio.timeout(5)`.
         Raises: ContractError for a position in another topic, and when the topic cannot be followed any more.
         """
-        place = self._topic.name, position.partition
+        topic_partition = self._topic.name, position.partition
         if position.topic == self._topic.name:
             offset = position.offset + 1
         elif position.topic == contract_of(self._event_type).topic.name:
-            offset = await self._log.port.decided_end(*place)  # written with the event itself, so it is before that
+            offset = await self._log.port.decided_end(
+                *topic_partition
+            )  # written with the event itself, so it is before that
         else:
             raise ContractError(f"{position.topic} is not the topic of this table, which is {self._topic.name}")
-        while (reader := self._followed()) and self._passed[place] < offset:
+        while (reader := self._followed()) and self._passed[topic_partition] < offset:
             self._moved.clear()
             reader.wake()  # its position may have passed a gap since
             with suppress(TimeoutError):
@@ -144,24 +146,30 @@ class GlobalTable(Mapping[str, E]):
 
     async def _begin(self) -> None:
         """Begin with what the file has. Raises: TailLost when it has seen more of the log than there is."""
-        places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
+        topic_partitions = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
         kept = None if self._file is None else await asyncio.to_thread(self._file.read)
         if self._file is not None and kept is not None:
-            ends = await asyncio.gather(*(self._log.port.end(*place) for place in places))
-            for place, end in zip(places, ends, strict=True):
-                if kept[1].get(place, 0) > end:
-                    raise witnessed_loss(self._log.port, place, end, f"the table in {self._file.path}", kept[1][place])
-            if kept[1].keys() >= {*places}:
+            ends = await asyncio.gather(*(self._log.port.end(*topic_partition) for topic_partition in topic_partitions))
+            for topic_partition, end in zip(topic_partitions, ends, strict=True):
+                if kept[1].get(topic_partition, 0) > end:
+                    raise witnessed_loss(
+                        self._log.port,
+                        topic_partition,
+                        end,
+                        f"the table in {self._file.path}",
+                        kept[1][topic_partition],
+                    )
+            if kept[1].keys() >= {*topic_partitions}:
                 self._values, self._kept = kept
-                self._passed = {place: self._kept[place] for place in places}
+                self._passed = {topic_partition: self._kept[topic_partition] for topic_partition in topic_partitions}
                 return
-        self._values, self._passed = Values(), dict.fromkeys(places, 0)
+        self._values, self._passed = Values(), dict.fromkeys(topic_partitions, 0)
 
-    async def _folded(self, place: TopicPartition, offset: int) -> int:
+    async def _folded(self, topic_partition: TopicPartition, offset: int) -> int:
         """Fold a partition into the table from an offset on, and return its end."""
         while True:
             try:
-                return await self._log.port.newest(place, offset, self._values, self._kind)
+                return await self._log.port.newest(topic_partition, offset, self._values, self._kind)
             except DamagedRecord as error:
                 self._lose(error)
                 offset = error.resume_at
@@ -201,7 +209,9 @@ class GlobalTable(Mapping[str, E]):
             while True:
                 try:
                     await self._take(await reader.poll(_CHUNK))
-                    self._passed = {place: reader.position(place) for place in self._passed}
+                    self._passed = {
+                        topic_partition: reader.position(topic_partition) for topic_partition in self._passed
+                    }
                 except DamagedRecord as error:
                     self._lose(error)
                     reader.seek((error.topic, error.partition), error.resume_at)

@@ -127,8 +127,10 @@ class Projection:
         self._refuse_ended()
         if topic not in self.view.inputs:
             raise ContractError(f"projection {self.view.name} does not read topic {topic!r}")
-        place = topic, partition
-        return await self._waiters.until(place, lambda: self._fits and self.positions.get(place, 0) > offset, timeout_s)
+        topic_partition = topic, partition
+        return await self._waiters.until(
+            topic_partition, lambda: self._fits and self.positions.get(topic_partition, 0) > offset, timeout_s
+        )
 
     async def until(self, key: Hashable, met: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `met()`; it is asked again whenever `apply` has changed rows of this key. False when it was not in time.
@@ -147,7 +149,7 @@ class Projection:
         self._current_at = max(self._current_at, asked_at)
         return True
 
-    async def up_to_date(self, places: Collection[TopicPartition], timeout_s: float) -> None:
+    async def up_to_date(self, topic_partitions: Collection[TopicPartition], timeout_s: float) -> None:
         """Wait until all has been applied that is on these partitions now: what is not in the tables then, is not.
 
         Raises: ProjectionBehind when that was not in time, or a record there is damaged, so that a missing row means
@@ -156,7 +158,10 @@ class Projection:
         self._refuse_ended()
         try:
             async with asyncio.timeout(timeout_s):
-                ends = {place: await self.log.port.decided_end(*place) for place in places}
+                ends = {
+                    topic_partition: await self.log.port.decided_end(*topic_partition)
+                    for topic_partition in topic_partitions
+                }
                 reached = await self._waiters.until(None, lambda: self._has_reached(ends), timeout_s)
         except TimeoutError:
             reached = False
@@ -165,7 +170,7 @@ class Projection:
                 f"the projection {self.view.name} has not read in {timeout_s:g} s what is on the log"
             )
         for topic, partition, offset in sorted(self.damaged):
-            if (topic, partition) in places:
+            if (topic, partition) in topic_partitions:
                 raise ProjectionBehind(
                     f"the projection {self.view.name} lacks {topic}/{partition}/{offset}, which is damaged on the log: "
                     "see `eventlib doctor --deep`"
@@ -198,8 +203,10 @@ class Projection:
     async def ends(self) -> dict[TopicPartition, int]:
         """Return where the partitions that it reads end now."""
         topics = await self.log.port.topics()
-        places = [(name, partition) for name in self.view.inputs for partition in range(topics[name].partitions)]
-        return {place: await self.log.port.end(*place) for place in places}
+        topic_partitions = [
+            (name, partition) for name in self.view.inputs for partition in range(topics[name].partitions)
+        ]
+        return {topic_partition: await self.log.port.end(*topic_partition) for topic_partition in topic_partitions}
 
     async def rebuild(self) -> None:
         """Forget everything, and read the log from its beginning; `caught_up` waits for the end of that."""
@@ -239,7 +246,7 @@ class Projection:
 
     def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         positions = self.positions
-        return self._fits and all(positions.get(place, 0) >= end for place, end in ends.items())
+        return self._fits and all(positions.get(topic_partition, 0) >= end for topic_partition, end in ends.items())
 
     async def _follow(self) -> None:
         while True:
@@ -259,7 +266,7 @@ class Projection:
         reader = self._reader = self.log.port.reader(await self._starts())
         self._fits = True  # until here the file may have been one that is begun again
         self._waiters.wake([None, *self.positions])
-        places = list(self._opened.positions)
+        topic_partitions = list(self._opened.positions)
         compacted = await self._compacted()
         try:
             while True:
@@ -267,9 +274,16 @@ class Projection:
                 changes = await self._decoded(in_order(_newest(records, compacted)))
                 if self._anew:
                     return
-                if not changes and all(reader.position(place) == self.positions[place] for place in places):
+                if not changes and all(
+                    reader.position(topic_partition) == self.positions[topic_partition]
+                    for topic_partition in topic_partitions
+                ):
                     continue
-                self._apply(changes, {place: reader.position(place) for place in places}, damaged)
+                self._apply(
+                    changes,
+                    {topic_partition: reader.position(topic_partition) for topic_partition in topic_partitions},
+                    damaged,
+                )
         finally:
             self._reader = None
             await reader.close()
@@ -289,24 +303,26 @@ class Projection:
         Raises: TailLost when the file knows of more than the log has.
         """
         opened, ends = self._opened, await self.ends()
-        for place, offset in opened.positions.items():
-            if offset > ends.get(place, offset):
-                raise witnessed_loss(self.log.port, place, ends[place], f"the projection {opened.path}", offset)
+        for topic_partition, offset in opened.positions.items():
+            if offset > ends.get(topic_partition, offset):
+                raise witnessed_loss(
+                    self.log.port, topic_partition, ends[topic_partition], f"the projection {opened.path}", offset
+                )
         if now_ms() - opened.written_at > _LONGEST_ABSENCE_MS and await self._compacted():
             opened.begin_anew()
         if opened.damaged and await self._is_any_mended(opened.damaged):
             opened.begin_anew()
-        for place in ends:
-            if place not in opened.positions:
-                opened.positions[place] = await self.log.port.start(*place)
+        for topic_partition in ends:
+            if topic_partition not in opened.positions:
+                opened.positions[topic_partition] = await self.log.port.start(*topic_partition)
         return dict(opened.positions)
 
-    async def _is_any_mended(self, places: Collection[tuple[str, int, int]]) -> bool:
-        for place in places:
+    async def _is_any_mended(self, topic_partitions: Collection[tuple[str, int, int]]) -> bool:
+        for topic_partition in topic_partitions:
             try:
-                await self.log.port.read(*place, 1)
+                await self.log.port.read(*topic_partition, 1)
             except DamagedRecord as error:
-                if error.offset == place[2]:
+                if error.offset == topic_partition[2]:
                     continue
             return True
         return False
@@ -349,7 +365,11 @@ class Projection:
             [
                 None,
                 *((_CHANGED, key) for key in changed),
-                *(place for place, offset in positions.items() if before.get(place) != offset),
+                *(
+                    topic_partition
+                    for topic_partition, offset in positions.items()
+                    if before.get(topic_partition) != offset
+                ),
             ]
         )
 

@@ -68,7 +68,7 @@ def test_batches_are_cut_and_numbered() -> None:
     made = [*batches(records, NOBODY, {("t", 1): 2**31 - 3}, lambda _: 700)]
     assert all(len(batch.data) <= 700 for batch in made)
     for partition, first in ((0, 0), (1, 2**31 - 3)):
-        mine = [batch for batch in made if batch.place == ("t", partition)]
+        mine = [batch for batch in made if batch.topic_partition == ("t", partition)]
         assert len(mine) > 1
         assert [index for batch in mine for index in batch.indexes] == [*range(partition, 20, 2)]
         sequence = first

@@ -51,7 +51,7 @@ class TopicState(NamedTuple):
 
     code: int
     operations: int
-    places: Sequence[ReplicaLocation]
+    topic_partitions: Sequence[ReplicaLocation]
 
 
 class Clock(NamedTuple):

@@ -152,13 +152,15 @@ class Appends:
 
     async def append(self, records: Sequence[Record]) -> list[int]:
         """Append records; those of one partition that fit into a batch need no transaction."""
-        place = records[0][:2]
-        largest = self._largest(place[0])
-        if size_of(records) > largest or any(record[:2] != place for record in records):
+        topic_partition = records[0][:2]
+        largest = self._largest(topic_partition[0])
+        if size_of(records) > largest or any(record[:2] != topic_partition for record in records):
             return await self._several.append(records)
-        group = self._groups.get(place)
+        group = self._groups.get(topic_partition)
         if group is None:
-            group = self._groups[place] = AppendBatch(self._produce, f"appends to {place[0]}/{place[1]}", largest)
+            group = self._groups[topic_partition] = AppendBatch(
+                self._produce, f"appends to {topic_partition[0]}/{topic_partition[1]}", largest
+            )
         return await group.append(records)
 
     async def close(self) -> None:

@@ -43,7 +43,7 @@ class Producing(NamedTuple):
 class Batch(NamedTuple):
     """Records of one partition in Kafka's format; `indexes` are their indexes in the append."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     indexes: Sequence[int]
     sequence: int
     data: bytes
@@ -62,11 +62,11 @@ def batches(
     by_place = dict[TopicPartition, list[int]]()
     for index, record in enumerate(records):
         by_place.setdefault(record[:2], []).append(index)
-    for place, indexes in by_place.items():
-        sequence = sequences.get(place, 0)
+    for topic_partition, indexes in by_place.items():
+        sequence = sequences.get(topic_partition, 0)
         left = indexes
         while left:
-            batch = _batch(records, left, place, sequence, producing, largest(place[0]))
+            batch = _batch(records, left, topic_partition, sequence, producing, largest(topic_partition[0]))
             yield batch
             sequence = next_sequence(sequence, len(batch.indexes))
             left = left[len(batch.indexes) :]
@@ -80,7 +80,7 @@ def next_sequence(sequence: int, count: int) -> int:
 def _batch(
     records: Sequence[Record],
     indexes: Sequence[int],
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     sequence: int,
     producing: Producing,
     largest: int,
@@ -100,7 +100,7 @@ def _batch(
         if builder.append(taken, record.timestamp_ms, record.key, record.value, headers_of(record)) is None:
             break
         taken += 1
-    return Batch(place, indexes[:taken], sequence, bytes(builder.build()))
+    return Batch(topic_partition, indexes[:taken], sequence, bytes(builder.build()))
 
 
 def headers_of(record: Record) -> list[tuple[str, bytes]]:
@@ -131,9 +131,9 @@ def _repeated(name: str, value: str) -> tuple[str, bytes]:
     return name, value.encode()
 
 
-def record_of(place: TopicPartition, raw: Any) -> Record:
+def record_of(topic_partition: TopicPartition, raw: Any) -> Record:
     """Convert a Kafka record; an attribute in an unknown form stays a header."""
-    fields: list[Any] = [*place, raw.offset, raw.timestamp, raw.key, raw.value, *_NO_ATTRIBUTES]
+    fields: list[Any] = [*topic_partition, raw.offset, raw.timestamp, raw.key, raw.value, *_NO_ATTRIBUTES]
     others = list[tuple[str, bytes]]()
     for name, value in raw.headers:
         index = _FIELDS.get(name)
@@ -167,12 +167,12 @@ def _keep_newest(raws: Iterable[Any], kept: MutableMapping[bytes, bytes], kind: 
             kept.pop(key, None)
 
 
-def _damaged(place: TopicPartition, first: int, batch: Any, following: MemoryRecords) -> DamagedRecord:
+def _damaged(topic_partition: TopicPartition, first: int, batch: Any, following: MemoryRecords) -> DamagedRecord:
     """Return the damage of a batch: all its records are lost; its end is taken from its own header."""
     most = following.next_batch().base_offset if following.has_next() else batch.base_offset + _MOST_IN_A_BATCH
     resume_at = batch.next_offset if batch.base_offset < batch.next_offset <= most else batch.base_offset + 1
     offset = max(first, batch.base_offset)
-    return DamagedRecord("its batch does not match its checksum", *place, offset, max(resume_at, offset + 1))
+    return DamagedRecord("its batch does not match its checksum", *topic_partition, offset, max(resume_at, offset + 1))
 
 
 class Chunk:
@@ -184,13 +184,13 @@ class Chunk:
 
     def __init__(
         self,
-        place: TopicPartition,
+        topic_partition: TopicPartition,
         first: int,
         data: bytes,
         aborted: Iterable[tuple[int, int]],
         most_bytes: int = 64_000_000,
     ) -> None:
-        self.place = place
+        self.topic_partition = topic_partition
         self.first = first
         self.next = first
         self.size = len(data)
@@ -218,7 +218,7 @@ class Chunk:
         """
         if self._records is None:
             with self._explained():
-                self._records = [record_of(self.place, raw) for batch in self._batches for raw in batch]
+                self._records = [record_of(self.topic_partition, raw) for batch in self._batches for raw in batch]
             self._batches = []
         return self._records
 
@@ -241,7 +241,9 @@ class Chunk:
         try:
             yield
         except CorruptRecordException as error:
-            raise LogCorrupt(f"{self.place[0]}/{self.place[1]} is damaged near {self.first}: {error}") from error
+            raise LogCorrupt(
+                f"{self.topic_partition[0]}/{self.topic_partition[1]} is damaged near {self.first}: {error}"
+            ) from error
 
     def _take(self, data: bytes, aborted: deque[tuple[int, int]]) -> None:
         memory = MemoryRecords(data)
@@ -249,7 +251,7 @@ class Chunk:
         while memory.has_next():
             batch = memory.next_batch()
             if not batch.validate_crc():
-                self._refuse(_damaged(self.place, self.first, batch, memory))
+                self._refuse(_damaged(self.topic_partition, self.first, batch, memory))
                 return
             start, at = at, end_of(data, at)
             if compression_of(data, start) and (batch := self._inflated(data[start:at])) is None:
@@ -272,7 +274,7 @@ class Chunk:
     def _inflated(self, data: bytes) -> Any:
         """Return the inflated batch; None if it must wait, or is unreadable."""
         try:
-            plain = uncompressed(self.place, data, self._left)
+            plain = uncompressed(self.topic_partition, data, self._left)
         except (ContractError, LogCorrupt) as error:
             self._refuse(error)
             return None

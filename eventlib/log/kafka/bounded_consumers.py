@@ -22,7 +22,7 @@ class _Batches:
     Guarantee: compressed batches are inflated to `most_bytes` in all; those beyond are left for another fetch.
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     most_bytes: int
 
     def __init__(self, data: bytes) -> None:
@@ -54,7 +54,7 @@ class _Batches:
         if not compression_of(self._data, start) or not batch.validate_crc():
             return batch
         try:
-            plain = uncompressed(self.place, self._data[start : self._at], self._left)
+            plain = uncompressed(self.topic_partition, self._data[start : self._at], self._left)
         except (ContractError, LogCorrupt):
             if start == 0:
                 raise
@@ -74,7 +74,7 @@ _SUM, _SUMMED = 17, 21  # the positions of a batch's checksum, and of the bytes 
 
 class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka is not typed
     def __init__(self, tp: Any, records: _Batches, *others: Any) -> None:
-        records.place = tuple(tp)
+        records.topic_partition = tuple(tp)
         super().__init__(tp, records, *others)
 
 

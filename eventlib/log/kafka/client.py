@@ -95,18 +95,18 @@ class Cluster:
         """Return a cluster topic's name in the log."""
         return topic.removeprefix(self.options.prefix)
 
-    def leader(self, place: TopicPartition) -> int:
+    def leader(self, topic_partition: TopicPartition) -> int:
         """Return the leader of a partition. Raises: Transient when none is known."""
-        node = self.topics.get(place[0], {}).get(place[1], -1)
+        node = self.topics.get(topic_partition[0], {}).get(topic_partition[1], -1)
         if node < 0:
-            raise Transient(f"{place[0]}/{place[1]} has no leader at the moment")
+            raise Transient(f"{topic_partition[0]}/{topic_partition[1]} has no leader at the moment")
         return node
 
-    def by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    def by_leader(self, topic_partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by their leader. Raises: Transient when one has none."""
         found = dict[int, list[TopicPartition]]()
-        for place in places:
-            found.setdefault(self.leader(place), []).append(place)
+        for topic_partition in topic_partitions:
+            found.setdefault(self.leader(topic_partition), []).append(topic_partition)
         return found
 
     async def send(self, node: int, message: Any, lane: str) -> Any:
@@ -242,15 +242,17 @@ class Cluster:
             return connection
 
     async def _open(self, broker: Broker) -> AIOKafkaConnection:
-        place = f"{broker.host}:{broker.port}"
+        topic_partition = f"{broker.host}:{broker.port}"
         try:
             return await create_conn(broker.host, broker.port, max_idle_ms=_IDLE_MS, **self._arguments)
         except _REFUSED as error:
             raise LogDenied(
-                f"{place} refuses this user: {error}; see EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_SASL"
+                f"{topic_partition} refuses this user: {error}; see EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_SASL"
             ) from error
         except ssl.SSLCertVerificationError as error:
-            raise LogDenied(f"{place} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA") from error
+            raise LogDenied(
+                f"{topic_partition} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA"
+            ) from error
         except NoToken as error:
             if error.refused:
                 raise LogDenied(
@@ -260,9 +262,9 @@ class Cluster:
             raise Transient(str(error)) from error
         except KafkaConnectionError as error:
             hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL match its listener?"
-            raise Transient(f"{place} closed the connection at once: {hint}") from error
+            raise Transient(f"{topic_partition} closed the connection at once: {hint}") from error
         except (KafkaError, OSError, TimeoutError) as error:
-            raise Transient(f"{place} cannot be reached: {error or 'no answer in time'}") from error
+            raise Transient(f"{topic_partition} cannot be reached: {error or 'no answer in time'}") from error
 
     async def close(self) -> None:
         """Close every connection."""

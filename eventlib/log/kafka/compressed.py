@@ -27,12 +27,12 @@ def compression_of(data: bytes, start: int = 0) -> int:
     return data[start + (_ATTRIBUTES if data[start + _MAGIC_AT] == _MAGIC else _MAGIC_AT + 1)] & _CODEC
 
 
-def uncompressed(place: TopicPartition, batch: bytes, most_bytes: int) -> bytes:
+def uncompressed(topic_partition: TopicPartition, batch: bytes, most_bytes: int) -> bytes:
     """Return a compressed batch inflated, without its checksum.
 
     Raises: ContractError if it inflates beyond `most_bytes`, or its compression is not supported; LogCorrupt.
     """
-    where = f"{place[0]}/{place[1]} cannot be read at {int.from_bytes(batch[:_LENGTH])}"
+    where = f"{topic_partition[0]}/{topic_partition[1]} cannot be read at {int.from_bytes(batch[:_LENGTH])}"
     kind = compression_of(batch)
     if batch[_MAGIC_AT] != _MAGIC or kind != _GZIP:
         how = _OTHERS.get(kind, "a codec of old brokers")

@@ -86,13 +86,13 @@ class ImportLog:
         await self._topics.create_keeping_all([self._declared[name] for name in names])
         await self._writer.start()
 
-    async def end(self, place: TopicPartition) -> int:
+    async def end(self, topic_partition: TopicPartition) -> int:
         """Return the end offset of what a partition has so far."""
-        return (await self._point_reads.ends([place]))[place]
+        return (await self._point_reads.ends([topic_partition]))[topic_partition]
 
-    async def read(self, place: TopicPartition, offset: int, limit: int) -> list[Record]:
+    async def read(self, topic_partition: TopicPartition, offset: int, limit: int) -> list[Record]:
         """Return the records copied so far, as `Log.read` does."""
-        return await self._point_reads.read(place, offset, limit)
+        return await self._point_reads.read(topic_partition, offset, limit)
 
     async def put(self, records: Sequence[Record]) -> None:
         """Append records of one partition, contiguous and starting at its end.
@@ -103,15 +103,15 @@ class ImportLog:
         if offsets[0] != records[0].offset or offsets[-1] != records[-1].offset:
             raise self._disturbed(records[0][:2], records[0].offset)
 
-    async def pass_over(self, place: TopicPartition, until: int) -> None:
+    async def pass_over(self, topic_partition: TopicPartition, until: int) -> None:
         """Advance a partition's end to an offset, without readable records in between. Raises: as `put`."""
-        position = await self.end(place)
+        position = await self.end(topic_partition)
         while position < until:
             step = min(until - position, _MOST_AT_ONCE)
             async with self._passing:
-                await self._pass_over(place, step)
+                await self._pass_over(topic_partition, step)
             position += step
-            await self._reached(place, position)
+            await self._reached(topic_partition, position)
 
     async def finish(self) -> None:
         """Open it as a normal log, with its declared retention and compaction. Raises: LogUnavailable."""
@@ -123,26 +123,28 @@ class ImportLog:
         """Close its connections."""
         await self._cluster.close()
 
-    async def _pass_over(self, place: TopicPartition, offsets: int) -> None:
+    async def _pass_over(self, topic_partition: TopicPartition, offsets: int) -> None:
         try:
-            await self._passer.pass_over(place, offsets)
+            await self._passer.pass_over(topic_partition, offsets)
         except Fenced as error:
             raise self._another_copier(error) from error
 
-    async def _reached(self, place: TopicPartition, end: int) -> None:
+    async def _reached(self, topic_partition: TopicPartition, end: int) -> None:
         """Wait for the end of an aborted transaction: it comes after the answer."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._cluster.options.append_timeout_s
-        while (reached := await self.end(place)) != end:
+        while (reached := await self.end(topic_partition)) != end:
             if reached > end:
-                raise self._disturbed(place, end)
+                raise self._disturbed(topic_partition, end)
             if loop.time() > deadline:
-                raise LogUnavailable(f"an aborted transaction on {place[0]}/{place[1]} of {self.url} does not complete")
+                raise LogUnavailable(
+                    f"an aborted transaction on {topic_partition[0]}/{topic_partition[1]} of {self.url} does not complete"
+                )
             await asyncio.sleep(_LOOK_S)
 
-    def _disturbed(self, place: TopicPartition, offset: int) -> LogCorrupt:
+    def _disturbed(self, topic_partition: TopicPartition, offset: int) -> LogCorrupt:
         return LogCorrupt(
-            f"another producer has written to {place[0]}/{place[1]} of {self.url}, at offset {offset}: "
+            f"another producer has written to {topic_partition[0]}/{topic_partition[1]} of {self.url}, at offset {offset}: "
             "stop other producers, and copy from scratch (--from-scratch)"
         )
 

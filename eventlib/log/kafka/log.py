@@ -91,10 +91,10 @@ class KafkaLog(Log):
         return await self._point_reads.read(await self._place(topic, partition), offset, limit)
 
     async def newest(
-        self, place: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
+        self, topic_partition: TopicPartition, offset: int, kept: MutableMapping[bytes, bytes], kind: str | None
     ) -> int:
         """See `Log.newest`; creates no `Record` objects."""
-        return await self._point_reads.newest(await self._place(*place), offset, kept, kind)
+        return await self._point_reads.newest(await self._place(*topic_partition), offset, kept, kind)
 
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""
@@ -106,8 +106,8 @@ class KafkaLog(Log):
 
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""
-        place = await self._place(topic, partition)
-        return (await self._point_reads.ends([place]))[place]
+        topic_partition = await self._place(topic, partition)
+        return (await self._point_reads.ends([topic_partition]))[topic_partition]
 
     async def decided_end(self, topic: str, partition: int) -> int:
         """See `Log.decided_end`: a commit is acknowledged before its records are readable."""
@@ -168,10 +168,10 @@ class KafkaLog(Log):
         known(self._topics.known, topic, partition)
         return topic, partition
 
-    async def _know(self, places: Iterable[TopicPartition]) -> None:
+    async def _know(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Refresh the metadata if a topic is unknown: another process may just have created it."""
         topics = self._topics.known
-        if any(topic not in topics for topic, _ in places):
+        if any(topic not in topics for topic, _ in topic_partitions):
             await self._topics.load()
 
     def _largest_batch(self, topic: str) -> int:

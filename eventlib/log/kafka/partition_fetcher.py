@@ -38,9 +38,9 @@ class Slot:
     catches up by itself.
     """
 
-    def __init__(self, reader: SlotReader, place: TopicPartition, offset: int) -> None:
+    def __init__(self, reader: SlotReader, topic_partition: TopicPartition, offset: int) -> None:
         self.reader = reader
-        self.place = place
+        self.topic_partition = topic_partition
         self.position = offset
         self.fetched = offset
         self.tail: Tail | None = None
@@ -128,7 +128,7 @@ NO_SESSION = (0, -1)
 class FetchSpec(NamedTuple):
     """The offset at which to fetch a partition, and how many bytes at most; at least one batch is returned."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     offset: int
     most_bytes: int
 
@@ -136,7 +136,7 @@ class FetchSpec(NamedTuple):
 class Fetched(NamedTuple):
     """A broker's response for one partition: a chunk, and the end of what is committed."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     code: int
     end: int
     chunk: Chunk | None
@@ -147,7 +147,7 @@ async def fetch(cluster: Cluster, node: int, specs: Sequence[FetchSpec], lane: s
     answer = await cluster.send(node, fetch_request(cluster, specs), lane)
     if answer.error_code:
         raise failure(answer.error_code, "fetching")
-    offsets = {each.place: each.offset for each in specs}
+    offsets = {each.topic_partition: each.offset for each in specs}
     return fetched(cluster, answer, offsets)
 
 
@@ -179,15 +179,15 @@ def fetched(cluster: Cluster, answer: Any, offsets: Mapping[TopicPartition, int]
     for topic, partitions in answer.topics:
         name = cluster.logical(topic)
         for partition, code, _, end, _, aborted, _, data in partitions:
-            place = (name, partition)
+            topic_partition = (name, partition)
             most = cluster.options.inflated_bytes
-            chunk = Chunk(place, offsets.get(place, 0), data, aborted, most) if data else None
-            found.append(Fetched(place, code, end, chunk))
+            chunk = Chunk(topic_partition, offsets.get(topic_partition, 0), data, aborted, most) if data else None
+            found.append(Fetched(topic_partition, code, end, chunk))
     return found
 
 
 async def offsets_at(
-    cluster: Cluster, places: Iterable[TopicPartition], time_ms: int, *, committed: bool = True
+    cluster: Cluster, topic_partitions: Iterable[TopicPartition], time_ms: int, *, committed: bool = True
 ) -> dict[TopicPartition, int]:
     """Return each partition's first committed offset at or after a time; the end for LATEST, -1 for none.
 
@@ -195,7 +195,7 @@ async def offsets_at(
     """
     isolation = _COMMITTED if committed else _ALL
     found = dict[TopicPartition, int]()
-    left = set(places)
+    left = set(topic_partitions)
 
     async def attempt() -> None:
         by_leader = cluster.by_leader(left)
@@ -209,18 +209,18 @@ async def offsets_at(
 
 
 async def _ask(
-    cluster: Cluster, node: int, places: Sequence[TopicPartition], what: tuple[int, int]
+    cluster: Cluster, node: int, topic_partitions: Sequence[TopicPartition], what: tuple[int, int]
 ) -> dict[TopicPartition, int]:
     isolation, time_ms = what
     topics = dict[str, list[tuple[int, int]]]()
-    for topic, partition in places:
+    for topic, partition in topic_partitions:
         topics.setdefault(cluster.physical(topic), []).append((partition, time_ms))
     answer = await cluster.send(node, OffsetRequest(_A_CONSUMER, isolation, [*topics.items()]), "read")
     found = dict[TopicPartition, int]()
     for topic, partitions in answer.topics:
         for partition, code, _, offset in partitions:
-            place = (cluster.logical(topic), partition)
+            topic_partition = (cluster.logical(topic), partition)
             if code != Code.NONE:
-                raise failure(code, f"looking up an offset of {place[0]}/{partition}")
-            found[place] = offset
+                raise failure(code, f"looking up an offset of {topic_partition[0]}/{partition}")
+            found[topic_partition] = offset
     return found

@@ -86,7 +86,7 @@ class Producer:
         """
         made = self._batches(records)
         if not self._cluster.implicit_transactions:
-            await self._announce({batch.place for batch in made})
+            await self._announce({batch.topic_partition for batch in made})
         self._is_open = True
         return await self._write(made, self._cluster.options.transaction_timeout_s)
 
@@ -103,14 +103,14 @@ class Producer:
             # A delayed request may still arrive, and would join this producer's next transaction.
             raise Undecided(str(error)) from error
 
-    async def pass_over(self, place: TopicPartition, offsets: int) -> None:
+    async def pass_over(self, topic_partition: TopicPartition, offsets: int) -> None:
         """Consume offsets of a partition, at least one, without readable records.
 
         Writes an aborted transaction: its records stay invisible, and its marker is no record. It may be incomplete
         when this returns; the partition's end shows when it is complete. Raises: as `commit`.
         """
-        nothing = Record(*place, -1, 0, None, None)
-        await self._announce({place})
+        nothing = Record(*topic_partition, -1, 0, None, None)
+        await self._announce({topic_partition})
         await self._write(self._batches([nothing] * (offsets - 1)), self._cluster.options.transaction_timeout_s)
         await self._end(committed=False)
 
@@ -119,9 +119,9 @@ class Producer:
         producing = Producing(self._id, self._epoch, self._transactional_id is not None, compression)
         return [*batches(records, producing, self._sequences, self._largest)]
 
-    async def _announce(self, places: set[TopicPartition]) -> None:
+    async def _announce(self, topic_partitions: set[TopicPartition]) -> None:
         by_topic = dict[str, list[int]]()
-        for topic, partition in places:
+        for topic, partition in topic_partitions:
             by_topic.setdefault(self._cluster.physical(topic), []).append(partition)
         message = AddPartitionsToTxnRequest(self._transactional_id, self._id, self._epoch, [*by_topic.items()])
 
@@ -162,21 +162,24 @@ class Producer:
         return [offsets[index] for index in range(len(offsets))]
 
     async def _write_round(self, now: list[Batch], within_s: float, offsets: dict[int, int]) -> None:
-        left = {batch.place: batch for batch in now}
+        left = {batch.topic_partition: batch for batch in now}
         goes_ahead = False
 
         async def attempt() -> None:
             nonlocal goes_ahead
             by_leader = self._cluster.by_leader(left)
             first = 1 if goes_ahead else None
-            sent = [self._send(node, [left[place] for place in places[:first]]) for node, places in by_leader.items()]
+            sent = [
+                self._send(node, [left[topic_partition] for topic_partition in topic_partitions[:first]])
+                for node, topic_partitions in by_leader.items()
+            ]
             errors, before = list[Exception](), len(left)
             for written, failed in await asyncio.gather(*sent):
                 errors += failed
-                for place, offset in written:
-                    batch = left.pop(place)
+                for topic_partition, offset in written:
+                    batch = left.pop(topic_partition)
                     offsets.update(zip(batch.indexes, range(offset, offset + len(batch.indexes)), strict=True))
-                    self._sequences[place] = next_sequence(batch.sequence, len(batch.indexes))
+                    self._sequences[topic_partition] = next_sequence(batch.sequence, len(batch.indexes))
             # While the producer's last transaction completes, brokers refuse all batches: then only one is retried.
             goes_ahead = len(left) == before
             if errors:  # one that retrying does not help decides
@@ -205,13 +208,13 @@ class Producer:
         timeout_ms = int(self._cluster.options.request_timeout_s * 1000)
         by_topic = dict[str, list[Batch]]()
         for batch in now:
-            by_topic.setdefault(self._cluster.physical(batch.place[0]), []).append(batch)
+            by_topic.setdefault(self._cluster.physical(batch.topic_partition[0]), []).append(batch)
         if self._cluster.implicit_transactions:
             tagged: list[Any] = [
-                (name, [(b.place[1], b.data, {}) for b in found], {}) for name, found in by_topic.items()
+                (name, [(b.topic_partition[1], b.data, {}) for b in found], {}) for name, found in by_topic.items()
             ]
             return Exactly(ProduceRequest12(self._transactional_id, _ALL_IN_SYNC, timeout_ms, tagged, {}))
-        plain = [(name, [(b.place[1], b.data) for b in found]) for name, found in by_topic.items()]
+        plain = [(name, [(b.topic_partition[1], b.data) for b in found]) for name, found in by_topic.items()]
         return ProduceRequest(self._transactional_id, _ALL_IN_SYNC, timeout_ms, plain)
 
     async def _ask_coordinator(self, message: Any, what: str) -> Any:
@@ -240,8 +243,8 @@ def _first_of_each(made: list[Batch]) -> tuple[list[Batch], list[Batch]]:
     size = 0
     for batch in made:
         size += len(batch.data)
-        if batch.place in now or (now and size > _REQUEST_BYTES):
+        if batch.topic_partition in now or (now and size > _REQUEST_BYTES):
             rest.append(batch)
         else:
-            now[batch.place] = batch
+            now[batch.topic_partition] = batch
     return [*now.values()], rest

@@ -49,9 +49,9 @@ class Feed:
 
     def follow(self, slot: Slot) -> bool:
         """Let a slot that has caught up wait for more. Raises: Transient when its partition has no leader."""
-        topic, partition = slot.place
+        topic, partition = slot.topic_partition
         tails = min(max(_TAILS, len(self.cluster.topics.get(topic, ())) // 4), _MOST_TAILS)
-        node, lane = self.cluster.leader(slot.place), partition % tails
+        node, lane = self.cluster.leader(slot.topic_partition), partition % tails
         if (node, lane) not in self._tails:
             self._tails[node, lane] = Tail(self.cluster, node, f"tail {lane}")
         return self._tails[node, lane].follow(slot)
@@ -68,7 +68,9 @@ class KafkaReader(Reader):
 
     def __init__(self, feed: Feed, positions: Mapping[TopicPartition, int]) -> None:
         self._feed = feed
-        self.slots = {place: Slot(self, place, offset) for place, offset in positions.items()}
+        self.slots = {
+            topic_partition: Slot(self, topic_partition, offset) for topic_partition, offset in positions.items()
+        }
         self._something = asyncio.Event()
         self._catching_up: asyncio.Task[None] | None = None
         self._error: EventlibError | None = None
@@ -162,13 +164,16 @@ class KafkaReader(Reader):
                 break
             found += slot.take(-(-room // (len(ready) - turn)))
             # To the back of the queue: with less room than ready partitions, the next poll begins with the others.
-            self.slots[slot.place] = self.slots.pop(slot.place)
+            self.slots[slot.topic_partition] = self.slots.pop(slot.topic_partition)
         return found
 
     def _is_current(self) -> bool:
         """Whether everything up to the ends known at the call, and this process's own writes, is here."""
         end = self._feed.written.end
-        return all(slot.tail is not None and slot.fetched >= end(place) for place, slot in self.slots.items())
+        return all(
+            slot.tail is not None and slot.fetched >= end(topic_partition)
+            for topic_partition, slot in self.slots.items()
+        )
 
     def _raise(self, *, late: bool) -> None:
         if self._error is not None:
@@ -219,23 +224,30 @@ class KafkaReader(Reader):
 
     async def _bring(self, behind: Sequence[Slot]) -> None:
         cluster, most = self._feed.cluster, self.room()
-        slots = {slot.place: slot for slot in behind}
+        slots = {slot.topic_partition: slot for slot in behind}
         asked = [
-            fetch(cluster, node, [FetchSpec(place, slots[place].fetched, most) for place in places])
-            for node, places in cluster.by_leader(slots).items()
+            fetch(
+                cluster,
+                node,
+                [
+                    FetchSpec(topic_partition, slots[topic_partition].fetched, most)
+                    for topic_partition in topic_partitions
+                ],
+            )
+            for node, topic_partitions in cluster.by_leader(slots).items()
         ]
         for answers in await asyncio.gather(*asked):
             for each in answers:
-                await self._took(slots[each.place], each)
+                await self._took(slots[each.topic_partition], each)
 
     async def _took(self, slot: Slot, each: Fetched) -> None:
-        if self.slots[slot.place] is not slot:
+        if self.slots[slot.topic_partition] is not slot:
             return  # a seek happened meanwhile
         if each.code == Code.OFFSET_OUT_OF_RANGE:
             await self._find(slot)
             return
         if each.code:
-            raise failure(each.code, f"reading {slot.place[0]}/{slot.place[1]}")
+            raise failure(each.code, f"reading {slot.topic_partition[0]}/{slot.topic_partition[1]}")
         if each.chunk is not None:
             slot.deliver(each.chunk)
         elif slot.fetched < each.end:
@@ -245,15 +257,16 @@ class KafkaReader(Reader):
 
     async def _over_gap(self, slot: Slot, end: int) -> None:
         """Skip to the end if nothing precedes it; fetched alone, so that other partitions do not use up the response."""
-        node = self._feed.cluster.leader(slot.place)
-        (alone,) = await fetch(self._feed.cluster, node, [FetchSpec(slot.place, slot.fetched, self.room())])
+        node = self._feed.cluster.leader(slot.topic_partition)
+        (alone,) = await fetch(self._feed.cluster, node, [FetchSpec(slot.topic_partition, slot.fetched, self.room())])
         if alone.code == Code.NONE and alone.chunk is None:
             slot.skip_to(end)
 
     async def _find(self, slot: Slot) -> None:
         """Move to an offset that exists: the position was dropped by retention, or is not written yet."""
         start, end = [
-            (await offsets_at(self._feed.cluster, [slot.place], time))[slot.place] for time in (EARLIEST, LATEST)
+            (await offsets_at(self._feed.cluster, [slot.topic_partition], time))[slot.topic_partition]
+            for time in (EARLIEST, LATEST)
         ]
         if slot.fetched < start:
             slot.skip_to(start)

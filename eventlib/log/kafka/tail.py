@@ -48,9 +48,9 @@ class Tail:
 
     def follow(self, slot: Slot) -> bool:
         """Deliver new records to a slot from now on; False when the slot is behind the tail's offset."""
-        followed = self._followed.get(slot.place)
+        followed = self._followed.get(slot.topic_partition)
         if followed is None:
-            followed = self._followed[slot.place] = _Followed(slot.fetched)
+            followed = self._followed[slot.topic_partition] = _Followed(slot.fetched)
         elif slot.fetched < followed.offset:
             return False
         followed.slots.add(slot)
@@ -62,11 +62,11 @@ class Tail:
     def leave(self, slot: Slot) -> None:
         """Stop delivering to a slot."""
         slot.tail = None
-        followed = self._followed.get(slot.place)
+        followed = self._followed.get(slot.topic_partition)
         if followed is not None:
             followed.slots.discard(slot)
             if not followed.slots:
-                del self._followed[slot.place]
+                del self._followed[slot.topic_partition]
 
     async def close(self) -> None:
         """Stop."""
@@ -84,19 +84,21 @@ class Tail:
         finally:
             self._following = None
             self._session, self._known = _NEW, {}
-            for place in [*self._followed]:
-                self._let_go(place)
+            for topic_partition in [*self._followed]:
+                self._let_go(topic_partition)
 
     async def _fetch(self) -> bool:
         """Fetch once, and deliver the records; False when there were none."""
-        offsets = {place: followed.offset for place, followed in self._followed.items()}
+        offsets = {topic_partition: followed.offset for topic_partition, followed in self._followed.items()}
         is_new = self._session[1] == 0
         changed = [
-            FetchSpec(place, offset, _MOST_BYTES)
-            for place, offset in offsets.items()
-            if is_new or self._known.get(place) != offset
+            FetchSpec(topic_partition, offset, _MOST_BYTES)
+            for topic_partition, offset in offsets.items()
+            if is_new or self._known.get(topic_partition) != offset
         ]
-        removed = [] if is_new else [place for place in self._known if place not in offsets]
+        removed = (
+            [] if is_new else [topic_partition for topic_partition in self._known if topic_partition not in offsets]
+        )
         message = fetch_request(self._cluster, changed, self._session, removed, _WAIT_MS)
         answer = await self._cluster.send(self._node, message, self._lane)
         if not self._continue_session(answer):
@@ -119,11 +121,11 @@ class Tail:
         return True
 
     def _take(self, each: Fetched) -> None:
-        followed = self._followed.get(each.place)
+        followed = self._followed.get(each.topic_partition)
         if followed is None:
             return
         if each.code:
-            self._let_go(each.place)
+            self._let_go(each.topic_partition)
         elif each.chunk is not None:
             followed.offset = max(followed.offset, each.chunk.next)
             for slot in [*followed.slots]:
@@ -132,7 +134,7 @@ class Tail:
                     self.leave(slot)
                     slot.reader.look()
 
-    def _let_go(self, place: TopicPartition) -> None:
-        for slot in [*self._followed[place].slots]:
+    def _let_go(self, topic_partition: TopicPartition) -> None:
+        for slot in [*self._followed[topic_partition].slots]:
             self.leave(slot)
             slot.reader.look()
