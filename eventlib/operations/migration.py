@@ -141,7 +141,7 @@ class Copying:
         self._target = target
         self._topics = topics
         self._progress = progress
-        self._places = [(topic.name, partition) for topic in topics for partition in range(topic.partitions)]
+        self._topic_partitions = [(topic.name, partition) for topic in topics for partition in range(topic.partitions)]
         changelogs = {f"{service}.changelog" for service in services_on({topic.name: topic for topic in topics})}
         self._dense = {SCHEMAS.name, *changelogs, *(topic.latest_topic.name for topic in topics if topic.latest)}
 
@@ -174,7 +174,7 @@ class Copying:
         )
 
     async def _ends(self) -> Mapping[TopicPartition, int]:
-        return {place: await self._source.end(*place) for place in self._places}
+        return {topic_partition: await self._source.end(*topic_partition) for topic_partition in self._topic_partitions}
 
     async def _empty_compacted(self) -> None:
         """Empty all compacted topics of the target: their sources may have been compacted since."""
@@ -188,74 +188,74 @@ class Copying:
         """Process every partition up to its end, several at a time, and report progress."""
         turn, done, total = asyncio.Semaphore(_AT_ONCE), 0, sum(ends.values())
 
-        async def one(place: TopicPartition) -> T:
+        async def one(topic_partition: TopicPartition) -> T:
             nonlocal done
             async with turn:
-                found = await act(place, ends[place])
-            done += ends[place]
+                found = await act(topic_partition, ends[topic_partition])
+            done += ends[topic_partition]
             self._progress(what, done, total)
             return found
 
-        running = [asyncio.create_task(one(place)) for place in self._places]
+        running = [asyncio.create_task(one(topic_partition)) for topic_partition in self._topic_partitions]
         try:
             return await asyncio.gather(*running)
         finally:
             for task in running:
                 task.cancel()
 
-    async def _copy(self, place: TopicPartition, end: int) -> None:
-        if place[0] in self._dense:
-            await self._copy_densely(place, end)
+    async def _copy(self, topic_partition: TopicPartition, end: int) -> None:
+        if topic_partition[0] in self._dense:
+            await self._copy_densely(topic_partition, end)
         else:
-            await self._copy_exactly(place, end)
+            await self._copy_exactly(topic_partition, end)
 
-    async def _copy_densely(self, place: TopicPartition, end: int) -> None:
+    async def _copy_densely(self, topic_partition: TopicPartition, end: int) -> None:
         """Copy all records to an empty partition, with consecutive offsets."""
         written = 0
-        async for records in self._read(place, 0, end):
+        async for records in self._read(topic_partition, 0, end):
             await self._target.put([record._replace(offset=written + i) for i, record in enumerate(records)])
             written += len(records)
 
-    async def _copy_exactly(self, place: TopicPartition, end: int) -> None:
+    async def _copy_exactly(self, topic_partition: TopicPartition, end: int) -> None:
         """Copy the records after the target's end, at the source's offsets."""
-        position = await self._target.end(place)
-        async for records in self._read(place, position, end):
+        position = await self._target.end(topic_partition)
+        async for records in self._read(topic_partition, position, end):
             for run in _runs(records):
                 if run[0].offset > position:
-                    await self._target.pass_over(place, run[0].offset)
+                    await self._target.pass_over(topic_partition, run[0].offset)
                 await self._target.put(run)
                 position = run[-1].offset + 1
         if position < end:
-            await self._target.pass_over(place, end)
+            await self._target.pass_over(topic_partition, end)
 
-    async def _compare(self, place: TopicPartition, end: int) -> PartitionReport:
+    async def _compare(self, topic_partition: TopicPartition, end: int) -> PartitionReport:
         """Read a partition on both sides. Raises: LogCorrupt when they differ."""
-        digest = Digest(offsets=place[0] not in self._dense)
+        digest = Digest(offsets=topic_partition[0] not in self._dense)
         there = 0
-        async for records in self._read(place, 0, end):
-            arrived = await self._target.read(place, there, len(records))
+        async for records in self._read(topic_partition, 0, end):
+            arrived = await self._target.read(topic_partition, there, len(records))
             differs = digest.first_difference(records, arrived)
             if differs is not None:
-                raise self._not_the_same(place, records[min(differs, len(records) - 1)].offset)
+                raise self._not_the_same(topic_partition, records[min(differs, len(records) - 1)].offset)
             digest.add(records)
             there = arrived[-1].offset + 1
-        more = await self._target.read(place, there, 1)
-        if more or (place[0] not in self._dense and await self._target.end(place) != end):
-            raise self._not_the_same(place, end)
-        return PartitionReport(*place, digest.records, end, digest.hexdigest())
+        more = await self._target.read(topic_partition, there, 1)
+        if more or (topic_partition[0] not in self._dense and await self._target.end(topic_partition) != end):
+            raise self._not_the_same(topic_partition, end)
+        return PartitionReport(*topic_partition, digest.records, end, digest.hexdigest())
 
-    async def _read(self, place: TopicPartition, offset: int, end: int) -> AsyncIterator[list[Record]]:
+    async def _read(self, topic_partition: TopicPartition, offset: int, end: int) -> AsyncIterator[list[Record]]:
         """Yield the source's records from an offset up to before an end."""
         while offset < end:
-            records = [r for r in await self._source.read(*place, offset, _CHUNK) if r.offset < end]
+            records = [r for r in await self._source.read(*topic_partition, offset, _CHUNK) if r.offset < end]
             if not records:
                 return
             yield records
             offset = records[-1].offset + 1
 
-    def _not_the_same(self, place: TopicPartition, offset: int) -> LogCorrupt:
+    def _not_the_same(self, topic_partition: TopicPartition, offset: int) -> LogCorrupt:
         return LogCorrupt(
-            f"{place[0]}/{place[1]} differs in {self._source.url} and {self._target.url} from offset {offset} on: "
+            f"{topic_partition[0]}/{topic_partition[1]} differs in {self._source.url} and {self._target.url} from offset {offset} on: "
             "copy from scratch (--from-scratch)"
         )
 

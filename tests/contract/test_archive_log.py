@@ -56,7 +56,7 @@ class ArchivedLog(SqliteLog):
 
     async def _archived(self) -> None:
         source = await SqliteLog.open(Path(self.url.removeprefix("sqlite:///")))
-        await archive(source, self.archive.place)
+        await archive(source, self.archive.directory)
         await source.close()
 
     async def create_topics(self, topics: Iterable[Topic]) -> None:
@@ -67,7 +67,7 @@ class ArchivedLog(SqliteLog):
     async def append(self, records: Sequence[Record], claim: Claim | None = None) -> list[int]:
         offsets = await super().append(records, claim)
         self.behind = True
-        if self.archive.place in self.followed:
+        if self.archive.directory in self.followed:
             await self.catch_up().refresh()
         return offsets
 
@@ -96,7 +96,7 @@ class ArchivedLog(SqliteLog):
         return await self.archive.offset_at(topic, partition, timestamp_ms)
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        self.followed.add(self.archive.place)
+        self.followed.add(self.archive.directory)
         return self.catch_up().reader(positions)
 
     async def close(self) -> None:

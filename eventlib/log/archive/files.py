@@ -154,11 +154,11 @@ class Manifest(_Part):
         return {(name, i): end for name, topic in self.topics.items() for i, end in enumerate(topic.ends)}
 
 
-def changed_files(place: Path, manifest: Manifest) -> Iterator[tuple[DataFile, str]]:
+def changed_files(directory: Path, manifest: Manifest) -> Iterator[tuple[DataFile, str]]:
     """Yield an archive's damaged files, with what is wrong with each; all are read."""
     for file in manifest.files:
         try:
-            size, found = (place / file.path).stat().st_size, sha256_of(place / file.path)
+            size, found = (directory / file.path).stat().st_size, sha256_of(directory / file.path)
         except OSError as error:
             yield file, f"it cannot be read: {error.strerror or error}"
             continue
@@ -173,20 +173,20 @@ def directory_of(url: str) -> Path:
     return Path(url.removeprefix(SCHEME))
 
 
-def newest_number(place: Path) -> int:
+def newest_number(directory: Path) -> int:
     """Return the number of the newest manifest, 0 when there is none."""
-    return max((int(path.stem) for path in (place / "manifests").glob("*[0-9].json")), default=0)
+    return max((int(path.stem) for path in (directory / "manifests").glob("*[0-9].json")), default=0)
 
 
-def read_manifest(place: Path, number: int | None = None) -> Manifest:
+def read_manifest(directory: Path, number: int | None = None) -> Manifest:
     """Return the newest manifest, or one by number. Raises: LogUnavailable, LogCorrupt, LogVersionMismatch."""
-    number = number or newest_number(place)
-    path = _path(place, number)
+    number = number or newest_number(directory)
+    path = _path(directory, number)
     try:
-        return parsed_manifest(Manifest, path, f"the archive {place} was")
+        return parsed_manifest(Manifest, path, f"the archive {directory} was")
     except FileNotFoundError as error:
         raise LogUnavailable(
-            f"there is no archive in {place}: `python -m analytics archive --log URL --to {place}` makes one"
+            f"there is no archive in {directory}: `python -m analytics archive --log URL --to {directory}` makes one"
         ) from error
 
 
@@ -206,12 +206,12 @@ def parsed_manifest(kind: type[M], path: Path, what: str, remedy: str = "") -> M
         raise LogCorrupt(f"the manifest {path} is damaged: {error}{remedy}") from error
 
 
-def commit(place: Path, manifest: Manifest) -> None:
+def commit(directory: Path, manifest: Manifest) -> None:
     """Commit a manifest atomically; the caller holds the archive's lock.
 
     Guarantee: the files it names are on disk before it is, and it is durable when this returns.
     """
-    path = _path(place, manifest.number)
+    path = _path(directory, manifest.number)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".unfinished")
     with unfinished.open("wb") as file:
@@ -222,12 +222,12 @@ def commit(place: Path, manifest: Manifest) -> None:
     unfinished.rename(path)
     settle(path.parent)
     for number in range(max(1, manifest.number - 2 * _KEPT_MANIFESTS), manifest.number - _KEPT_MANIFESTS + 1):
-        _path(place, number).unlink(missing_ok=True)
+        _path(directory, number).unlink(missing_ok=True)
 
 
 def _sum_of(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _path(place: Path, number: int) -> Path:
-    return place / "manifests" / f"{number:010}.json"
+def _path(directory: Path, number: int) -> Path:
+    return directory / "manifests" / f"{number:010}.json"

@@ -40,12 +40,12 @@ class ArchiveLog(Log):
     waiting.
     """
 
-    def __init__(self, place: Path, url: str, manifest: Manifest) -> None:
+    def __init__(self, directory: Path, url: str, manifest: Manifest) -> None:
         self.url = url
         self.log_id = f"archive-{manifest.log_id}"
         self.waiting = Waiting(self._watch)
-        self.place = place
-        self._groups = Groups(place)
+        self.directory = directory
+        self._groups = Groups(directory)
         self._closed = False
         self._watching: asyncio.TimerHandle | None = None
         self._learn(manifest)
@@ -53,8 +53,8 @@ class ArchiveLog(Log):
     @classmethod
     async def open(cls, url: str) -> Self:
         """Open the archive at `archive:DIR`. Raises: LogUnavailable, LogCorrupt, LogVersionMismatch."""
-        place = directory_of(url).absolute()
-        return cls(place, url, read_manifest(place))
+        directory = directory_of(url).absolute()
+        return cls(directory, url, read_manifest(directory))
 
     async def topics(self) -> Mapping[str, Topic]:
         """See `Log.topics`."""
@@ -74,14 +74,14 @@ class ArchiveLog(Log):
 
     async def start(self, topic: str, partition: int) -> int:
         """See `Log.start`."""
-        place = self._known(topic, partition)
-        spans = self._spans.get(place)
-        return spans[0].first if spans else self._ends[place]
+        topic_partition = self._known(topic, partition)
+        spans = self._spans.get(topic_partition)
+        return spans[0].first if spans else self._ends[topic_partition]
 
     async def log_start(self, topic: str, partition: int) -> int:
         """See `Log.log_start`: what the log had dropped before it was archived is in the manifest."""
-        place = self._known(topic, partition)
-        return max((lost.end for lost in self._lost if (lost.topic, lost.partition) == place), default=0)
+        topic_partition = self._known(topic, partition)
+        return max((lost.end for lost in self._lost if (lost.topic, lost.partition) == topic_partition), default=0)
 
     async def end(self, topic: str, partition: int) -> int:
         """See `Log.end`."""
@@ -90,9 +90,9 @@ class ArchiveLog(Log):
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """See `Log.offset_at`."""
-        place = self._known(topic, partition)
-        first = self._ends[place]
-        for span in self._from(place, 0):
+        topic_partition = self._known(topic, partition)
+        first = self._ends[topic_partition]
+        for span in self._from(topic_partition, 0):
             if span.first < first and span.file.newest_ms >= timestamp_ms:
                 found = self._groups.first_at(span.file, partition, timestamp_ms)
                 first = first if found is None else min(first, found)
@@ -100,16 +100,16 @@ class ArchiveLog(Log):
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
         """See `Log.reader`."""
-        for place in positions:
-            self._known(*place)
+        for topic_partition in positions:
+            self._known(*topic_partition)
         return LogReader(self, positions)
 
     async def refresh(self) -> None:
         """Load a newer manifest. Raises: LogUnavailable."""
         self._check_open()
-        number = newest_number(self.place)
+        number = newest_number(self.directory)
         if number != self._manifest.number:
-            self._learn(read_manifest(self.place))
+            self._learn(read_manifest(self.directory))
             self.waiting.look_all()  # those who wait, too, have not seen what this one was asked for
 
     def known_end(self, partition: TopicPartition) -> int:
@@ -162,11 +162,11 @@ class ArchiveLog(Log):
         for file in manifest.files:
             for span in file.spans:
                 spans.setdefault((file.topic, span.partition), []).append((span.first, span.end, file))
-        self._spans = {place: _in_order(found) for place, found in spans.items()}
+        self._spans = {topic_partition: _in_order(found) for topic_partition, found in spans.items()}
 
-    def _from(self, place: TopicPartition, offset: int) -> list["_Span"]:
+    def _from(self, topic_partition: TopicPartition, offset: int) -> list["_Span"]:
         """Return what has a partition's offsets from one on, by their first."""
-        spans = self._spans.get(place, [])
+        spans = self._spans.get(topic_partition, [])
         first = bisect_right(spans, offset, key=lambda span: span.end_so_far)
         return [span for span in spans[first:] if span.end > offset]
 
@@ -191,6 +191,6 @@ class ArchiveLog(Log):
     def _look(self) -> None:
         self._watching = None
         if self.waiting.readers:
-            if newest_number(self.place) != self._manifest.number:
+            if newest_number(self.directory) != self._manifest.number:
                 self.waiting.look_all()
             self._watch()

@@ -26,8 +26,8 @@ class RowGroup(NamedTuple):
 class Groups:
     """The row groups of an archive's files."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._groups = dict[str, list[RowGroup]]()
         self._tables = OrderedDict[tuple[str, int], pa.Table]()
         self._bytes = 0
@@ -74,7 +74,7 @@ class Groups:
             try:
                 table = opened.read_row_group(index)
             except (OSError, pa.ArrowException) as error:
-                raise unreadable(self._place / file.path, error) from error
+                raise unreadable(self._directory / file.path, error) from error
         self._tables[key] = table
         self._bytes += table.nbytes
         while self._bytes > _KEPT_BYTES and len(self._tables) > 1:
@@ -82,7 +82,7 @@ class Groups:
         return table
 
     def _open(self, file: DataFile) -> Any:
-        path = self._place / file.path
+        path = self._directory / file.path
         try:
             return pq.ParquetFile(path, page_checksum_verification=True)
         except (OSError, pa.ArrowException) as error:

@@ -84,18 +84,18 @@ async def _protocol(host: str, port: int, options: KafkaOptions) -> Trouble | No
     return None
 
 
-def _named(place: str, options: KafkaOptions, error: BaseException) -> Trouble | None:
+def _named(address: str, options: KafkaOptions, error: BaseException) -> Trouble | None:
     """Return the trouble that an error stands for; None if it is ambiguous."""
     match error:
         case IllegalSaslStateError():
-            what = f"{place} accepts no sign-in"
+            what = f"{address} accepts no sign-in"
             found = what, "unset EVENTLIB_KAFKA_SASL, or use another port"
         case AuthenticationFailedError() | SaslAuthenticationFailed():
-            found = _refused(place, options, str(error))
+            found = _refused(address, options, str(error))
         case ssl.SSLCertVerificationError():
-            found = _untrusted(place, options, error)
+            found = _untrusted(address, options, error)
         case IncompatibleBrokerVersion():
-            what = f"{place} does not support the requests of clients ({error})"
+            what = f"{address} does not support the requests of clients ({error})"
             found = what, "use the port for clients, not that of controllers; or upgrade a broker older than 2.4"
         case NoToken():
             remedy = "correct EVENTLIB_KAFKA_OAUTH_…, or check the token server"
@@ -124,48 +124,48 @@ async def _request(host: str, port: int, arguments: dict[str, Any], message: Any
         await connection.close()
 
 
-def _refused(place: str, options: KafkaOptions, why: str) -> tuple[str, str]:
+def _refused(address: str, options: KafkaOptions, why: str) -> tuple[str, str]:
     if options.sasl == "OAUTHBEARER":
         return (
-            f"{place} refuses the token of client {options.oauth_client_id}: {why}",
+            f"{address} refuses the token of client {options.oauth_client_id}: {why}",
             "check the token's audience, subject and expiry, this machine's clock, and EVENTLIB_KAFKA_OAUTH_…",
         )
     return (
-        f"{place} refuses user {options.user} with {options.sasl}: {why}",
+        f"{address} refuses user {options.user} with {options.sasl}: {why}",
         "correct EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD; each SCRAM mechanism has its own users",
     )
 
 
-def _untrusted(place: str, options: KafkaOptions, error: ssl.SSLCertVerificationError) -> tuple[str, str]:
+def _untrusted(address: str, options: KafkaOptions, error: ssl.SSLCertVerificationError) -> tuple[str, str]:
     if error.verify_code in _WRONG_NAME:
         return (
-            f"the certificate of {place} is for another name: {error.verify_message}",
+            f"the certificate of {address} is for another name: {error.verify_message}",
             "use a name that is in the broker's certificate, or add this one to the certificate",
         )
     authority = options.tls_ca or "the system's authorities"
     return (
-        f"the certificate of {place} is not trusted by {authority}: {error.verify_message}",
+        f"the certificate of {address} is not trusted by {authority}: {error.verify_message}",
         "set EVENTLIB_KAFKA_TLS_CA to the authority that signed it",
     )
 
 
 async def _silence(host: str, port: int, options: KafkaOptions, error: BaseException) -> Trouble:
     """Return why a connection was closed or got no response: found by trying the other protocols."""
-    place = f"{host}:{port}"
+    address = f"{host}:{port}"
     connects = _connects(host, port, {**connection_arguments(options), **_PLAIN})
     plain, tls = await asyncio.gather(connects, _speaks_tls(host, port, options.request_timeout_s))
     if options.tls and plain:
         remedy = "unset EVENTLIB_KAFKA_TLS, or use the TLS port"
-        return Trouble(f"{place} does not use TLS", remedy, stays=True)
+        return Trouble(f"{address} does not use TLS", remedy, stays=True)
     if not options.tls and tls:
-        return Trouble(f"{place} requires TLS", "set EVENTLIB_KAFKA_TLS=true", stays=True)
+        return Trouble(f"{address} requires TLS", "set EVENTLIB_KAFKA_TLS=true", stays=True)
     if options.sasl is None and (plain or tls):
         return Trouble(
-            f"{place} requires a sign-in",
+            f"{address} requires a sign-in",
             "set EVENTLIB_KAFKA_SASL, EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_PASSWORD",
         )
     return Trouble(
-        f"{place} does not answer as a Kafka broker does ({error or 'no answer in time'})",
+        f"{address} does not answer as a Kafka broker does ({error or 'no answer in time'})",
         "another program listens there, or a broker that hangs: check its log",
     )
 

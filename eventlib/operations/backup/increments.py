@@ -29,10 +29,10 @@ FROM main.partitions p LEFT JOIN main.topics t ON t.name = p.topic
 """
 
 
-def increment_fits(place: Path, before: Backup, log: Path) -> bool:
+def increment_fits(directory: Path, before: Backup, log: Path) -> bool:
     """Return whether an increment on a backup is possible, and smaller than a full one. Raises: sqlite3.Error."""
     try:
-        backups = chain(place)
+        backups = chain(directory)
     except LogCorrupt:
         return False
     with closing(connect(log)) as connection:

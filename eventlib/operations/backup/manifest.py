@@ -85,30 +85,30 @@ def manifest_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.json")
 
 
-def newest(place: Path) -> Backup | None:
+def newest(directory: Path) -> Backup | None:
     """Return the newest backup in a directory, None when there is none. Raises: LogCorrupt, LogVersionMismatch."""
     path = max(
-        (path for path in place.glob("*.json") if path.stem.isdecimal()), default=None, key=lambda p: int(p.stem)
+        (path for path in directory.glob("*.json") if path.stem.isdecimal()), default=None, key=lambda p: int(p.stem)
     )
     return None if path is None else read(path)
 
 
-def chain(place: Path) -> Sequence[Backup]:
+def chain(directory: Path) -> Sequence[Backup]:
     """Return the full backup and the increments of the newest backup in a directory, or of the one in a file, in order.
 
     Raises: LogCorrupt, LogVersionMismatch; WiringError when there is none.
     """
-    if not place.is_dir():
-        path = place if place.suffix == ".json" else manifest_of(place)
+    if not directory.is_dir():
+        path = directory if directory.suffix == ".json" else manifest_of(directory)
         if not path.is_file():
-            raise WiringError(f"there is no backup at {place}: {path.name} is missing")
+            raise WiringError(f"there is no backup at {directory}: {path.name} is missing")
         return [read(path)]
-    found = newest(place)
+    found = newest(directory)
     if found is None:
-        raise WiringError(f"there is no backup in {place}: `eventlib backup --to {place}` makes one")
+        raise WiringError(f"there is no backup in {directory}: `eventlib backup --to {directory}` makes one")
     backups = [found]
     while found.manifest.kind == "increment":
-        path = numbered(place, found.manifest.number - 1)
+        path = numbered(directory, found.manifest.number - 1)
         if not path.is_file() or sha256_of(path) != found.manifest.previous:
             raise LogCorrupt(
                 f"the backup {found.path} builds on {path.name}, which is missing or a different one: use another"
@@ -145,9 +145,9 @@ def commit(unfinished: Path, path: Path, manifest: Manifest) -> Backup:
     return backup
 
 
-def numbered(place: Path, number: int) -> Path:
+def numbered(directory: Path, number: int) -> Path:
     """Return the manifest's path for a backup's number in a directory."""
-    return place / f"{number:06}.json"
+    return directory / f"{number:06}.json"
 
 
 def cannot_write(error: OSError, path: Path) -> EventlibError:

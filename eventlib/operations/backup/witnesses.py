@@ -47,7 +47,7 @@ class Testimony:
     @property
     def behind(self) -> list[Behind]:
         """The partitions of which a witness knows more, in order."""
-        return [self.seen[place] for place in sorted(self.seen)]
+        return [self.seen[topic_partition] for topic_partition in sorted(self.seen)]
 
     def add(self, manifest: Manifest, ends: Mapping[TopicPartition, int], witness: str) -> None:
         """Add what a witness knows."""
@@ -118,9 +118,9 @@ async def _add_live(found: Testimony, manifest: Manifest, log: Log) -> None:
     topics = await log.topics()
     ends = {(t.name, p): await log.end(t.name, p) for t in topics.values() for p in range(t.partitions)}
     found.add(manifest, ends, log.url)
-    for place in list(found.seen):
-        if place in ends:
-            found.seen[place] = await _with_keys(found.seen[place], log)
+    for topic_partition in list(found.seen):
+        if topic_partition in ends:
+            found.seen[topic_partition] = await _with_keys(found.seen[topic_partition], log)
 
 
 async def _with_keys(behind: Behind, log: Log) -> Behind:

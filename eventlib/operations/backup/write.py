@@ -47,16 +47,16 @@ def back_up(log: Path, url: str, to: Path, *, full: bool, progress: Progress) ->
         raise cannot_write(error, to) from error
 
 
-def _next(log: Path, url: str, place: Path, *, full: bool, progress: Progress) -> Backup:
-    for left in place.glob(f"*{_UNFINISHED}*"):
+def _next(log: Path, url: str, directory: Path, *, full: bool, progress: Progress) -> Backup:
+    for left in directory.glob(f"*{_UNFINISHED}*"):
         left.unlink()
-    before = newest(place)
+    before = newest(directory)
     number = 1 if before is None else before.manifest.number + 1
     before = None if full else before
-    if before is not None and not increment_fits(place, before, log):
+    if before is not None and not increment_fits(directory, before, log):
         before = None
     name = f"{number:06}-{'full' if before is None else 'increment'}.db"
-    return _write(log, url, numbered(place, number), name, before, progress)
+    return _write(log, url, numbered(directory, number), name, before, progress)
 
 
 def _write(log: Path, url: str, path: Path, name: str, before: Backup | None, progress: Progress) -> Backup:
