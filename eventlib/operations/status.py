@@ -172,8 +172,8 @@ class StatusReader:
 
     def _sagas(self) -> list[SagaCount]:
         known = self._notes.sagas.values()
-        counts = Counter((each.name, each.has_ended) for each in known)
-        overdue = Counter((each.name, each.has_ended) for each in known if each.is_overdue)
+        counts, now = Counter((each.name, each.has_ended) for each in known), from_ms(now_ms())
+        overdue = Counter((each.name, each.has_ended) for each in known if each.is_late(now))
         ordered = sorted(counts, key=lambda name: (name[1], name[0]))
         return [SagaCount(name, counts[name, ended], overdue[name, ended], ended) for name, ended in ordered]
 

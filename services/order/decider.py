@@ -69,7 +69,9 @@ def standing(order: Order) -> SagaState | None:
     if order.opened_at is None:
         return None
     has_ended = order.ended_at is not None
-    return SagaState(order.status.value, has_ended, not has_ended and order.cancel_reason == OVERDUE)
+    is_overdue = not has_ended and order.cancel_reason == OVERDUE
+    # A compensation does not give up, and has no deadline: an order that waits for its refund is late all the same.
+    return SagaState(order.status.value, has_ended, is_overdue, order.opened_at + LONGEST)
 
 
 @orders.deadline

@@ -9,7 +9,7 @@ from eventlib.model.event import Event
 from eventlib.testing import given
 from eventlib.testing.given import DEFAULT_TIME
 from services.dispatch.events import CancelRefused
-from services.order.decider import LONGEST, orders
+from services.order.decider import LONGEST, orders, standing
 from services.order.events import OrderCancelRequested
 from services.order.state import Cancel, Status
 from tests.unit.services.telling import (
@@ -158,6 +158,22 @@ def test_an_order_is_overdue_after_a_day() -> None:
 @pytest.mark.parametrize("event", [DECLINED, CANCEL_REQUESTED, TOO_LATE, COMPLETED, cancelled("customer")])
 def test_an_order_that_is_settled_otherwise_is_never_overdue(event: Event) -> None:
     assert orders.due(given(orders, SUBMITTED, PLACED, event).state) == {}
+
+
+@pytest.mark.parametrize("history", [(), (RESERVED, TAKEN, UNDELIVERABLE), (CANCEL_REQUESTED,)])
+def test_an_order_that_is_still_open_after_a_day_is_late_whatever_it_waits_for(history: tuple[Event, ...]) -> None:
+    """A refund that the gateway never answers has no deadline, and shows all the same."""
+    status = standing(given(orders, SUBMITTED, PLACED, *history).state)
+    assert status is not None
+    assert not status.is_late(DEFAULT_TIME + LONGEST - timedelta(milliseconds=1))
+    assert status.is_late(DEFAULT_TIME + LONGEST)
+
+
+@pytest.mark.parametrize("event", [COMPLETED, cancelled("customer")])
+def test_an_order_that_has_ended_is_never_late(event: Event) -> None:
+    status = standing(given(orders, SUBMITTED, PLACED, event).state)
+    assert status is not None
+    assert not status.is_late(DEFAULT_TIME + 2 * LONGEST)
 
 
 def test_an_order_that_was_never_submitted_is_never_overdue() -> None:
