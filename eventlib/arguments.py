@@ -8,6 +8,7 @@ from eventlib.errors import WiringError
 T = TypeVar("T")
 A_LOG = "give an open log: `async with open_log(url, app) as log: ...`"
 A_DECIDER = 'give the decider: `orders = Decider("order", state=Order, key="order_id")`'
+AN_APP = 'give the application: `Choreography("shop", [service])`'
 AN_INVARIANT = "write `@invariant(...)` above the function"
 AN_EVENT = "give an event's class: `class OrderPlaced(Event, topic=..., key=...)`"
 

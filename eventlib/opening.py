@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from eventlib.arguments import check
+from eventlib.arguments import AN_APP, check
 from eventlib.eventlog import EventLog
 from eventlib.model.choreography import Choreography
 from eventlib.sampling import traced_share
@@ -22,7 +22,7 @@ async def open_log(
     there already with another partition count; SettingsError.
     """
     check(url, str, "url", 'give the URL first: `open_log("sqlite:///var/shop.db", app)`')
-    check(choreography, Choreography, "choreography", 'give the application: `Choreography("shop", [service])`')
+    check(choreography, Choreography, "choreography", AN_APP)
     # Imported here so that declaring events and deciders costs no adapter's import.
     from eventlib.codec.registry import RegistryOptions
     from eventlib.codec.wire_format import FramedCodec

@@ -25,7 +25,7 @@ _LONGEST_PAUSE_S = 3.0
 class Schemas(Registry):
     """The schemas on a log: an id for each text, and versions for each subject.
 
-    Guarantee: one text has one id for ever, whichever process registers it, and however many do so at the same time. A damaged
+    Guarantee: one text always has one id, whichever process registers it, and however many do so at the same time. A damaged
     record stops no process that does not need its schema; what is wanted and has the record's checksum was that schema: it
     keeps its id, and is written again when it is registered.
     """

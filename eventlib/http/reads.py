@@ -75,10 +75,13 @@ class Reads:
         log, changelog = self._index.log.port, self._index.changelog
         async with asyncio.timeout(self._config.decision_s):
             topic = (await log.topics())[self._topic]
-            if partition >= topic.partitions or offset >= await log.decided_end(self._topic, partition):
-                raise refused_field("query", "min_position", "is no position that this API has given")
-            if changes > await log.decided_end(changelog, partition):
-                raise refused_field("query", "min_position", "is no position that this API has given")
+            was_given = (
+                partition < topic.partitions
+                and offset < await log.decided_end(self._topic, partition)
+                and changes <= await log.decided_end(changelog, partition)
+            )
+        if not was_given:
+            raise refused_field("query", "min_position", "is no position that this API has given")
         is_there = await self._index.decided(self._topic, partition, offset, self._config.decision_s)
         if changes and is_there:
             is_there = await self._index.reached(changelog, partition, changes - 1, self._config.decision_s)

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 from fastapi import Header
 from pydantic import BaseModel
 
-from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, EventlibError, LogFull, RetryableError
 from eventlib.http.config import ApiConfig
 from eventlib.http.problems import FieldError, Refusal, try_later
@@ -43,6 +42,11 @@ class RequestPlace(NamedTuple):
 
     partition: int
     offset: int
+
+    @classmethod
+    def of(cls, record: Record) -> "RequestPlace":
+        """Return where a request's record stands."""
+        return cls(record.partition, record.offset)
 
     @property
     def text(self) -> str:
@@ -147,7 +151,7 @@ class Requests(Generic[R]):
         """Return a request's event; None when it cannot be read (the timeline has the reason)."""
         try:
             event = self._index.log.decode(record)
-        except (EventlibError, UnknownSchema):
+        except EventlibError:
             return None
         return event if isinstance(event, self._request) else None
 
@@ -180,7 +184,7 @@ class Requests(Generic[R]):
                 errors=[FieldError(place="header", field="Idempotency-Key", message="was used with another body")],
                 extra={str(self._index.decider.key): key},
             )
-        return Accepted(key, RequestPlace(first.partition, first.offset), self.read(first))
+        return Accepted(key, RequestPlace.of(first), self.read(first))
 
     async def _refuse_over_backlog(self) -> None:
         now = monotonic()

@@ -57,7 +57,7 @@ class SagaEvents:
     ) -> None:
         self._index = index
         self._request = request
-        self._has_ended = has_ended
+        self.has_ended = has_ended
         self._config = config
         self.open = 0
 
@@ -94,7 +94,7 @@ class SagaEvents:
             request = self._index.first(key, self._request)
             since_ms = 0 if request is None else request.timestamp_ms
             while not ended:
-                has_ended = self._has_ended(key)
+                has_ended = self.has_ended(key)
                 # What was emitted together with the end may stand on topics that were read before it.
                 ended = has_ended and await self._has_settled()
                 new = self._index.events(key, number)
@@ -127,7 +127,7 @@ class SagaEvents:
 
     async def _something_new(self, key: str, number: int) -> None:
         def is_there() -> bool:
-            return self._has_ended(key) or self._index.has_events(key, number)
+            return self.has_ended(key) or self._index.has_events(key, number)
 
         while not await self._index.until(key, is_there, self._config.heartbeat_s):
             pass

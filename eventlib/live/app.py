@@ -14,7 +14,7 @@ import mode
 from faust.exceptions import AlreadyConfiguredWarning
 from faust.types import TP, StreamT, TopicT
 
-from eventlib.arguments import check
+from eventlib.arguments import AN_APP, check
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.errors import WiringError
@@ -52,7 +52,7 @@ class LiveApp(faust.App):
     """
 
     def __init__(self, choreography: Choreography, service: str, partitions: int = DEFAULT_PARTITIONS) -> None:
-        check(choreography, Choreography, "choreography", 'give the application: `Choreography("shop", [service])`')
+        check(choreography, Choreography, "choreography", AN_APP)
         self.choreography = choreography
         self.of = choreography.service(service).name
         self.connection = connection_to(eventlib_settings().log)

@@ -15,7 +15,7 @@ from eventlib.model.saga_status import SagaStates
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
 
-if TYPE_CHECKING:  # the core does without: whoever has settings brings it
+if TYPE_CHECKING:  # the core does without: applications with settings have it
     from pydantic_settings import BaseSettings
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ def request_id(topic: str, idempotency_key: str) -> str:
 def sampling_bound(share: float) -> str:
     """Return what the last 16 hex digits of a trace's id stay below when it is among `share` (0 to 1) of all.
 
-    The rule of OpenTelemetry's TraceIdRatioBased sampler, so that whoever decides by the same share decides alike.
+    The rule of OpenTelemetry's TraceIdRatioBased sampler, so that every process with the same share decides the same.
     """
     bound = round(share * (1 << 64))
     return f"{bound:016x}" if bound < 1 << 64 else "g"  # every hex digit comes before it

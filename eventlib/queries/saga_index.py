@@ -2,16 +2,13 @@
 
 import sqlite3
 from collections.abc import Hashable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from eventlib.arguments import A_DECIDER, A_LOG, check
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, TopicPartition, key_text
-from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.queries.state_index import StateIndex
 from eventlib.state.projection_file import View
@@ -48,24 +45,14 @@ class SagaIndex(StateIndex[S], Generic[S]):
     Raises: WiringError for a decider without keys; else as `StateIndex`.
     """
 
-    def __init__(
-        self,
-        log: EventLog,
-        decider: Decider[S],
-        indexes: Sequence[Sequence[str]] = (),
-        *,
-        beside: Sequence[View] = (),
-        name: str | None = None,
-        path: Path | str | None = None,
-    ) -> None:
-        check(log, EventLog, "log", A_LOG)
-        check(decider, Decider, "decider", A_DECIDER)
-        if decider.key is None:
-            raise WiringError(f"decider {decider.name} has no keys, so its events are no sagas: use StateIndex")
-        self._by_key, self._by_correlation = _topics_of(log, decider.key)
+    def _own_views(self, log: EventLog) -> list[View]:
+        key = self.decider.key
+        if key is None:
+            raise WiringError(f"decider {self.decider.name} has no keys, so its events are no sagas: use StateIndex")
+        self._by_key, self._by_correlation = _topics_of(log, key)
         topics = [*self._by_key, *self._by_correlation]
         events = View("events", [], _TABLES, self._happened, undecoded=topics, version=repr(self._by_correlation))
-        super().__init__(log, decider, indexes, beside=[events, *beside], name=name, path=path)
+        return [*super()._own_views(log), events]
 
     def events(self, key: str, after: int = 0) -> list[tuple[int, Record]]:
         """Return the events of a key's saga after a number, in the order in which they came here, numbered."""

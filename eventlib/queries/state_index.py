@@ -8,7 +8,6 @@ from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from eventlib.arguments import A_DECIDER, A_LOG, check
-from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.base import Record, key_text
@@ -69,6 +68,7 @@ class StateIndex(Projection, Generic[S]):
         self.decider = decider
         self.service = log.choreography.service_of(decider)
         self.changelog = self.service.changelog.name
+        self._inputs = frozenset(topic.name for topic in self.service.inputs)
         self._indexes = [tuple(each) for each in indexes]
         self._columns = columns_of(decider, self._indexes)
         names = ["_key", "_state", "_correlation_id", "_changed_at", *map(quoted, self._columns)]
@@ -77,11 +77,15 @@ class StateIndex(Projection, Generic[S]):
             f"INSERT INTO states ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "  # noqa: S608  names that columns_of has checked
             f"ON CONFLICT DO UPDATE SET {updates}"
         )
-        tables = ";".join(
-            [_TABLES.format(columns="".join(f", {quoted(each)}" for each in self._columns)), *self._made_indexes()]
-        )
-        states = View("states", [self.changelog], tables, self._changed, version=modules_version(decider.modules))
-        super().__init__(log, View.combined(name or f"{decider.name}-index", [states, *beside]), path)
+        super().__init__(log, View.combined(name or f"{decider.name}-index", [*self._own_views(log), *beside]), path)
+
+    def _own_views(self, log: EventLog) -> list[View]:
+        """Return the views that an index of this class consists of."""
+        del log  # for subclasses
+        columns = "".join(f", {quoted(each)}" for each in self._columns)
+        tables = ";".join([_TABLES.format(columns=columns), *self._made_indexes()])
+        version = modules_version(self.decider.modules)
+        return [View("states", [self.changelog], tables, self._changed, version=version)]
 
     # --- queries
 
@@ -127,22 +131,21 @@ class StateIndex(Projection, Generic[S]):
         _check_limit(limit)
         equal = equal or {}
         index = self._index_for(equal, order_by)
-        conditions, values = [f"{quoted(name)} IS ?" for name in equal], [stored(value) for value in equal.values()]
-        sort = "_key" if order_by is None else quoted(order_by)
         if order_by is None and between != (None, None):
             raise ContractError("between bounds the attribute of order_by: give that, too")
-        if order_by is not None:
-            conditions.append(f"{sort} IS NOT NULL")
+        conditions, values = [f"{quoted(name)} IS ?" for name in equal], [stored(value) for value in equal.values()]
+        sort = [] if order_by is None else [quoted(order_by)]
+        columns = [*sort, "_key"]
+        conditions += [f"{each} IS NOT NULL" for each in sort]
         for sign, bound in zip((">=", "<"), between, strict=True):
             if bound is not None:
-                conditions.append(f"{sort} {sign} ?")
+                conditions.append(f"{columns[0]} {sign} ?")
                 values.append(stored(bound))
+        direction, sign = ("DESC", "<") if descending else ("ASC", ">")
         if after is not None:
-            sign = "<" if descending else ">"
-            conditions.append(f"_key {sign} ?" if order_by is None else f"({sort}, _key) {sign} (?, ?)")
-            values += [after[1]] if order_by is None else [stored(after[0]), after[1]]
-        direction = "DESC" if descending else "ASC"
-        order = f"_key {direction}" if order_by is None else f"{sort} {direction}, _key {direction}"
+            conditions.append(f"({', '.join(columns)}) {sign} ({', '.join('?' * len(columns))})")
+            values += [stored(after[0]), after[1]] if sort else [after[1]]
+        order = ", ".join(f"{each} {direction}" for each in columns)
         question = (
             f"SELECT {_ROW} FROM states INDEXED BY {index} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"  # noqa: S608  names that columns_of has checked
         )
@@ -165,7 +168,7 @@ class StateIndex(Projection, Generic[S]):
         Where a view beside reads the topic too, it has read that input by then.
         Raises: ContractError for a topic that is no input of the service; what has ended this index for good.
         """
-        if topic not in {each.name for each in self.service.inputs}:
+        if topic not in self._inputs:
             raise ContractError(f"topic {topic!r} is no input of {self.service.name}: nothing is decided on it")
         until = monotonic() + timeout_s
         if not await self.until(_task(partition), lambda: self.handled(topic, partition) > offset, timeout_s):
@@ -205,7 +208,7 @@ class StateIndex(Projection, Generic[S]):
         key, state, correlation_id, changed_ms = row
         try:
             return StateRow(key, self.log.codec.decode(self.decider.state, state), correlation_id, from_ms(changed_ms))
-        except (EventlibError, UnknownSchema) as error:
+        except EventlibError as error:
             raise ContractError(f"the state of {self.decider.name} {key!r} cannot be read: {error}") from error
 
     def _made_indexes(self) -> list[str]:

@@ -108,4 +108,4 @@ class Breaker:
 
 
 NEVER_OPEN = Breaker("", BreakerConfig(failures=0, pause_s=0, longest_pause_s=0))
-"""For what calls no port: nobody knows what could be away."""
+"""For effects without a port; never opens."""

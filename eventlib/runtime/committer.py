@@ -253,7 +253,7 @@ class TaskCommitter:
             due = self.task.state.due_bound
             waits_less = due is not None and (due_before is None or due < due_before)
             if waits_less or self.task.state.wants_flush:
-                self._reader.wake()  # whoever waits there has something to do
+                self._reader.wake()  # a task that waits there has something to do
 
     async def _release(self, control: Record) -> Release:
         """Collect what a command is about: parked inputs, or a parked effect."""

@@ -149,6 +149,6 @@ def _is_confirmed(found: Record, log: EventLog) -> bool:
         return True
     try:
         event = log.decode(found)
-    except (EventlibError, UnknownSchema):
+    except EventlibError:
         return False
     return event is not None and (key_of(event) or "").encode() == key

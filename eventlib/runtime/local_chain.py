@@ -3,10 +3,10 @@
 An order's way through four services is a dozen hops. One commit and one look at the log for each of them is most of
 what an order costs while there is little to do. So when a task commits, what it emits goes at once to those tasks in
 this process that have nothing else at hand; what they emit goes on in the same way; and all of their transactions are
-committed as one, or none is. Nobody outside sees a part of it, and a task that is busy, or elsewhere, reads it later
+committed as one, or none is. No reader outside sees a part of it, and a task that is busy, or elsewhere, reads it later
 from the log as ever: so nothing depends on it, and a log that cannot do this goes without.
 
-On Kafka that takes a request to the brokers for each wave of spans, while the members' own loops go on. So whoever takes
+On Kafka that takes a request to the brokers for each wave of hops, while the members' own loops go on. So a task that takes
 part waits with its next turn until the transaction has ended (`until_free`), and takes up only what is known to be next:
 a reader that has come to an offset has been given all before it, and no reader gets beyond an open transaction.
 """
@@ -164,7 +164,7 @@ class _Round(Share):
         """See `Share.write`."""
         self.is_over = True
         for member, future in self._leading.items():
-            if future.done():  # whoever waited for it was cancelled
+            if future.done():  # its waiter was cancelled
                 member.roll_back()
                 continue
             try:

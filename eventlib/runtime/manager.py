@@ -52,7 +52,7 @@ class TaskManager:
         return self._membership is not None and self._membership.is_counted
 
     async def run(self) -> None:
-        """Run tasks until cancelled; then hand them over: whoever gets them knows it before they end."""
+        """Run tasks until cancelled; then hand them over: the new owners know it before they end."""
         service, context = self._service, self._context
         try:
             membership = await context.startup.run(f"the tasks of {service.name}", self._join)

@@ -92,7 +92,7 @@ class Runtime:
         await asyncio.gather(*self._running_managers, return_exceptions=True)
         self._context.stores.close()
         if self._failure is not None and self._failure.done():
-            self._failure.exception()  # seen: whoever waited in `failed` or `idle` has raised it
+            self._failure.exception()  # seen: a waiter in `failed` or `idle` has raised it
 
     async def failed(self) -> None:
         """Wait until something fails for good, and raise it."""

@@ -31,19 +31,19 @@ def checked(written: Record, corruption: Corruption, other: Record, bit: int) ->
 
     Raises: DamagedRecord where the checksum cannot restore it.
     """
-    topic_partition = written[:3]
+    location = written[:3]
     resume_at = written.offset + 1
     if corruption is Corruption.GONE:
-        raise DamagedRecord(NO_RECORD, *topic_partition, resume_at)
-    checksum_of = partial(row_checksum, partition_seed(*topic_partition[:2]), written.offset)
+        raise DamagedRecord(NO_RECORD, *location, resume_at)
+    checksum_of = partial(row_checksum, partition_seed(*location[:2]), written.offset)
     columns, checksum = _corrupted(written, corruption, other, bit), record_checksum(written)
     if checksum_of(columns) != checksum:
         found = corrected(columns, checksum, checksum_of)
         if found is None:
-            stands = _record(topic_partition, columns)
-            raise DamagedRecord(why_changed(checksum), *topic_partition, resume_at, stands)
+            stands = _record(location, columns)
+            raise DamagedRecord(why_changed(checksum), *location, resume_at, stands)
         columns = found
-    return _record(topic_partition, columns)
+    return _record(location, columns)
 
 
 def _corrupted(written: Record, corruption: Corruption, other: Record, bit: int) -> tuple[Any, ...]:
@@ -62,8 +62,8 @@ def _corrupted(written: Record, corruption: Corruption, other: Record, bit: int)
     return tuple(columns)
 
 
-def _record(topic_partition: tuple[Any, ...], columns: tuple[Any, ...]) -> Record:
-    return Record._make((*topic_partition, *columns[:-1], decode_headers(columns[-1])))
+def _record(location: tuple[Any, ...], columns: tuple[Any, ...]) -> Record:
+    return Record._make((*location, *columns[:-1], decode_headers(columns[-1])))
 
 
 _NEWEST = 6

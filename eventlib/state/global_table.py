@@ -121,7 +121,7 @@ class GlobalTable(Mapping[str, E]):
         record = Record(self._topic.name, 0, -1, 0, key.encode(), value, type=self._event_type.__name__)
         try:
             event = self._log.decode(record)
-        except (EventlibError, UnknownSchema) as error:
+        except EventlibError as error:
             reason = getattr(error, "reason", None) or str(error)
             raise ContractError(f"{key!r} in {self._topic.name} cannot be read: {reason}") from error
         assert isinstance(event, self._event_type)  # noqa: S101  the record says so
@@ -220,7 +220,7 @@ class GlobalTable(Mapping[str, E]):
                     await asyncio.sleep(_PAUSE_S)
                 self._moved.set()
         finally:
-            self._moved.set()  # whoever waits has to know that nothing more comes
+            self._moved.set()  # waiters have to know that nothing more comes
 
     async def _take(self, records: list[Record]) -> None:
         keep_newest(records, self._values, self._kind)
@@ -237,7 +237,7 @@ class GlobalTable(Mapping[str, E]):
         except UnknownSchema:
             await self._log.codec.refresh()
         except ContractError:
-            return  # whoever asks for it gets it
+            return  # each read of the table raises it
         self._schemas.add(value[:_SCHEMA_BYTES])
 
     def _followed(self) -> Reader:

@@ -266,7 +266,6 @@ class Projection:
         reader = self._reader = self.log.port.reader(await self._starts())
         self._fits = True  # until here the file may have been one that is begun again
         self._waiters.wake([None, *self.positions])
-        topic_partitions = list(self._opened.positions)
         compacted = await self._compacted()
         try:
             while True:
@@ -274,16 +273,9 @@ class Projection:
                 changes = await self._decoded(in_order(_newest(records, compacted)))
                 if self._anew:
                     return
-                if not changes and all(
-                    reader.position(topic_partition) == self.positions[topic_partition]
-                    for topic_partition in topic_partitions
-                ):
-                    continue
-                self._apply(
-                    changes,
-                    {topic_partition: reader.position(topic_partition) for topic_partition in topic_partitions},
-                    damaged,
-                )
+                positions = {each: reader.position(each) for each in self.positions}
+                if changes or positions != self.positions:
+                    self._apply(changes, positions, damaged)
         finally:
             self._reader = None
             await reader.close()
@@ -317,12 +309,12 @@ class Projection:
                 opened.positions[topic_partition] = await self.log.port.start(*topic_partition)
         return dict(opened.positions)
 
-    async def _is_any_mended(self, topic_partitions: Collection[tuple[str, int, int]]) -> bool:
-        for topic_partition in topic_partitions:
+    async def _is_any_mended(self, damaged: Collection[tuple[str, int, int]]) -> bool:
+        for topic, partition, offset in damaged:
             try:
-                await self.log.port.read(*topic_partition, 1)
+                await self.log.port.read(topic, partition, offset, 1)
             except DamagedRecord as error:
-                if error.offset == topic_partition[2]:
+                if error.offset == offset:
                     continue
             return True
         return False

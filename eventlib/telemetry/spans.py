@@ -194,7 +194,7 @@ class Joins:
     """
 
     def __init__(self) -> None:
-        self._heard: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
+        self._handled: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
 
     def links(self, step: ProcessingSpan) -> list[Link]:
         """Record a step, and return what led to it beside the event that it handled."""
@@ -202,11 +202,11 @@ class Joins:
             return []
         name = step.decider, step.key, step.context[3:35]
         if step.emitted:
-            return [Link(context_of(each)) for each in self._heard.pop(name, ())]
+            return [Link(context_of(each)) for each in self._handled.pop(name, ())]
         if step.record is not None and step.record.traceparent and is_sampled(step.context):
-            heard = self._heard.setdefault(name, [])
-            heard.append(step.record.traceparent)
-            del heard[:-_MOST_LINKS]
-            if len(self._heard) > _MOST_KEYS:
-                self._heard.popitem(last=False)
+            handled = self._handled.setdefault(name, [])
+            handled.append(step.record.traceparent)
+            del handled[:-_MOST_LINKS]
+            if len(self._handled) > _MOST_KEYS:
+                self._handled.popitem(last=False)
         return []

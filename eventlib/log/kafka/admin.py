@@ -51,7 +51,7 @@ class TopicState(NamedTuple):
 
     code: int
     operations: int
-    topic_partitions: Sequence[ReplicaLocation]
+    replicas: Sequence[ReplicaLocation]
 
 
 class Clock(NamedTuple):

@@ -242,17 +242,15 @@ class Cluster:
             return connection
 
     async def _open(self, broker: Broker) -> AIOKafkaConnection:
-        topic_partition = f"{broker.host}:{broker.port}"
+        address = f"{broker.host}:{broker.port}"
         try:
             return await create_conn(broker.host, broker.port, max_idle_ms=_IDLE_MS, **self._arguments)
         except _REFUSED as error:
             raise LogDenied(
-                f"{topic_partition} refuses this user: {error}; see EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_SASL"
+                f"{address} refuses this user: {error}; see EVENTLIB_KAFKA_USER and EVENTLIB_KAFKA_SASL"
             ) from error
         except ssl.SSLCertVerificationError as error:
-            raise LogDenied(
-                f"{topic_partition} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA"
-            ) from error
+            raise LogDenied(f"{address} is not trusted: {error.verify_message}; see EVENTLIB_KAFKA_TLS_CA") from error
         except NoToken as error:
             if error.refused:
                 raise LogDenied(
@@ -262,9 +260,9 @@ class Cluster:
             raise Transient(str(error)) from error
         except KafkaConnectionError as error:
             hint = "do EVENTLIB_KAFKA_TLS and EVENTLIB_KAFKA_SASL match its listener?"
-            raise Transient(f"{topic_partition} closed the connection at once: {hint}") from error
+            raise Transient(f"{address} closed the connection at once: {hint}") from error
         except (KafkaError, OSError, TimeoutError) as error:
-            raise Transient(f"{topic_partition} cannot be reached: {error or 'no answer in time'}") from error
+            raise Transient(f"{address} cannot be reached: {error or 'no answer in time'}") from error
 
     async def close(self) -> None:
         """Close every connection."""

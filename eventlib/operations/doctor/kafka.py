@@ -47,11 +47,11 @@ def _setting_faults(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 
 def _replica_faults(state: TopicState, settings: Mapping[str, str], brokers: int) -> list[tuple[str, str, str]]:
-    copies = min((len(place.replicas) for place in state.topic_partitions), default=0)
-    in_sync = min((len(place.in_sync) for place in state.topic_partitions), default=0)
+    copies = min((len(each.replicas) for each in state.replicas), default=0)
+    in_sync = min((len(each.in_sync) for each in state.replicas), default=0)
     needed = int(settings.get("min.insync.replicas", 1))
     found = []
-    if any(place.leader < 0 for place in state.topic_partitions):
+    if any(each.leader < 0 for each in state.replicas):
         found.append(("error", "a partition has no leader", "start the brokers that hold its replicas"))
     elif in_sync < min(needed, copies):
         what = f"{in_sync} of {copies} replicas are in sync, and an append needs {needed}"

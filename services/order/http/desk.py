@@ -52,7 +52,7 @@ class Desk:
         """Return an order that was submitted, perhaps just now; None when it is not decided yet."""
         found, submitted = self._index.order(order_id), self._index.first(order_id, OrderSubmitted)
         if found is None and submitted is not None:
-            await self._requests.decided(RequestPlace(submitted.partition, submitted.offset))
+            await self._requests.decided(RequestPlace.of(submitted))
             found = self._index.order(order_id)
         return found
 

@@ -23,10 +23,6 @@ class Reading:
         self._index = index
         self._api = api
 
-    def has_ended(self, order_id: str) -> bool:
-        """Tell whether an order has ended."""
-        return self._index.has_ended(order_id)
-
     async def order(self, order_id: str) -> OrderDetail:
         """Return an order with its lines; its position is how far this instance is.
 

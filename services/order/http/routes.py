@@ -51,7 +51,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
 
     async def ended(request: Request, order_id: str) -> dict[str, str]:
         """Wait for an order's end if that is preferred, and return the header that says so."""
-        return await api.reads.preferred(request, order_id, lambda: reading.has_ended(order_id))
+        return await api.reads.preferred(request, order_id, lambda: api.events.has_ended(order_id))
 
     @routes.post(
         "/orders",
