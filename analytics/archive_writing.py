@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from eventlib.durable import settle, sha256_of
 from eventlib.log.archive.files import HEADERS, SCHEMA, DataFile, Span
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 
 GROUP_ROWS = 16_384
 """Rows of a row group: as many as a reader holds at once for each partition that it reads."""
@@ -133,7 +133,7 @@ def settle_directories(place: Path, files: Iterable[DataFile]) -> None:
 
 def batch_of(records: Sequence[Record]) -> pa.RecordBatch:
     """Return records as rows."""
-    columns = list(zip(*records, strict=True))
+    columns = list(zip(*(record.astuple() for record in records), strict=True))
     arrays = [pa.array(values, kind) for values, kind in zip(columns[:-1], SCHEMA.types[:-1], strict=True)]
     return pa.RecordBatch.from_arrays([*arrays, _headers(columns[-1])], schema=SCHEMA)
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from analytics.schema import UNREADABLE
 from eventlib.errors import DamagedRecord, LogCorrupt
-from eventlib.log.base import Record, text_of
 from eventlib.log.checksum import row_checksum
+from eventlib.log.record import Record, text_of
 from eventlib.log.sqlite.errors import REPAIR
 from eventlib.log.sqlite.reading import read_one
 from eventlib.log.sqlite.schema import file_uri, version_of

@@ -11,7 +11,8 @@ from typing import Protocol
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError, UndecodableRecord
 from eventlib.external import ExternalRouter
-from eventlib.log.base import Log, Record, undecodable
+from eventlib.log.base import Log, undecodable
+from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Contract, Event, Position, contract_of, key_of
 from eventlib.model.identity import SAMPLED_SHARE, child_traceparent, request_id, root_traceparent, sampling_bound
@@ -168,7 +169,7 @@ class EventLog:
 
     def recent_event(self, record: Record) -> Event | None:
         """Return the event in a record if this process has put it there lately: the same that decoding would give."""
-        found = self._recent.get(record[:3])
+        found = self._recent.get(record.location)
         return None if found is None else found[0]
 
     def decode(self, record: Record) -> Event | None:
@@ -275,7 +276,7 @@ a few large orders would otherwise take what thousands of small events do."""
 
 def latest_copy(record: Record, *, tombstone: bool) -> Record:
     """Return the copy of a record in the compacted `<topic>.latest`."""
-    return record._replace(topic=f"{record.topic}.latest", value=None if tombstone else record.value)
+    return record.replace(topic=f"{record.topic}.latest", value=None if tombstone else record.value)
 
 
 def _no_event(given: object) -> str:

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from eventlib.errors import ContractError, EventlibError, WiringError
-from eventlib.log.base import Record, key_text, undecodable
+from eventlib.log.base import undecodable
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import Contract, Event, ExternalFormat, contract_of, key_of
 from eventlib.model.identity import derived_id, root_traceparent
 from eventlib.pydantic_errors import sentence_of
@@ -155,7 +156,7 @@ class ExternalRouter:
         if traceparent is None or not _TRACEPARENT.fullmatch(traceparent):
             trace_id = derived_id("foreign", record.topic, str(record.partition), record.offset)
             traceparent = root_traceparent(trace_id, self._traced_below)
-        return record._replace(key=None if key is None else key.encode(), traceparent=traceparent)
+        return record.replace(key=None if key is None else key.encode(), traceparent=traceparent)
 
     def _refuse_misplaced(self, record: Record, key: str, contract: Contract) -> None:
         topic = contract.topic

@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 import eventlib
 from eventlib import Event, Runtime, open_log
 from eventlib.log import base
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model import event
 from services import shop
 from tests.integration.api_shop import api, open_shop, wanted

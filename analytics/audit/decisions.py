@@ -15,7 +15,7 @@ from analytics.audit.routing import JOURNAL, Routes
 from analytics.audit.rows import findings
 from analytics.audit.shares import shares
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Describer, OutputQuery

@@ -21,7 +21,7 @@ from analytics.schema import UNREADABLE as UNREADABLE_HEADERS
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.invariants import Fold, InvariantChecker, Violation, judged_by_events
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, key_of
@@ -307,7 +307,7 @@ def _in_order(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Record, int, bool
 
 
 def _order(moment: Sequence[Sequence[Any]]) -> list[int]:
-    return causes_first([record._replace(causation_id=after or None) for record, *_, after, _ in moment])
+    return causes_first([record.replace(causation_id=after or None) for record, *_, after, _ in moment])
 
 
 def _finding(violation: Violation, story: str, evidence: Iterable[str]) -> Finding:

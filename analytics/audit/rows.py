@@ -1,6 +1,7 @@
 """Records as rows, and back: the input and output of folds in Python."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from typing import Any, cast
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.audit.finding import FINDING, Finding
 from analytics.schema import HEADERS
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 
 RECORD = t.StructType([
     t.StructField("topic", t.StringType()),
@@ -47,7 +48,7 @@ def records_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         columns = [_values(column) for column in batch.columns]
         columns[_KEY] = [None if key is None else key.encode() for key in columns[_KEY]]
         columns[_HEADERS] = _pairs(batch.column(_HEADERS))
-        records = map(Record._make, zip(*columns[:WIDTH], strict=True))
+        records = starmap(Record, zip(*columns[:WIDTH], strict=True))
         yield from zip(records, columns[_TIME], *columns[WIDTH:], strict=True)
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from analytics.audit.application import Application
 from analytics.log import log
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.runtime.records import EFFECT, PARKED, POSITION_KEY, STATE, Positions
 

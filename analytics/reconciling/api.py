@@ -14,7 +14,7 @@ from analytics.reconciling.difference import Compared, Difference, compared_of
 from analytics.reconciling.expected import Cut, Row, expected_orders
 from analytics.reconciling.orders_api import FIELDS, OrdersApi
 from eventlib.eventlog import EventLog
-from eventlib.log.base import key_text
+from eventlib.log.record import key_text
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.queries.state import partition_of

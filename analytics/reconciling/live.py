@@ -20,7 +20,7 @@ from analytics.audit.status import changelogs
 from analytics.reconciling.difference import Difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.runtime.records import DUE, POSITION_KEY, STATE, Positions, unpack
 from eventlib.state.inspect import StoreSnapshot, looks
 
@@ -72,7 +72,7 @@ def _of_store(look: StoreSnapshot, task: int, opened: EventLog, lost: list[Diffe
 
 def _row(record: Record, where: str, until: str, at_ms: int, task: int) -> tuple[Any, ...]:
     headers = [{"name": name, "value": value} for name, value in record.headers]
-    values: Iterable[Any] = (record.value, record.id, record.type, where, until, *record[10:14], headers)
+    values: Iterable[Any] = (record.value, record.id, record.type, where, until, *record.astuple()[10:14], headers)
     return ("", 0, -1, at_ms, (record.key or b"").decode(), *values, task, LIVE)
 
 

@@ -20,7 +20,7 @@ from analytics.reconciling.difference import FOUND, Difference, compared_of, row
 from analytics.reconciling.live import LIVE, STORE, take_down
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Describer, OutputQuery

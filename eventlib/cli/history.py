@@ -16,7 +16,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
 from eventlib.replay.comparison import ABSENT, Change
 from eventlib.replay.key_history import KeyHistory, key_history

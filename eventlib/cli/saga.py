@@ -32,7 +32,7 @@ from eventlib.cli.saga_timeline import (
     saga_json,
 )
 from eventlib.eventlog import EventLog
-from eventlib.log.base import key_text
+from eventlib.log.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
 from eventlib.queries.parked import Parking, parkings
 from eventlib.queries.sagas import find_saga, follow_saga

@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from eventlib.cli._common import output
-from eventlib.log.base import key_text
+from eventlib.log.record import key_text
 from eventlib.model.saga import Saga, SagaEvent
 
 # --- folds events of one type into one line, so that an order of a thousand lines stays readable

@@ -19,7 +19,7 @@ from eventlib.cli._common.options import (
 )
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import key_text
+from eventlib.log.record import key_text
 from eventlib.queries.decoding import Reading, RecordReader, event_topics
 from eventlib.queries.stream import start_of
 from eventlib.queries.stream import tail as tail_of

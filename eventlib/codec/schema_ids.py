@@ -10,8 +10,9 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from eventlib.codec.registry import AVRO, JSON, Registry, Schema, Version, Wanted
 from eventlib.errors import DamagedRecord, OwnershipLost
-from eventlib.log.base import Log, Record, undecodable
+from eventlib.log.base import Log, undecodable
 from eventlib.log.checksum import record_checksum
+from eventlib.log.record import Record
 from eventlib.registry.records import SCHEMAS
 from eventlib.values import now_ms
 
@@ -153,12 +154,12 @@ class Schemas(Registry):
     def _written_at(self, error: DamagedRecord, subject: str, schema: Schema) -> Version | None:
         """Return the version of a subject that a damaged record was, if it was this schema: its checksum tells."""
         stands = error.record
-        if error.checksum is None or not isinstance(stands, Record) or not isinstance(stands.timestamp_ms, int):
+        if error.checksum is None or not isinstance(stands, Record):
             return None
         ids = {self._ids[schema]} if schema in self._ids else {*range(1, self._next_id())} - self._known.keys()
         for number, version in product(sorted(ids), range(1, self._newest.get(subject, 0) + self._lost() + 1)):
             found = Version(subject, version, number, schema)
-            if record_checksum(_record(found, stands.timestamp_ms)._replace(offset=error.offset)) == error.checksum:
+            if record_checksum(_record(found, stands.timestamp_ms).replace(offset=error.offset)) == error.checksum:
                 return found
         return None
 

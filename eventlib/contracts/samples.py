@@ -8,8 +8,8 @@ from eventlib.contracts.declared import Declared
 from eventlib.contracts.problem import Problem
 from eventlib.errors import EventlibError, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record
 from eventlib.runtime.records import state_key
 
 _SPANS = 5

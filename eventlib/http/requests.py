@@ -15,7 +15,7 @@ from eventlib.errors import ContractError, EventlibError, LogFull, RetryableErro
 from eventlib.http.config import ApiConfig
 from eventlib.http.problems import FieldError, Refusal, try_later
 from eventlib.http.traffic import Metrics
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.queries.saga_index import SagaIndex
 

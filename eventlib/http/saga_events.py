@@ -12,7 +12,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from eventlib.errors import EventlibError, RetryableError
 from eventlib.http.config import ApiConfig
 from eventlib.http.problems import Refusal, refused_field
-from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
 from eventlib.model.saga import SagaEvent, saga_of
 from eventlib.queries.saga_index import SagaIndex

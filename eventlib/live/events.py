@@ -195,11 +195,11 @@ class Publisher(Generic[E]):
         log = self._app.log_here
         event_id = derived_id(about, self._source, self._kind, 0)
         (record, *_) = log.records_of(Publication(event), to_ms(at))
-        told = record._replace(id=event_id, source=self._source, correlation_id=event_id)
+        told = record.replace(id=event_id, source=self._source, correlation_id=event_id)
         if cause is None:
-            told = told._replace(traceparent=root_traceparent(event_id))
+            told = told.replace(traceparent=root_traceparent(event_id))
         else:
-            told = told._replace(
+            told = told.replace(
                 correlation_id=cause.correlation_id,
                 causation_id=cause.id,
                 traceparent=child_traceparent(cause.traceparent, event_id),

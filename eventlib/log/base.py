@@ -11,73 +11,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from eventlib.errors import UndecodableRecord
-from eventlib.model.event import NO_HEADERS, Meta
+from eventlib.log.record import Record, text_of
 from eventlib.model.topic import Topic
-from eventlib.values import from_ms
-
-
-class Record(NamedTuple):
-    """A record of the log: key and value as bytes, and the CloudEvents attributes of its event.
-
-    A log that has only headers (Kafka) writes the attributes as `ce_…` headers and `traceparent`; `headers` holds all
-    others. An `offset` of -1 is assigned by the log on append. A `value` of None is a tombstone.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    id: str | None = None
-    type: str | None = None
-    source: str | None = None
-    subject: str | None = None
-    sequence: int | None = None
-    correlation_id: str | None = None
-    causation_id: str | None = None
-    traceparent: str | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
-
-    @property
-    def event_id(self) -> str:
-        """The event's id; a record without one (of an external producer) gets its topic, partition and offset."""
-        return self.id or f"{self.topic}/{self.partition}/{self.offset}"
-
-    def placed(self, offset: int) -> "Record":
-        """Return the record with its offset; three times as fast as `_replace`, and called for every record."""
-        return tuple.__new__(Record, (*self[:2], offset, *self[3:]))
-
-    def meta(self) -> Meta:
-        """Return the metadata of the event in this record."""
-        event_id = self.event_id
-        return Meta(
-            event_id,
-            self.topic,
-            self.partition,
-            self.offset,
-            from_ms(self.timestamp_ms),
-            self.correlation_id or event_id,
-            self.causation_id,
-            self.source or "",
-            self.subject or "",
-            self.sequence,
-            self.traceparent,
-            dict(self.headers) if self.headers else NO_HEADERS,
-        )
-
-
-def key_text(record: Record) -> str:
-    """Return a record's key as text; bytes that are not UTF-8 are escaped."""
-    return "" if record.key is None else text_of(record.key)
-
-
-def text_of(key: bytes) -> str:
-    """Return a key as text; bytes that are not UTF-8 are escaped."""
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return key.decode("utf-8", "backslashreplace")
 
 
 def keep_newest(records: Iterable[Record], kept: MutableMapping[bytes, bytes], kind: str | None) -> None:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import msgspec.msgpack
 from xxhash import xxh3_64_intdigest
 
-from eventlib.log.base import Record
-from eventlib.log.rules import encode_headers
+from eventlib.log.record import Record
+from eventlib.log.rules import columns_of
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -53,8 +53,7 @@ def is_as_written(seed: int, offset: int, columns: Sequence[object], checksum: o
 
 def record_checksum(record: Record) -> int:
     """Return the checksum of a record at its topic, partition and offset."""
-    columns = (*record[3:14], encode_headers(record.headers))
-    return row_checksum(partition_seed(record.topic, record.partition), record.offset, columns)
+    return row_checksum(partition_seed(record.topic, record.partition), record.offset, columns_of(record))
 
 
 def seal(*values: object) -> int:

@@ -7,9 +7,10 @@ from datetime import timedelta
 from secrets import token_hex
 
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.base import TOMBSTONES_KEPT, Claim, Log, Membership, Reader, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
 from eventlib.log.reader import LogReader, Waiting
+from eventlib.log.record import Record
 from eventlib.log.rules import known, refuse_mismatch, refuse_unfit
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
@@ -121,11 +122,11 @@ class MemoryLog(Log):
         refuse_unfit(records, self._topics)
         offsets = list[int]()
         for record in records:
-            partition = self._partitions[record[:2]]
+            partition = self._partitions[record.topic_partition]
             partition.records.append(record.placed(partition.end))
             offsets.append(partition.end)
             partition.end += 1
-        self.waiting.appended({record[:2] for record in records})
+        self.waiting.appended({record.topic_partition for record in records})
         return offsets
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:

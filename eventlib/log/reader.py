@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from eventlib.errors import DamagedRecord
-from eventlib.log.base import Reader, Record, TopicPartition
+from eventlib.log.base import Reader, TopicPartition
+from eventlib.log.record import Record
 
 MOST_DEFERRED = 100
 """How many polls may return other partitions' records before damage is raised anyway."""

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from eventlib.errors import DamagedRecord, LogReadOnly
-from eventlib.log.base import Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 
 _CHUNK = 2_000

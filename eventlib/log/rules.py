@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from eventlib.errors import ContractError, OwnershipLost, TailLost, TopicMismatch
-from eventlib.log.base import Claim, Log, Record, TopicPartition
+from eventlib.log.base import Claim, Log, TopicPartition
+from eventlib.log.record import Record
 from eventlib.log.url import log_file
 from eventlib.model.topic import Topic
 
@@ -97,6 +99,24 @@ def encode_headers(headers: tuple[tuple[str, bytes], ...]) -> str | None:
     if not headers:
         return None
     return json.dumps([[name, value.decode("utf-8", "surrogateescape")] for name, value in headers])
+
+
+def columns_of(record: Record) -> tuple[Any, ...]:
+    """Return what stands of a record beside its location: recorded_at, key, value, id … traceparent, headers as text."""
+    return (
+        record.timestamp_ms,
+        record.key,
+        record.value,
+        record.id,
+        record.type,
+        record.source,
+        record.subject,
+        record.sequence,
+        record.correlation_id,
+        record.causation_id,
+        record.traceparent,
+        encode_headers(record.headers) if record.headers else None,
+    )
 
 
 def decode_headers(text: str | None) -> tuple[tuple[str, bytes], ...]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from eventlib.arguments import check
 from eventlib.errors import UndecodableRecord
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.values import from_ms

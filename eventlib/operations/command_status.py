@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.parked import Parking, parkings_in
 from eventlib.queries.task_metadata import TaskNotes

@@ -12,7 +12,7 @@ from eventlib.analysis.diagram.model import Traffic, deadline_id, effect_id
 from eventlib.analysis.event_graph import EventGraph, Transition
 from eventlib.eventlog import EventLog
 from eventlib.histogram import Histogram
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.queries.decoding import event_topics

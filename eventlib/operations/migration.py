@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
-from eventlib.log.base import Claim, Membership, Record, TopicPartition
+from eventlib.log.base import Claim, Membership, TopicPartition
 from eventlib.log.kafka.import_log import ImportLog
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.url import log_file
 from eventlib.model.topic import Topic
@@ -103,14 +104,16 @@ class Digest:
     def first_difference(self, records: list[Record], others: list[Record]) -> int | None:
         """Return the index of the first record that differs on the other side, None when none does."""
         first = self._first
-        if len(records) == len(others) and all(a[first:] == b[first:] for a, b in zip(records, others, strict=True)):
+        if len(records) == len(others) and all(
+            a.astuple()[first:] == b.astuple()[first:] for a, b in zip(records, others, strict=True)
+        ):
             return None
-        same = (a[first:] == b[first:] for a, b in zip(records, others, strict=False))
+        same = (a.astuple()[first:] == b.astuple()[first:] for a, b in zip(records, others, strict=False))
         return next((index for index, each in enumerate(same) if not each), min(len(records), len(others)))
 
     def add(self, records: list[Record]) -> None:
         """Add records to the hash."""
-        self._hash.update(repr([record[self._first :] for record in records]).encode())
+        self._hash.update(repr([record.astuple()[self._first :] for record in records]).encode())
         self.records += len(records)
 
     def hexdigest(self) -> str:
@@ -213,7 +216,7 @@ class Copying:
         """Copy all records to an empty partition, with consecutive offsets."""
         written = 0
         async for records in self._read(topic_partition, 0, end):
-            await self._target.put([record._replace(offset=written + i) for i, record in enumerate(records)])
+            await self._target.put([record.replace(offset=written + i) for i, record in enumerate(records)])
             written += len(records)
 
     async def _copy_exactly(self, topic_partition: TopicPartition, end: int) -> None:

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, Position, contract_of, key_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.identity import root_traceparent

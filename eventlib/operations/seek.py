@@ -11,7 +11,8 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, OwnershipLost
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Claim, TopicPartition, key_text
+from eventlib.log.base import Claim, TopicPartition
+from eventlib.log.record import key_text
 from eventlib.model.service import Service
 from eventlib.queries.state import newest_of_key
 from eventlib.runtime.config import RuntimeConfig

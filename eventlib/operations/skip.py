@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record, key_text
 from eventlib.model.service import Service
 from eventlib.operations.seek import act, positions_of
 from eventlib.runtime.inputs import InputReader

@@ -7,7 +7,7 @@ from eventlib.arguments import A_LOG, check
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.topic import Topic
 from eventlib.runtime.parking.control import read_request
 from eventlib.runtime.parking.parked import SkippedInput, original_of
@@ -63,7 +63,7 @@ class RecordReader:
         if reader is None:
             return Reading(record, None, f"topic {record.topic} is not one of {self._log.choreography.name}")
         if record.topic in self._log.external.topics:
-            record = record._replace(type=self._log.external.type_of(record))
+            record = record.replace(type=self._log.external.type_of(record))
         try:
             return Reading(record, reader(record), None)
         except UnknownSchema:

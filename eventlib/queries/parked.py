@@ -8,8 +8,8 @@ from datetime import datetime
 from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record
 from eventlib.model.service import Service
 from eventlib.queries.decoding import Reading, RecordReader
 from eventlib.queries.state import partition_of

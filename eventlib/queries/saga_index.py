@@ -8,7 +8,8 @@ from pydantic_core import from_json, to_json
 
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.queries.state_index import StateIndex
 from eventlib.state.projection_file import View
@@ -103,7 +104,8 @@ class SagaIndex(StateIndex[S], Generic[S]):
         headers = None
         if record.headers:
             headers = to_json([(name, value.decode("latin-1")) for name, value in record.headers]).decode()
-        db.execute(_PUT, (key, *record[:7], event_name, *record[8:13], headers))
+        columns = record.astuple()
+        db.execute(_PUT, (key, *columns[:7], event_name, *columns[8:13], headers))
         return () if key is None else [key]
 
     def _type_of(self, record: Record) -> str | None:
@@ -131,4 +133,4 @@ def _topics_of(log: EventLog, key: str) -> tuple[list[str], dict[str, list[str]]
 def _record(row: Sequence[Any]) -> Record:
     *attributes, headers = row
     pairs = () if headers is None else tuple((name, text.encode("latin-1")) for name, text in from_json(headers))
-    return Record._make((*attributes, None, pairs))
+    return Record(*(*attributes, None, pairs))

@@ -8,8 +8,9 @@ from itertools import groupby, pairwise
 from eventlib.arguments import check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record
 from eventlib.model.saga import Decoded, Saga, saga_of
 from eventlib.queries.decoding import event_topics
 from eventlib.values import from_ms, to_ms
@@ -47,7 +48,7 @@ async def follow_saga(log: EventLog, key: str) -> AsyncGenerator[Saga, None]:
     try:
         news = await _records_of(log, key)
         while True:
-            known.update({record[:3]: (record, event) for record, event in await log.decode_many(news)})
+            known.update({record.location: (record, event) for record, event in await log.decode_many(news)})
             yield saga_of(key, known.values(), log.choreography)
             news = []
             while not news:
@@ -62,13 +63,13 @@ async def _news(log: EventLog, key: str, known: Known, records: list[Record]) ->
     own = [record for record in records if record.key == key.encode() and _story(record) not in stories]
     correlated = [record for record in records if record.correlation_id in stories]
     older = await _correlated(log, own) if own else []
-    return [*{r[:3]: r for r in (*correlated, *own, *older) if r[:3] not in known}.values()]
+    return [*{r.location: r for r in (*correlated, *own, *older) if r.location not in known}.values()]
 
 
 async def _records_of(log: EventLog, key: str) -> list[Record]:
     own = await _of_key(log, key)
     correlated = await _correlated(log, own) if own else []
-    return [*{record[:3]: record for record in [*own, *correlated]}.values()]
+    return [*{record.location: record for record in [*own, *correlated]}.values()]
 
 
 async def _of_key(log: EventLog, key: str) -> list[Record]:
@@ -152,9 +153,10 @@ def causes_first(moment: Sequence[Record]) -> list[int]:
 def _places(records: Sequence[Record]) -> list[_Place]:
     newest: dict[TopicPartition, int] = {}
     found = list[_Place]()
-    for topic, partition, offset, at_ms, *_ in records:
-        at = newest[topic, partition] = max(at_ms, newest.get((topic, partition), 0))
-        found.append((at, topic, partition, offset))
+    for record in records:
+        place = record.topic_partition
+        at = newest[place] = max(record.timestamp_ms, newest.get(place, 0))
+        found.append((at, *record.location))
     return found
 
 
@@ -164,7 +166,7 @@ def _edges(moment: Sequence[Record]) -> Iterator[tuple[int, int]]:
     for i, record in enumerate(moment):
         if record.id is not None:
             known.setdefault(record.id, i)
-        in_place.setdefault(record[:2], []).append(i)
+        in_place.setdefault(record.topic_partition, []).append(i)
         if record.sequence is not None:
             emitted.setdefault((record.source or "", record.subject or ""), []).append(i)
     for i, record in enumerate(moment):

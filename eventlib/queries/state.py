@@ -8,7 +8,7 @@ from eventlib.arguments import A_LOG, check
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.service import Service
 from eventlib.runtime.keyed_state import KeyedState, entry_of

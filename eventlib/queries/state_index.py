@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from eventlib.arguments import A_DECIDER, A_LOG, check
 from eventlib.errors import ContractError, EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.queries.index_columns import columns_of, quoted, stored
 from eventlib.queries.state import task_of

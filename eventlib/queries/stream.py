@@ -7,7 +7,8 @@ from typing import Literal
 
 from eventlib.arguments import check, check_each
 from eventlib.errors import ContractError
-from eventlib.log.base import Log, Record, TopicPartition
+from eventlib.log.base import Log, TopicPartition
+from eventlib.log.record import Record
 from eventlib.queries.sagas import in_order
 from eventlib.values import time_of, to_ms
 
@@ -111,7 +112,7 @@ class _Partition:
         if self._at == len(self._chunk):
             return None
         record = self._chunk[self._at]
-        return record[3], record[0], record[1], record[2]
+        return record.timestamp_ms, *record.location
 
     def take(self) -> Record:
         """Return the next record, and go past it."""

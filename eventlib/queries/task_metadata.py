@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import TOMBSTONES_KEPT, Record, key_text
+from eventlib.log.base import TOMBSTONES_KEPT
 from eventlib.log.reading import SkippingReader
+from eventlib.log.record import Record, key_text
 from eventlib.log.url import log_file
 from eventlib.model.saga_status import SagaState, SagaStates
 from eventlib.model.service import Service
@@ -97,7 +98,7 @@ class TaskNotes:
             return
         self._next[task] = kept.checkpoint
         for key, value in kept.values.items():
-            await self._take(task, unpack(key, value)._replace(topic=place[0], partition=partition))
+            await self._take(task, unpack(key, value).replace(topic=place[0], partition=partition))
 
     async def _take(self, task: tuple[str, int], record: Record) -> None:
         key = record.key or b""

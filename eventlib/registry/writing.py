@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from eventlib.errors import ContractError, EventlibError, OwnershipLost, RetryableError
-from eventlib.log.base import Claim, Log, Record
+from eventlib.log.base import Claim, Log
+from eventlib.log.record import Record
 from eventlib.registry.errors import store_failed, too_large
 from eventlib.registry.following import View
 from eventlib.registry.records import SCHEMAS, WRITERS, Entry, record_of

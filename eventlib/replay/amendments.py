@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.saga import Saga
 from eventlib.model.service import Service

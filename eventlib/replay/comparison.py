@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.replay.partition_buffer import Item

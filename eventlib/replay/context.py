@@ -6,7 +6,7 @@ from typing import Any
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta
 from eventlib.replay.comparison import Decision, Describer, OutputQuery, same

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from eventlib.codec.base import Codec
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.identity import derived_id

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.replay.journal_steps import (
@@ -204,7 +204,7 @@ class KeyHistoryBuilder:
     def _marked(self, record: Record) -> Record:
         """Return an input as its handler saw it: records older than the service's first start are marked."""
         is_past = record.offset < self._past_ends.get(record.topic, 0)
-        return record._replace(headers=record.headers + self._mark) if is_past else record
+        return record.replace(headers=record.headers + self._mark) if is_past else record
 
     def _with_emitted(self, state: Any, emitted: Sequence[RecordedEvent], emission: Emission) -> Any:
         for ordinal, each in enumerate(emitted):

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
 

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.replay.journal_steps import (

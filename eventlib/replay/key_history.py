@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service

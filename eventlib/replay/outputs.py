@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service

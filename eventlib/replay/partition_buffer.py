@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from eventlib.errors import UndecodableRecord
-from eventlib.log.base import Log, Record, TopicPartition
+from eventlib.log.base import Log, TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record, key_text
 from eventlib.model.event import contract_of
 from eventlib.model.saga import Saga
 from eventlib.queries.decoding import event_topics

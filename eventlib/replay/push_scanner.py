@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
 from eventlib.replay.partition_buffer import UNREAD, WHOLE, Item, PartitionBuffer

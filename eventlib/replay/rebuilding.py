@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import ContractError, DamagedRecord, UnknownKey
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Log, Record, TopicPartition, key_text
+from eventlib.log.base import Log, TopicPartition
 from eventlib.log.reading import SkippingReader, chunks
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
@@ -61,7 +62,7 @@ async def _around(port: Log, changelog: TopicPartition, damaged: DamagedRecord) 
     later, since_ms, until_ms = dict[str, None](), 0, -1
     async for records in chunks(port, changelog, 0):
         for record in records:
-            if there is not None and record[_CONTENT:] == there[_CONTENT:]:
+            if there is not None and record.replace(offset=there.offset) == there:
                 there = None
             if record.offset >= damaged.resume_at:
                 later[key_text(record)] = None
@@ -174,7 +175,7 @@ class _Rebuilding:
         topic, key = self._service.changelog.name, effect_key(request_id).encode()
         if pending is None:
             return Record(topic, self._partition, -1, self._positions.at_ms, key, None)
-        return Record(topic, self._partition, -1, pending.timestamp_ms, key, *pending[5:])
+        return Record(topic, self._partition, -1, pending.timestamp_ms, key, *pending.astuple()[5:])
 
     def _record(self, key: str, content: Positions) -> Record:
         value, at_ms = self._log.codec.encode(content), self._positions.at_ms
@@ -195,8 +196,8 @@ def _effects(decider: Decider[Any], steps: Sequence[HistoryStep[Any]]) -> dict[s
             case "stalled" if request is not None:
                 found[request.event_id] = stalled(request, step.reason, step.code_version)
             case "retried" if request is not None:
-                found[request.event_id] = request._replace(headers=())
+                found[request.event_id] = request.replace(headers=())
             case "handled" | "deadline":
                 requests = [each.record for each in step.emitted if type(each.event) in decider.effects]
-                found.update((each.event_id, each._replace(headers=())) for each in requests)
+                found.update((each.event_id, each.replace(headers=())) for each in requests)
     return found

@@ -9,8 +9,8 @@ from typing import Any
 
 from eventlib.errors import ContractError, DamagedRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
 from eventlib.log.reading import SkippingReader
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.replay.comparison import Decision, Describer, OutputQuery, input_of

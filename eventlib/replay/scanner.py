@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
 from eventlib.replay.partition_buffer import Cursor, Item, PartitionBuffer, Shard

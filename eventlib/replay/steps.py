@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Literal, NamedTuple, TypeVar, cast
 
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event, Meta
 from eventlib.replay.comparison import Change, changes
 from eventlib.runtime.keyed_state import KeyedState

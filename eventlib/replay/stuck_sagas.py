@@ -13,7 +13,8 @@ from eventlib.codec.base import UnknownSchema
 from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition, key_text
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET, Decider
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eventlib.errors import ContractError, UndecodableRecord
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.identity import derived_id
@@ -200,7 +200,7 @@ class TaskReplayer:
     def _marked(self, record: Record, event: Event | UndecodableRecord) -> Item:
         """Return an input as its deciders saw it: those older than the service's first start are marked."""
         if record.offset < self._past_ends[record.topic]:
-            record = record._replace(headers=record.headers + mark_of(self.service.emits_as))
+            record = record.replace(headers=record.headers + mark_of(self.service.emits_as))
         return record, event
 
     def _replay_refused(self, record: Record, event: Event | UndecodableRecord, refused: Mapping[str, Refusal]) -> None:
@@ -222,7 +222,7 @@ class TaskReplayer:
         if step.kind == "edit":
             shown = edited(record, await edit_at(log, (self.service.control.name, task), step.last))
         ((shown, event),) = await self._context.window.decoded([shown])
-        record = record._replace(type=shown.type)
+        record = record.replace(type=shown.type)
         for plan in self._plans_of(record):
             if plan.decider.name == step.decider:
                 self._decide(plan, record, event, waited=True)

@@ -11,7 +11,8 @@ from dataclasses import replace
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Claim, Reader, Record, TopicPartition
+from eventlib.log.base import Claim, Reader, TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.bootstrap import beginnings
 from eventlib.runtime.inputs import repaired_among

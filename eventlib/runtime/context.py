@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from eventlib.errors import DamagedRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.runtime.breaker import Breaker
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.runtime.instrumentation import Observer

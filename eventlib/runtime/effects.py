@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from eventlib.errors import ContractError, TerminalError
 from eventlib.eventlog import CALLER, SAGA
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.effect import Asking, Effect
 from eventlib.model.event import Event
 from eventlib.model.service import Service

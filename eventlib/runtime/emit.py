@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from eventlib.codec.base import Codec
 from eventlib.errors import ContractError
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.identity import child_traceparent, deadline_id, derived_id

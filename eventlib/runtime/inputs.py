@@ -6,7 +6,8 @@ from typing import Any
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import DamagedRecord, EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Log, Record, key_text, undecodable
+from eventlib.log.base import Log, undecodable
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.service import Service
@@ -84,10 +85,6 @@ class InputReader:
 DAMAGE = "damage"
 """The fact about a parked record that keeps it from being handled as it stands: why it is not what was written."""
 
-_TYPES: tuple[type, ...] = (bytes, bytes, str, str, str, str, int, str, str, str)
-_KEY, _HEADERS = 4, 14
-_MOST = 1 << 62
-
 
 def damaged_input(damaged: DamagedRecord, log: EventLog, at_ms: int) -> Record:
     """Return what is parked for a damaged record: its columns as they stand, as far as a record can have them.
@@ -98,13 +95,11 @@ def damaged_input(damaged: DamagedRecord, log: EventLog, at_ms: int) -> Record:
     place = damaged.topic, damaged.partition, damaged.offset
     found = Record(*place, at_ms, None, None)
     if isinstance(damaged.record, Record):
-        pairs = zip(damaged.record[_KEY:_HEADERS], _TYPES, strict=True)
-        columns = [value if _is_legible(value, kind) else None for value, kind in pairs]
-        found = Record._make((*place, at_ms, *columns, ()))
+        found = damaged.record.replace(offset=damaged.offset, timestamp_ms=at_ms, headers=())
     key = found.key
     if key is None or not _is_confirmed(found, log):
         key = "{}/{}/{}".format(*place).encode()
-    return found._replace(key=key, headers=((f"parked_{DAMAGE}", str(damaged).encode("utf-8", "backslashreplace")),))
+    return found.replace(key=key, headers=((f"parked_{DAMAGE}", str(damaged).encode("utf-8", "backslashreplace")),))
 
 
 async def repaired_among(waiting: Sequence[Record], log: Log) -> dict[int, Record]:
@@ -130,14 +125,6 @@ async def as_written(parked: Record, log: Log) -> Record | None:
     except DamagedRecord:
         return None
     return found[0] if found and found[0].offset == record.offset else None
-
-
-def _is_legible(value: object, kind: type) -> bool:
-    if not isinstance(value, kind):
-        return False
-    if isinstance(value, int):
-        return 0 <= value < _MOST
-    return not isinstance(value, str) or value.isprintable()
 
 
 def _is_confirmed(found: Record, log: EventLog) -> bool:

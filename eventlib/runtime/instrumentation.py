@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from eventlib.eventlog import EventLog, Published
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.effect import Asking
 from eventlib.model.event import Event

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from eventlib.codec.base import Codec
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.evolution import wire_name_of
 from eventlib.runtime.records import state_key

@@ -17,7 +17,8 @@ from itertools import islice
 from typing import Protocol
 
 from eventlib.errors import LogUnavailable, OwnershipLost
-from eventlib.log.base import Batch, Claim, Log, Record, Share, TopicPartition
+from eventlib.log.base import Batch, Claim, Log, Share, TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.task import Task
 from eventlib.runtime.transaction import Transaction
@@ -229,7 +230,7 @@ class _Round(Share):
         return handed
 
     def _consumers(self, record: Record, event: Event | None) -> list[ChainedTask]:
-        readers = () if event is None else self._members.get(record[:2], ())
+        readers = () if event is None else self._members.get(record.topic_partition, ())
         return [reader for reader in readers if reader in self._parts or reader.at_rest()]
 
     def _take(self, member: ChainedTask, inputs: Sequence[tuple[Record, Event | None]], batch: Batch) -> _Part | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from eventlib.errors import ContractError, DamagedRecord, UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, contract_of
 from eventlib.model.service import Service
@@ -70,7 +70,7 @@ class InputProcessor:
         self.draft.is_met = True
         past = self.draft.past
         if past and self._mark and record.offset < past.get(record.topic, 0):
-            record = record._replace(headers=record.headers + self._mark)
+            record = record.replace(headers=record.headers + self._mark)
         if self.skips.any and self.is_skipped(record, deciders):
             return
         try:
@@ -235,7 +235,7 @@ class InputProcessor:
 
     def _request(self, decider: Decider[Any], record: Record, event: Event) -> None:
         """Let an effect run once this is committed; one that follows from the past waits for a person."""
-        pending = record._replace(headers=()) if record.headers else record
+        pending = record.replace(headers=()) if record.headers else record
         if not (record.headers and self._mark):
             self.draft.requested.append((pending, event))
             self.state.put(effect_key(record.event_id), pending)
@@ -252,7 +252,7 @@ def body_hash(record: Record) -> str:
 
 def stalled(pending: Record, reason: str, code_version: str) -> Record:
     """Return a pending effect as one that is parked, by code of a version."""
-    return pending._replace(headers=(("parked_reason", reason.encode()), ("parked_code", code_version.encode())))
+    return pending.replace(headers=(("parked_reason", reason.encode()), ("parked_code", code_version.encode())))
 
 
 def _stall(request: Record, decider: Decider[Any], reason: str) -> Step:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pydantic_core import from_json, to_json
 
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.evolution import wire_name
 
@@ -143,7 +143,7 @@ def due_of(stored_key: str) -> tuple[int, str, str, str]:
 
 def pack(record: Record) -> bytes:
     """Return what a local store keeps of a changelog record: its attributes, a line end, and its value."""
-    attributes = [record.timestamp_ms, *record[6:14], [(n, v.decode()) for n, v in record.headers]]
+    attributes = [record.timestamp_ms, *record.astuple()[6:14], [(n, v.decode()) for n, v in record.headers]]
     return to_json(attributes) + b"\n" + (record.value or b"")
 
 
@@ -152,7 +152,7 @@ def unpack(key: str, stored: bytes) -> Record:
     line, _, value = stored.partition(b"\n")
     timestamp_ms, *attributes, headers = from_json(line)
     pairs = tuple((name, text.encode()) for name, text in headers)
-    return Record._make(("", 0, -1, timestamp_ms, key.encode(), value, *attributes, pairs))
+    return Record(*("", 0, -1, timestamp_ms, key.encode(), value, *attributes, pairs))
 
 
 def code_version(choreography: Choreography) -> str:

@@ -75,7 +75,9 @@ class TaskRunner:
         if committer is None or reader is None:
             return {}
         ends, at = await reader.ends(), self.positions
-        waiting = Counter(record[:2] for record in committer.inbox if record.offset >= at.get(record[:2], 0))
+        waiting = Counter(
+            record.topic_partition for record in committer.inbox if record.offset >= at.get(record.topic_partition, 0)
+        )
         # What a log has between records is nothing to handle: who has read to its end and waits is not behind.
         read = {place: max(reader.position(place), at.get(place, 0)) for place in ends}
         return {place: max(0, end - read[place]) + waiting[place] for place, end in ends.items()}

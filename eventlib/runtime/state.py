@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from eventlib.codec.base import Codec
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.runtime.keyed_state import KeyedState, KeyLocation, entry_of
 from eventlib.runtime.records import DUE, STATE, due_key, due_of, pack, state_key, state_name, unpack
@@ -222,7 +222,7 @@ def _placed(key: str, record: Record | None, place: KeyLocation) -> Record:
     topic, partition, at_ms = place
     if record is None:
         return Record(topic, partition, -1, at_ms, key.encode(), None)
-    return Record(topic, partition, -1, record.timestamp_ms, key.encode(), *record[5:])
+    return Record(topic, partition, -1, record.timestamp_ms, key.encode(), *record.astuple()[5:])
 
 
 def _text(key: bytes | None) -> str:

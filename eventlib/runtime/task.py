@@ -7,7 +7,7 @@ simulator run the same code. The committer around it reads inputs, appends trans
 from collections.abc import Sequence
 
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from eventlib.errors import DamagedRecord
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.records import Positions

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eventlib.eventlog import latest_copy
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.runtime.bootstrap import InputStart
 from eventlib.runtime.records import JournalEntry, Positions, Step
@@ -26,7 +26,7 @@ class JournalSteps:
 
     def took(self, record: Record) -> None:
         """Record an input."""
-        topic, _, offset, *_ = record
+        topic, offset = record.topic, record.offset
         if topic != self._topic or offset != self._last + 1:
             self._end_run()
             self._topic, self._first = topic, offset

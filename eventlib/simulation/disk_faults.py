@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 from eventlib.errors import DamagedRecord
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.checksum import corrected, partition_seed, record_checksum, row_checksum
-from eventlib.log.rules import NO_RECORD, decode_headers, encode_headers, why_changed
+from eventlib.log.record import Record
+from eventlib.log.rules import NO_RECORD, columns_of, decode_headers, why_changed
 from eventlib.simulation.owner import Owner
 from eventlib.simulation.plan import Departure
 from eventlib.simulation.scheduler import ScheduledMove
@@ -31,7 +32,7 @@ def checked(written: Record, corruption: Corruption, other: Record, bit: int) ->
 
     Raises: DamagedRecord where the checksum cannot restore it.
     """
-    location = written[:3]
+    location = written.location
     resume_at = written.offset + 1
     if corruption is Corruption.GONE:
         raise DamagedRecord(NO_RECORD, *location, resume_at)
@@ -47,7 +48,7 @@ def checked(written: Record, corruption: Corruption, other: Record, bit: int) ->
 
 
 def _corrupted(written: Record, corruption: Corruption, other: Record, bit: int) -> tuple[Any, ...]:
-    columns = [*written[3:14], encode_headers(written.headers)]
+    columns = [*columns_of(written)]
     value = written.value or b""
     match corruption:
         case Corruption.FLIP if value:
@@ -56,14 +57,14 @@ def _corrupted(written: Record, corruption: Corruption, other: Record, bit: int)
         case Corruption.TORN if value:
             columns[_VALUE] = value[: len(value) // 2] + bytes(len(value) - len(value) // 2)
         case Corruption.MISDIRECTED:
-            columns = [*other[3:14], encode_headers(other.headers)]
+            columns = [*columns_of(other)]
         case _:
             pass
     return tuple(columns)
 
 
 def _record(location: tuple[Any, ...], columns: tuple[Any, ...]) -> Record:
-    return Record._make((*location, *columns[:-1], decode_headers(columns[-1])))
+    return Record(*(*location, *columns[:-1], decode_headers(columns[-1])))
 
 
 _NEWEST = 6

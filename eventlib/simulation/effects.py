@@ -7,7 +7,7 @@ from types import coroutine
 from typing import Any, NamedTuple
 
 from eventlib.errors import OutcomeUnknown, TerminalError
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.runtime.effects import EffectAttempts
 from eventlib.runtime.transaction import Answer

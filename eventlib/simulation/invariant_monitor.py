@@ -9,7 +9,8 @@ from typing import Any
 from eventlib.codec.base import Codec
 from eventlib.eventlog import EventLog
 from eventlib.invariants import ExternalStates, Fold, Invariant, InvariantChecker, Violation
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
 from eventlib.runtime.records import POSITION_KEY, STATE, JournalEntry, Positions, state_name
@@ -69,7 +70,7 @@ class LogInvariants:
 
     def event(self, record: Record) -> Iterator[Violation]:
         """Check an event, and return the violations."""
-        times, offsets = self._came.setdefault(record[:2], ([], []))
+        times, offsets = self._came.setdefault(record.topic_partition, ([], []))
         times.append(self._clock())
         offsets.append(record.offset)
         if record.source != _OUTSIDE:
@@ -133,7 +134,7 @@ class InvariantMonitor:
         for record, offset in zip(records, offsets, strict=True):
             match self._topic_roles.get(record.topic):
                 case "event":
-                    self._check_event(record._replace(offset=offset))
+                    self._check_event(record.replace(offset=offset))
                 case "changelog":
                     self._check_state(record)
                 case "journal":

@@ -7,8 +7,9 @@ from types import coroutine
 from typing import TypeVar
 
 from eventlib.errors import DamagedRecord, LogUnavailable
-from eventlib.log.base import Claim, Reader, Record, TopicPartition
+from eventlib.log.base import Claim, Reader, TopicPartition
 from eventlib.log.memory import MemoryLog, Partition
+from eventlib.log.record import Record
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ class SimulatedLog(MemoryLog):
     def _from_disk(self, written: Sequence[Record]) -> list[Record]:
         found = list[Record]()
         for record in written:
-            corrupt = self.corruptions.get(record[:3])
+            corrupt = self.corruptions.get(record.location)
             try:
                 found.append(record if corrupt is None else corrupt(record))
             except DamagedRecord:

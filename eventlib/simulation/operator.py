@@ -8,7 +8,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from eventlib.codec.base import Codec
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.parking.control import ParkedInputDiscarded, ParkedInputEdited, ParkedRetryRequested, Request
 from eventlib.runtime.records import EFFECT, PARKED, ParkedKey

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eventlib.invariants import Violation
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service

@@ -12,7 +12,8 @@ from typing import Any
 
 from eventlib.errors import DamagedRecord, OwnershipLost, RetryableError
 from eventlib.eventlog import EventLog, Publication
-from eventlib.log.base import Claim, Record, TopicPartition
+from eventlib.log.base import Claim, TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.runtime.committer import TaskCommitter
@@ -236,7 +237,7 @@ class World:
         self.monitor.apply(records, offsets)
         self.story.said(records)
         changelogs = self.stage.changelogs
-        for place in dict.fromkeys(record[:2] for record in records):
+        for place in dict.fromkeys(record.topic_partition for record in records):
             for service in self.stage.readers.get(place[0], ()):
                 if (service.name, place[1]) not in self.owners:
                     self.start(service, place[1])

@@ -12,7 +12,8 @@ from eventlib.arguments import A_LOG, AN_EVENT, check, check_class
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import ContractError, DamagedRecord, EventlibError, RetryableError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Reader, Record, TopicPartition, keep_newest
+from eventlib.log.base import Reader, TopicPartition, keep_newest
+from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.model.event import Event, Position, contract_of
 from eventlib.model.topic import Topic
@@ -179,7 +180,7 @@ class GlobalTable(Mapping[str, E]):
         _log.error("the table of %s goes on without an event: %s", self._topic.name, error)
         self._damaged[error.topic, error.partition] = error
         if isinstance(error.record, Record) and isinstance(error.record.key, bytes):
-            keep_newest([error.record._replace(value=None)], self._values, self._kind)
+            keep_newest([error.record.replace(value=None)], self._values, self._kind)
 
     def _refuse_unknown(self, key: str) -> None:
         """Raise when it is not known whether there is such a key. Raises: ContractError."""

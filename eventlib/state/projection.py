@@ -13,7 +13,8 @@ from typing import Any, Self
 from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, RetryableError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import TOMBSTONES_KEPT, Reader, Record, TopicPartition
+from eventlib.log.base import TOMBSTONES_KEPT, Reader, TopicPartition
+from eventlib.log.record import Record
 from eventlib.log.rules import witnessed_loss
 from eventlib.log.sqlite.errors import explained
 from eventlib.log.url import log_file
@@ -335,7 +336,7 @@ class Projection:
                 (reading,) = await self._reads.read([record])
                 event = reading.value
                 if reading.error is not None:
-                    _log.warning("projection %s cannot read %s: %s", self.view.name, record[:3], reading.error)
+                    _log.warning("projection %s cannot read %s: %s", self.view.name, record.location, reading.error)
             found.append((record, event))
         return found
 
@@ -369,8 +370,12 @@ class Projection:
 def _newest(records: list[Record], compacted: set[str]) -> list[Record]:
     """Leave out what a record of the same batch replaces, as compaction may have done at any time before."""
     keyed = (record for record in records if record.topic in compacted and record.key is not None)
-    newest = {(*record[:2], record.key): record.offset for record in keyed}
-    return [record for record in records if newest.get((*record[:2], record.key), record.offset) == record.offset]
+    newest = {(*record.topic_partition, record.key): record.offset for record in keyed}
+    return [
+        record
+        for record in records
+        if newest.get((*record.topic_partition, record.key), record.offset) == record.offset
+    ]
 
 
 def _beside(log_url: str, name: str) -> Path | None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record
 from eventlib.log.sqlite.errors import Transaction, explained, is_busy, is_damaged, unavailable
 from eventlib.values import now_ms
 

@@ -8,7 +8,7 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 
 from eventlib.errors import TerminalError
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.effect import Asking
 from eventlib.model.identity import is_sampled
 from eventlib.model.service import Service

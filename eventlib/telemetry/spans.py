@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.identity import is_sampled
 from eventlib.runtime.transaction import ProcessingSpan
 

@@ -16,7 +16,8 @@ from typing import ClassVar
 import pytest
 
 from eventlib.errors import ContractError, LogUnavailable, TopicMismatch
-from eventlib.log.base import TOMBSTONES_KEPT, Log, Record, keep_newest
+from eventlib.log.base import TOMBSTONES_KEPT, Log, keep_newest
+from eventlib.log.record import Record
 from eventlib.model.topic import PARTITIONERS, Topic
 from eventlib.testing.damage_contract import DamageContract
 from eventlib.testing.log_fixture import LogFixture, record, values
@@ -36,7 +37,7 @@ class AppendContract(LogFixture):
         record("a", None, key=b"gone"),
         record("a", b"", key=b""),
         record("a", b"\x00\xff" * 500, key=b"\xff\xfe"),
-        record("a", b"e")._replace(
+        record("a", b"e").replace(
             timestamp_ms=1_700_000_000_123,
             id="0" * 32,
             type="StockReserved",
@@ -63,7 +64,7 @@ class AppendContract(LogFixture):
     async def test_a_record_comes_back_as_it_was_given(self, log: Log) -> None:
         """Every field survives, with bytes that are no text, empty ones, and none."""
         offsets = await log.append(self.fields)
-        expected = [r._replace(offset=o) for r, o in zip(self.fields, offsets, strict=True)]
+        expected = [r.replace(offset=o) for r, o in zip(self.fields, offsets, strict=True)]
         assert await log.read("a", 0, 0, 10) == expected
 
     async def test_reading_from_an_offset(self, log: Log) -> None:
@@ -102,7 +103,7 @@ class AppendContract(LogFixture):
     async def test_offset_at_a_time(self, log: Log) -> None:
         """The first record that is not older counts, also when times do not rise with the offsets."""
         times = [1_000_000 + t for t in (10, 20, 15, 40, 30)]
-        offsets = await log.append([record("a", b"x")._replace(timestamp_ms=t) for t in times])
+        offsets = await log.append([record("a", b"x").replace(timestamp_ms=t) for t in times])
         end = await log.end("a", 0)
         asked = {0: 0, 10: 0, 11: 1, 20: 1, 21: 3, 40: 3}
         found = {t: await log.offset_at("a", 0, 1_000_000 + t) for t in asked}
@@ -112,7 +113,7 @@ class AppendContract(LogFixture):
 
     async def test_offset_at_a_time_in_a_long_partition(self, log: Log) -> None:
         """It is exact however the log looks it up."""
-        given = [record("a", b"x")._replace(timestamp_ms=1_000_000 + i // 3 * 10) for i in range(5_000)]
+        given = [record("a", b"x").replace(timestamp_ms=1_000_000 + i // 3 * 10) for i in range(5_000)]
         offsets = [o for first in range(0, 5_000, 500) for o in await log.append(given[first : first + 500])]
         for index in (0, 1, 300, 1_023, 1_024, 1_666):
             offset = await log.offset_at("a", 0, 1_000_000 + index * 10 - 5)
@@ -151,7 +152,7 @@ class AppendContract(LogFixture):
             for n in range(400)
         ]
         kinds = [None, "Listed", "Listed", "Renamed"]
-        said = [one._replace(type=dice.choice(kinds)) for one in said]
+        said = [one.replace(type=dice.choice(kinds)) for one in said]
         for first in range(0, len(said), 7):
             await log.append(said[first : first + 7])
         for kind in (None, "Listed"):
@@ -284,7 +285,7 @@ class KeepingContract(LogFixture):
 
     async def test_retention_by_time(self, log: Log) -> None:
         """What is older goes from the front; the rest keeps its offsets."""
-        old = [record("hour", b"old")._replace(timestamp_ms=LONG_AGO_MS + i) for i in range(700)]
+        old = [record("hour", b"old").replace(timestamp_ms=LONG_AGO_MS + i) for i in range(700)]
         offsets = await log.append([*old, record("hour", b"1"), record("hour", b"2")])
         await log.compact()
         assert await log.start("hour", 0) == await log.log_start("hour", 0) == offsets[-2]
@@ -304,7 +305,7 @@ class KeepingContract(LogFixture):
 
     async def test_for_ever_is_the_default(self, log: Log) -> None:
         """A topic without settings loses nothing."""
-        await log.append([record("a", b"old")._replace(timestamp_ms=LONG_AGO_MS) for _ in range(10)])
+        await log.append([record("a", b"old").replace(timestamp_ms=LONG_AGO_MS) for _ in range(10)])
         await log.compact()
         assert len(await values(log, "a", 0)) == 10
 
@@ -323,8 +324,8 @@ class KeepingContract(LogFixture):
 
     async def test_a_tombstone_ends_its_key_and_stays_for_a_while(self, log: Log) -> None:
         """A young one stays however often is compacted; an old one goes once it stood alone."""
-        young = record("compact", None, key=b"young")._replace(timestamp_ms=now_ms())
-        old = record("compact", None, key=b"old")._replace(timestamp_ms=LONG_AGO_MS)
+        young = record("compact", None, key=b"young").replace(timestamp_ms=now_ms())
+        old = record("compact", None, key=b"old").replace(timestamp_ms=LONG_AGO_MS)
         await log.append([record("compact", b"1", key=b"young"), record("compact", b"1", key=b"old"), young, old])
         await log.compact()
         left = await log.read("compact", 0, 0, 10)
@@ -335,7 +336,7 @@ class KeepingContract(LogFixture):
 
     async def test_no_offset_is_given_twice(self, log: Log) -> None:
         """Also when the last record of a partition was dropped."""
-        old = record("compact", None, key=b"k")._replace(timestamp_ms=LONG_AGO_MS)
+        old = record("compact", None, key=b"k").replace(timestamp_ms=LONG_AGO_MS)
         (offset,) = await log.append([old])
         for _ in range(3):
             await log.compact()

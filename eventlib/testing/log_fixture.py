@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from eventlib.log.base import Log, Record
+from eventlib.log.base import Log
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

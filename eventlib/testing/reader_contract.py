@@ -6,7 +6,8 @@ import asyncio
 import pytest
 
 from eventlib.errors import ContractError
-from eventlib.log.base import Log, Reader, Record
+from eventlib.log.base import Log, Reader
+from eventlib.log.record import Record
 from eventlib.testing.log_fixture import PATIENCE_S, LogFixture, record
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
@@ -187,7 +188,7 @@ class ReaderContract(LogFixture):
     async def test_it_goes_over_gaps(self, log: Log) -> None:
         """Its position reaches the end although the last offsets have no records any more."""
         self.only_where_compact_is_now()
-        long_ago = record("hour", b"old")._replace(timestamp_ms=1)
+        long_ago = record("hour", b"old").replace(timestamp_ms=1)
         await log.append([record("compact", b"%d" % i, key=b"%d" % (i % 3)) for i in range(300)])
         await log.append([long_ago] * 100)
         reader = log.reader({("compact", 0): 0, ("hour", 0): 0})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eventlib import open_log
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of
 from eventlib.values import from_ms
 from services import shop

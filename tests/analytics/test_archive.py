@@ -86,7 +86,7 @@ async def test_a_live_log_that_does_not_go_on_from_the_archive_is_refused(
         analytics.log(spark, shop_log, live=shop_log)
     url = f"sqlite:///{tmp_path}/log.db"
     place = archived(url, tmp_path / "archive")
-    await log.append([record("hour", b"%d" % i)._replace(timestamp_ms=1) for i in range(3)])
+    await log.append([record("hour", b"%d" % i).replace(timestamp_ms=1) for i in range(3)])
     await log.keep_unarchived(None)
     await log.compact()
     with pytest.raises(LogUnavailable, match="dropped hour/0 from 0 to 3"):

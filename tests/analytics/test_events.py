@@ -19,8 +19,8 @@ from eventlib.codec.wire_format import HEADER_BYTES, FramedCodec
 from eventlib.contracts.exporting import spark_ddl
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
 from eventlib.log.memory import MemoryLog
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.event import Event, contract_of
 from eventlib.opening import open_log

@@ -11,9 +11,9 @@ from analytics.kafka_options import client_options
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.devtools.kafka.security import Sasl, Security
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from services.order.events import OrderPlaced
 from tests.analytics.sources import moved_to

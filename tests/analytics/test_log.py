@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 import analytics
 from eventlib.errors import EventlibError
-from eventlib.log.base import Record
+from eventlib.log.record import RECORD_FIELDS, Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.values import from_ms, to_ms
 
@@ -31,17 +31,19 @@ async def records_of(url: str) -> list[Record]:
 
 def as_record(row: Row) -> Record:
     """Return a row as the record that it came from."""
-    attributes = (row[name] for name in Record._fields[6:14])
+    attributes = (row[name] for name in RECORD_FIELDS[6:14])
     key = None if row["key"] is None else row["key"].encode()
     value = None if row["value"] is None else bytes(row["value"])
     at_ms = to_ms(row["recorded_at"].replace(tzinfo=UTC))
     headers = tuple((header["name"], bytes(header["value"])) for header in row["headers"])
-    return Record._make((row["topic"], row["partition"], row["offset"], at_ms, key, value, *attributes, headers))
+    return Record(*(row["topic"], row["partition"], row["offset"], at_ms, key, value, *attributes, headers))
 
 
 async def test_every_record_comes_as_it_stands(spark: SparkSession, shop_log: str) -> None:
     rows = analytics.log(spark, shop_log).collect()
-    assert sorted(map(as_record, rows), key=lambda r: r[:3]) == sorted(await records_of(shop_log), key=lambda r: r[:3])
+    assert sorted(map(as_record, rows), key=lambda r: r.location) == sorted(
+        await records_of(shop_log), key=lambda r: r.location
+    )
     avro = [row for row in rows if row["value"] and row["topic"] != "_schemas"]
     assert {(row["schema_id"], bytes(row["value"][1:5])) for row in avro} == {
         (int.from_bytes(row["value"][1:5], "big"), bytes(row["value"][1:5])) for row in avro

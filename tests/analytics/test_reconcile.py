@@ -165,7 +165,7 @@ async def damaged(url: str, path: Path) -> dict[Found, tuple[str | None, str | N
         def paid_less(key: str, stored: bytes) -> bytes:
             record = unpack(key, stored)
             payment = log.codec.decode(Payment, record.value or b"")
-            return pack(record._replace(value=log.codec.encode(replace(payment, amount_cents=1))))
+            return pack(record.replace(value=log.codec.encode(replace(payment, amount_cents=1))))
 
         edit(stores / "payment.db", f"state/payment/{changed}", paid_less)
         edit(stores / "order.db", f"state/order/{lost}", None)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from eventlib.errors import OwnershipLost
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic

@@ -15,8 +15,9 @@ from analytics.audit.bytes import damage_findings
 from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
 from eventlib.log.archive.files import read_manifest
 from eventlib.log.archive.log import ArchiveLog
-from eventlib.log.base import Claim, Log, Reader, Record, TopicPartition
+from eventlib.log.base import Claim, Log, Reader, TopicPartition
 from eventlib.log.open import open_port
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
@@ -146,7 +147,7 @@ async def test_no_archive_is_said_with_how_to_make_one(tmp_path: Path) -> None:
 async def test_days_that_overlap_are_read_in_order(tmp_path: Path) -> None:
     day = 86_400_000
     times = [day - 1, day + 1, day - 1, day + 2, 3 * day, day, -1, 9**18]
-    records = [record("a", b"%d" % i)._replace(timestamp_ms=at) for i, at in enumerate(times)]
+    records = [record("a", b"%d" % i).replace(timestamp_ms=at) for i, at in enumerate(times)]
     log = await written(tmp_path, *records)
     await archive(log, tmp_path / "archive")
     archived = await open_port(f"archive:{tmp_path}/archive")
@@ -162,7 +163,7 @@ async def test_days_that_overlap_are_read_in_order(tmp_path: Path) -> None:
 async def test_retention_drops_nothing_before_it_is_archived(tmp_path: Path) -> None:
     log = await SqliteLog.open(tmp_path / "log.db", options=SqliteOptions())
     await log.create_topics([HOUR])
-    old = record("hour", b"old")._replace(timestamp_ms=now_ms() - 7_200_000)
+    old = record("hour", b"old").replace(timestamp_ms=now_ms() - 7_200_000)
     assert (await archive(log, tmp_path / "archive")).held
     await log.append([old])
     await log.compact()

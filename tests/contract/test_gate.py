@@ -13,7 +13,7 @@ from eventlib.codec.wire_format import FramedCodec
 from eventlib.contracts.declared import named
 from eventlib.contracts.preflight import open_epoch, register, verdict
 from eventlib.errors import ContractError
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from tests.golden.contracts import first, second, third
 from tests.golden.contracts.record import load
@@ -89,7 +89,7 @@ async def test_a_new_version_of_a_contract_is_begun_on_purpose(path: Path) -> No
 async def test_what_stands_on_the_log_and_cannot_be_decoded_is_found(path: Path) -> None:
     port = await SqliteLog.open(path)
     (good,) = await port.read("parcels", 0, 0, 1)
-    await port.append([good._replace(offset=-1, value=(good.value or b"")[:-3])])
+    await port.append([good.replace(offset=-1, value=(good.value or b"")[:-3])])
     await port.close()
     async with open_log(f"sqlite:///{path}", first.post, read_only=True) as log:
         (problem,) = (await verdict(log, sample=100)).problems

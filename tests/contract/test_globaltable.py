@@ -12,8 +12,9 @@ import pytest
 from eventlib import Choreography, Event, EventLog, GlobalTable, Publication, Topic, WiringError, open_log
 from eventlib.errors import ContractError, LogUnavailable, TailLost
 from eventlib.external import Json
-from eventlib.log.base import Reader, Record, TopicPartition
+from eventlib.log.base import Reader, TopicPartition
 from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.record import Record
 from eventlib.state.table_snapshot import TableFile, Values
 from eventlib.values import now_ms
 from tests.unit.small_services import noting
@@ -147,9 +148,9 @@ async def test_a_record_that_cannot_be_read_harms_only_its_key(opened: Opened) -
     async with opened() as log:
         await log.publish(Listed(sku="A", cents=1))
         garbage = Record("goods.latest", 0, -1, now_ms(), b"bad", b"\x00\x00\x00\x77\x77rubbish", type="Listed")
-        await log.port.append([garbage, garbage._replace(key=b"torn", value=b"\x00")])
+        await log.port.append([garbage, garbage.replace(key=b"torn", value=b"\x00")])
         if not isinstance(log.port, KafkaLog):  # a broker takes no record without a key on a compacted topic
-            await log.port.append([garbage._replace(key=None)])
+            await log.port.append([garbage.replace(key=None)])
         async with GlobalTable(log, Listed) as goods:
             assert goods["A"].cents == 1
             for key in ("bad", "torn"):
@@ -197,10 +198,10 @@ def damage(file: Path, key: bytes) -> None:
 async def test_an_external_compacted_topic_is_a_table_too(opened: Opened) -> None:
     async with opened() as log, asyncio.timeout(120):
         said = Record("crm", 1, -1, now_ms(), b"7", b'{"name": "Ada", "more": [1]}')
-        await log.port.append([said, said._replace(key=b"8")])
+        await log.port.append([said, said.replace(key=b"8")])
         async with GlobalTable(log, Customer) as customers:
             assert customers["7"] == Customer(customer_id="7", name="Ada")
-            offsets = await log.port.append([said._replace(key=b"8", value=None)])
+            offsets = await log.port.append([said.replace(key=b"8", value=None)])
             published = await log.publish(Moment(k="1"))
             await customers.reached(type(published)("crm", 1, offsets[0], published.recorded_at))
             assert list(customers) == ["7"]
@@ -245,7 +246,7 @@ async def test_what_ends_the_following_is_told_on_access(opened: Opened, monkeyp
 async def test_keys_that_are_not_utf8_have_their_text(opened: Opened) -> None:
     async with opened() as log, asyncio.timeout(120):
         said = Record("crm", 1, -1, now_ms(), b"\xff7", b'{"name": "Ada"}')
-        await log.port.append([said, said._replace(key="é".encode())])
+        await log.port.append([said, said.replace(key="é".encode())])
         async with GlobalTable(log, Customer) as customers:
             assert sorted(customers) == ["\\xff7", "é"]
             assert "\\xff7" in customers

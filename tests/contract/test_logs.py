@@ -4,8 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from eventlib.log.base import Log, Record
+from eventlib.log.base import Log
 from eventlib.log.memory import MemoryLog
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.testing.log_contract import LogContract
 from eventlib.testing.log_fixture import flipped

@@ -9,7 +9,7 @@ import pytest
 from eventlib import Choreography, Event, EventLog, Publication, Topic, WiringError, open_log
 from eventlib.errors import ContractError
 from eventlib.external import Json
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.identity import request_id
 from eventlib.values import to_ms
 from tests.unit.small_services import Said, noting

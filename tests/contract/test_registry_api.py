@@ -10,8 +10,8 @@ import pytest
 
 from eventlib.codec.registry import Schema
 from eventlib.codec.schema_ids import Schemas
-from eventlib.log.base import Record
 from eventlib.log.memory import MemoryLog
+from eventlib.log.record import Record
 from tests.contract.registry_servers import registry
 
 

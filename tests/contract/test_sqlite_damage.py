@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import DamagedRecord, LogCorrupt
-from eventlib.log.base import Record
 from eventlib.log.checksum import record_checksum
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import OFFSET_BITS
 from eventlib.model.topic import Topic
@@ -21,7 +21,7 @@ COUNT = 40
 def written(offset: int, topic: str = "orders") -> Record:
     key = f"order-{offset}".encode()
     attributes = (f"id-{offset}", "OrderPlaced", "order/order", f"order-{offset}", offset + 1, "cause", "cause", None)
-    return Record._make((topic, 0, offset, 1_700_000_000_000 + offset, key, b"\x00" + b"%d" % offset, *attributes, ()))
+    return Record(*(topic, 0, offset, 1_700_000_000_000 + offset, key, b"\x00" + b"%d" % offset, *attributes, ()))
 
 
 async def made(path: Path, *topics: str, compacted: bool = False) -> None:
@@ -197,7 +197,7 @@ async def test_a_topic_whose_row_is_none_any_more_is_there_again_once_it_is_decl
 async def test_the_digest_is_the_sum_of_what_is_there_after_compaction_too(tmp_path: Path) -> None:
     await made(path := tmp_path / "log.db", compacted=True)
     log = await SqliteLog.open(path)
-    await log.append([written(offset % 5)._replace(value=b"new") for offset in range(20)])
+    await log.append([written(offset % 5).replace(value=b"new") for offset in range(20)])
     await log.compact()
     records = await log.read("orders", 0, 0, 100)
     await log.close()
@@ -208,7 +208,7 @@ async def test_the_digest_is_the_sum_of_what_is_there_after_compaction_too(tmp_p
 
 
 def test_checksums_stay_what_they_are() -> None:
-    record = written(7)._replace(headers=(("past", b"1"), ("raw", b"\xff")), traceparent="00-1-2-01", value=None)
+    record = written(7).replace(headers=(("past", b"1"), ("raw", b"\xff")), traceparent="00-1-2-01", value=None)
     assert record_checksum(record) == 4273380304618622369
 
 

@@ -18,7 +18,7 @@ from eventlib.errors import (
     RetryableError,
     TerminalError,
 )
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from eventlib.errors import ContractError, LogUnavailable
-from eventlib.log.base import TOMBSTONES_KEPT, Log, Record
+from eventlib.log.base import TOMBSTONES_KEPT, Log
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.model.topic import Topic
@@ -102,7 +103,7 @@ async def test_appends_of_one_pass_share_a_transaction(tmp_path: Path) -> None:
 
 async def test_a_record_that_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
     log = await opened(tmp_path)
-    misfits = [record("a")._replace(sequence=2**70), record("a")._replace(id="\ud800"), record("a")._replace(key=[])]  # type: ignore[arg-type]
+    misfits = [record("a").replace(sequence=2**70), record("a").replace(id="\ud800"), record("a").replace(key=[])]
     appends = [log.append([record("a"), misfit]) for misfit in misfits]
     answers = await asyncio.gather(
         log.append([record("a")]), *appends, log.append([record("a")]), return_exceptions=True
@@ -151,7 +152,7 @@ async def test_topics_made_by_another_process_are_seen(tmp_path: Path) -> None:
 
 async def test_people_can_read_it_with_sqlite_alone(tmp_path: Path) -> None:
     log = await opened(tmp_path)
-    said = record("a", b"\x00\x01", b"order-1")._replace(
+    said = record("a", b"\x00\x01", b"order-1").replace(
         timestamp_ms=1_700_000_000_123, type="StockReserved", id="i", headers=(("trace", "ü".encode()),)
     )
     await log.append([record("a"), said])

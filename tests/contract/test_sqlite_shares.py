@@ -131,7 +131,7 @@ async def test_one_that_fails_half_way_leaves_nothing_and_what_was_appended_besi
 
 async def test_when_something_cannot_be_stored_it_fails_and_the_appends_beside_it_do_not(tmp_path: Path) -> None:
     log = await opened(tmp_path)
-    share = ExternalStates(lambda batch: batch.append([record("a", b"1"), record("a", b"2")._replace(sequence=2**70)]))
+    share = ExternalStates(lambda batch: batch.append([record("a", b"1"), record("a", b"2").replace(sequence=2**70)]))
     beside = asyncio.create_task(log.append([record("a", b"2")]))
     await asyncio.sleep(0)
     await passed(share, log)

@@ -9,7 +9,7 @@ import pytest
 
 from eventlib.cli import run
 from eventlib.errors import LogCorrupt, TailLost
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.log.sqlite.high_water import HighWaterMark, losses, mark_beside, mark_path
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.schema import connect

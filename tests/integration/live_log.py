@@ -8,9 +8,9 @@ from aiokafka.errors import KafkaError
 
 from eventlib import EventLog, Publication, open_log
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import Record
 from eventlib.log.kafka.options import parse_url
 from eventlib.log.kafka.security import connection_arguments
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.values import from_ms, now_ms
 from services import shop

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Never
 
 from eventlib import Choreography, Decider, Event, EventLog, Meta, OutcomeUnknown, Publication, Retry, Runtime, Service
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.operations.reprocessing.comparison import Difference, difference
 from eventlib.operations.reprocessing.metadata import RerunSpec
 from eventlib.operations.reprocessing.running import rerunning

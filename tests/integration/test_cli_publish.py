@@ -11,7 +11,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.cli import run
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.identity import request_id
 from services import shop
 

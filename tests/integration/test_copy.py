@@ -14,12 +14,13 @@ import pytest
 
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogCorrupt, LogReadOnly, LogUnavailable
-from eventlib.log.base import Log, Record
+from eventlib.log.base import Log
 from eventlib.log.kafka.import_log import ImportLog
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import INCOMING
 from eventlib.log.kafka.topics import Topics
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.topic import Topic
 from eventlib.operations.migration import Copying
@@ -71,10 +72,10 @@ async def fill(log: SqliteLog) -> None:
         "facts", 0, -1, now_ms(), b"k", b"v", "id", "Type", "till/desk", "subj\u00e9ct", 7, "corr", "cause", "00-ab"
     )
     await log.append(
-        [full, full._replace(headers=(("task", b'{"a": 1}'), ("x", b"\xff\x00"))), full._replace(partition=1)]
+        [full, full.replace(headers=(("task", b'{"a": 1}'), ("x", b"\xff\x00"))), full.replace(partition=1)]
     )
     plain = Record("facts", 0, -1, LONG_AGO_MS, None, None)
-    await log.append([plain, plain._replace(value=b""), plain._replace(key=b"", value=b"\x00" * 100)])
+    await log.append([plain, plain.replace(value=b""), plain.replace(key=b"", value=b"\x00" * 100)])
     await log.append([Record("facts", 2, -1, now_ms() + i, b"%d" % i, os.urandom(i % 700)) for i in range(5_000)])
     for each in (400, 3, 1):  # newest of each key, so that what was before leaves gaps
         await log.append([Record("newest", i % 2, -1, now_ms(), b"k%d" % (i % each), b"%d" % i) for i in range(700)])
@@ -131,7 +132,7 @@ async def check_same(source: SqliteLog, target: str) -> None:
             for partition in range(topic.partitions):
                 here, there = [await everything(log, topic, partition) for log in (source, copied)]
                 if topic.name in DENSE:
-                    here = [record._replace(offset=offset) for offset, record in enumerate(here)]
+                    here = [record.replace(offset=offset) for offset, record in enumerate(here)]
                 else:
                     assert await copied.end(topic.name, partition) == await source.end(topic.name, partition)
                     assert await copied.start(topic.name, partition) == await source.start(topic.name, partition)

@@ -10,8 +10,8 @@ import pytest
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.errors import DamagedRecord
-from eventlib.log.base import Record
 from eventlib.log.reading import SkippingReader
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.operations.parked_commands import request_discard, request_retry
 from eventlib.operations.status import StatusReader
@@ -137,8 +137,8 @@ async def test_what_a_repaired_input_causes_is_no_younger_than_it(tmp_path: Path
     async with open_log(url, make_shop(set())) as log:
         await order(log, "3")
         (first,) = await everything(log, "orders.requests")
-        ahead = first._replace(timestamp_ms=first.timestamp_ms + 3_600_000, id="ahead", headers=())
-        await log.port.append([ahead._replace(value=log.codec.encode(Ordered(order_id="3", cents=7)))])
+        ahead = first.replace(timestamp_ms=first.timestamp_ms + 3_600_000, id="ahead", headers=())
+        await log.port.append([ahead.replace(value=log.codec.encode(Ordered(order_id="3", cents=7)))])
     async with retried_once_repaired(tmp_path / "log.db", SAME_KEY, "ahead") as log:
         caused = [each for each in await everything(log, "charges") if each.causation_id == "ahead"]
         assert caused
@@ -235,7 +235,7 @@ def hurt_partition(log: EventLog) -> int:
 
 def contents(records: dict[bytes | None, Record]) -> dict[bytes | None, tuple[object, ...]]:
     """Return what the records of states and effects say, and those of positions but for their times."""
-    return {key: each[5:] for key, each in records.items() if each.value is not None and key != b"position"}
+    return {key: each.astuple()[5:] for key, each in records.items() if each.value is not None and key != b"position"}
 
 
 IN_TASK = """position >> 40 = (SELECT max(position) >> 40 FROM records WHERE key = CAST('state/order/3' AS BLOB))"""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eventlib.cli import run
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.disk import network_file_system

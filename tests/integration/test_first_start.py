@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from eventlib import Choreography, EventLog, Publication, Runtime, open_log
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import Parking, parkings
 from eventlib.runtime.bootstrap import MARK

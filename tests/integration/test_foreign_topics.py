@@ -12,7 +12,7 @@ from eventlib import Choreography, Decider, Event, EventLog, Meta, Runtime, Serv
 from eventlib.cli import run
 from eventlib.errors import ContractError, UnknownKey
 from eventlib.external import Json, Text
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.queries.state import state_of
 from eventlib.replay import history
 from eventlib.runtime.parking.control import ParkedRetryRequested
@@ -89,7 +89,7 @@ async def log() -> AsyncIterator[EventLog]:
 def click(user: str, page: str = "/", **changed: Any) -> Record:
     value = json.dumps({"user_id": user, "page": page, "agent": "x"}).encode()
     place = CLICKS.partition_of(user.encode())
-    return Record("web.clicks", place, -1, now_ms(), user.encode(), value)._replace(**changed)
+    return Record("web.clicks", place, -1, now_ms(), user.encode(), value).replace(**changed)
 
 
 async def settle(log: EventLog) -> None:

@@ -13,7 +13,7 @@ from aiokafka.protocol.group import MemberAssignment
 
 from eventlib.devtools.kafka import Cluster as BrokerCluster
 from eventlib.errors import OwnershipLost
-from eventlib.log.base import Claim, Log, Membership, Record
+from eventlib.log.base import Claim, Log, Membership
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
@@ -21,6 +21,7 @@ from eventlib.log.kafka.ownership_topic import PLACE
 from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.writer import producer_names
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 

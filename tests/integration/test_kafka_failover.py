@@ -14,8 +14,9 @@ import pytest
 
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogUnavailable, OwnershipLost
-from eventlib.log.base import Claim, Log, Membership, Record
+from eventlib.log.base import Claim, Log, Membership
 from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
@@ -150,7 +151,7 @@ async def _attack(log: Log, cluster: Cluster, faults: tuple[int | str, ...]) -> 
 
     async def watch() -> None:
         while True:
-            seen.update(r[:3] for r in await reader.poll(500))
+            seen.update(r.location for r in await reader.poll(500))
 
     member, numbers = await log.join("s", TASKS), Numbers(log)
     plain = [lambda p=p: append_plainly(log, p, acknowledged) for p in range(TASKS)]
@@ -163,7 +164,7 @@ async def _attack(log: Log, cluster: Cluster, faults: tuple[int | str, ...]) -> 
                     await asyncio.sleep(0.1)
     async with asyncio.timeout(120):
         while any(reader.position(place) < end for place, end in (await reader.ends()).items()):
-            seen.update(r[:3] for r in await reader.poll(500))
+            seen.update(r.location for r in await reader.poll(500))
     count = await check(log, seen, acknowledged)
     print(
         f"{count} numbers, {len(acknowledged)} plain; claims lost {numbers.losses}, unavailable {numbers.unavailable}"

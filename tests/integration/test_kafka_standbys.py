@@ -28,7 +28,7 @@ from eventlib import (
 )
 from eventlib.cli.run_process import restoring_lines
 from eventlib.devtools.kafka import Cluster
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.runtime.context import RestoreProgress
 from eventlib.runtime.records import STATE
 from eventlib.state.base import Store

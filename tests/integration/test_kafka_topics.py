@@ -13,9 +13,9 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import ContractError, TopicMismatch, WiringError
-from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.kafka.options import parse_url
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
@@ -130,7 +130,7 @@ async def test_what_others_write_has_its_place_as_its_id(
 async def test_what_is_too_large_for_the_brokers_is_refused_alone(log: KafkaLog) -> None:
     await log.create_topics([Topic("a", partitions=1, max_event_bytes=1_000)])
     good = Record("a", 0, -1, now_ms(), b"k", b"x")
-    large = good._replace(headers=(("h", b"x" * 70_000),))
+    large = good.replace(headers=(("h", b"x" * 70_000),))
     asked = [log.append([each]) for each in (good, large, good)]
     first, refused, last = await asyncio.gather(*asked, return_exceptions=True)
     assert isinstance(refused, ContractError)

@@ -66,7 +66,7 @@ async def garbled(url: str) -> None:
     """Put an order on a log whose bytes are none."""
     async with open_log(url, the_shop) as log:
         record = next(each for each in Story(1, seed=9).records(log) if each.type == "OrderPlaced")
-        await log.port.append([record._replace(value=b"\x00\x00\x00\x00\x01broken", timestamp_ms=now_ms())])
+        await log.port.append([record.replace(value=b"\x00\x00\x00\x00\x01broken", timestamp_ms=now_ms())])
 
 
 def check_all(worker: LiveWorker, shop: ShopLog) -> None:

@@ -156,7 +156,7 @@ async def test_a_parked_key_is_told(tmp_path: Path) -> None:
         await stock_up(shop_seen.log)
         await shop_seen.runtime.idle()
         record = shop_seen.log.records_of(order(7), 1)[0]
-        await shop_seen.log.port.append([record._replace(value=b"\x00\x00\x00\x00\x01broken")])
+        await shop_seen.log.port.append([record.replace(value=b"\x00\x00\x00\x00\x01broken")])
         await shop_seen.runtime.idle()
         seen = await shop_seen.samples()
     assert value(seen, "eventlib.keys.parked", service="order") == 1

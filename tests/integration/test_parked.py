@@ -146,7 +146,7 @@ async def test_an_edit_that_does_not_help_is_kept_for_the_next_retry(opened: Ope
 
 async def test_what_cannot_be_decoded_is_given_its_data(opened: Opened) -> None:
     async with opened(make_shop(set())) as log:
-        garbled = record_of(log, Ordered(order_id="bad", cents=1))._replace(value=b"\x89PNG")
+        garbled = record_of(log, Ordered(order_id="bad", cents=1)).replace(value=b"\x89PNG")
         await log.port.append([garbled])
         await settle(log)
         parking = await only_parking(log)
@@ -248,7 +248,7 @@ async def test_a_deadline_is_no_input(opened: Opened) -> None:
 async def test_a_rerun_takes_edits_and_discards_where_the_service_did(opened: Opened) -> None:
     async with opened(make_shop(set())) as log:
         for order_id in ("edited", "given up"):
-            garbled = record_of(log, Ordered(order_id=order_id, cents=1))._replace(value=b"\x89PNG")
+            garbled = record_of(log, Ordered(order_id=order_id, cents=1)).replace(value=b"\x89PNG")
             await log.port.append([garbled])
             await ordered(log, order_id, 2)
         found = {each.key: each for each in await parkings(log)}

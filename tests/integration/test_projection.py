@@ -12,8 +12,8 @@ import pytest
 
 from eventlib import Choreography, Decider, Event, EventLog, Publication, Runtime, Service, open_log
 from eventlib.errors import ContractError, LogUnavailable, TailLost
-from eventlib.log.base import Record
 from eventlib.log.checksum import seal
+from eventlib.log.record import Record
 from eventlib.state.projection import Projection, ProjectionBehind
 from eventlib.state.projection_file import View
 from eventlib.state.sqlite import SqliteStores

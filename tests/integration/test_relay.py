@@ -10,7 +10,7 @@ import pytest
 from eventlib import Choreography, Event, EventLog, Publication, Runtime, RuntimeConfig, open_log
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import LogReadOnly
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.runtime.records import JournalEntry

@@ -8,7 +8,7 @@ import pytest
 
 from eventlib import EventLog, Publication, Runtime, open_log
 from eventlib.errors import ContractError
-from eventlib.log.base import Record, key_text
+from eventlib.log.record import Record, key_text
 from eventlib.replay.journal import Only, TaskJournal
 from eventlib.replay.journal_steps import (
     Act,
@@ -98,7 +98,9 @@ async def test_a_parked_key_its_retries_and_what_was_dropped(url: str) -> None:
         answers = [act for act in found if isinstance(act, Answered)]
         assert answers == [Answered("order", "bad", charge.id or "")]
         released = [act.record for act in found if isinstance(act, Released)]
-        assert {record[:3] for record in released} <= {r[:3] for r in await everything(log, "orders.requests")}
+        assert {record.location for record in released} <= {
+            r.location for r in await everything(log, "orders.requests")
+        }
 
 
 async def test_deadlines_and_effects_that_wait_for_a_person(url: str) -> None:

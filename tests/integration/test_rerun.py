@@ -12,8 +12,9 @@ import pytest
 from eventlib import Event, EventLog, OutcomeUnknown, Runtime, open_log
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, OwnershipLost, WiringError
-from eventlib.log.base import Claim, Record
+from eventlib.log.base import Claim
 from eventlib.log.memory import MemoryLog
+from eventlib.log.record import Record
 from eventlib.operations.reprocessing import follower, metadata
 from eventlib.operations.reprocessing.comparison import Difference
 from eventlib.state.memory import MemoryStores
@@ -86,7 +87,7 @@ async def units_left(log: EventLog, name: str) -> Counter[str]:
 
 
 async def said_by_rerun(log: EventLog, topic: str, name: str = "again") -> list[Event | None]:
-    return [log.decode(r._replace(topic=topic)) for r in await records(log, f"{name}.said.{topic}")]
+    return [log.decode(r.replace(topic=topic)) for r in await records(log, f"{name}.said.{topic}")]
 
 
 async def shelves_of(log: EventLog, name: str) -> dict[str, int]:
@@ -455,7 +456,9 @@ async def test_wherever_it_is_interrupted_it_comes_to_the_same_end(
             break
     assert lives > 3
     for topic in ("answers", "stock", "charges", "closed", "reminders"):
-        told = [sorted(r[3:14] for r in await records(log, f"{name}.said.{topic}")) for name in ("whole", "cut")]
+        told = [
+            sorted(r.astuple()[3:14] for r in await records(log, f"{name}.said.{topic}")) for name in ("whole", "cut")
+        ]
         assert told[0] == told[1], topic
-    newest = [{r.key: r[5:] for r in await records(log, f"{name}.changelog")} for name in ("whole", "cut")]
+    newest = [{r.key: r.astuple()[5:] for r in await records(log, f"{name}.changelog")} for name in ("whole", "cut")]
     assert {**newest[0], b"position": None} == {**newest[1], b"position": None}

@@ -12,8 +12,8 @@ from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion, U
 
 from eventlib.devtools.kafka import Cluster, ClusterConfig, Sasl, Security, running_cluster
 from eventlib.devtools.kafka.config import certificate, key_store
-from eventlib.log.base import Record
 from eventlib.log.kafka.log import KafkaLog
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 from tests.integration.authorities import Authority, together

@@ -28,7 +28,7 @@ from eventlib import (
     TerminalError,
     open_log,
 )
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.replay import replay
 from eventlib.runtime.parking.control import ParkedRetryRequested
 from eventlib.runtime.parking.parked import parked_facts
@@ -276,10 +276,10 @@ async def test_garbage_is_parked_and_others_go_on(opened: Opened) -> None:
     async with opened(make_shop(set())) as log:
         partition = (await log.port.topics())[topic].partition_of(b"x")
         foreign = Record(topic, partition, -1, now_ms(), b"x", b"\xff\x00garbage")
-        no_such_schema = foreign._replace(value=b"\x00\x7f\xff\xff\xffabc", type="Ordered", id="i1")
-        torn = foreign._replace(value=b"\x00", type="Ordered", id="i2")
-        not_text = foreign._replace(key=b"\xff\xfe")
-        other_key = record_of(log, Ordered(order_id="y", cents=1))._replace(key=b"x", partition=partition)
+        no_such_schema = foreign.replace(value=b"\x00\x7f\xff\xff\xffabc", type="Ordered", id="i1")
+        torn = foreign.replace(value=b"\x00", type="Ordered", id="i2")
+        not_text = foreign.replace(key=b"\xff\xfe")
+        other_key = record_of(log, Ordered(order_id="y", cents=1)).replace(key=b"x", partition=partition)
         await log.port.append([foreign, no_such_schema, torn, not_text, other_key])
         await log.publish(Ordered(order_id="1", cents=5))
         await settle(log)

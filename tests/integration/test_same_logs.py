@@ -13,9 +13,9 @@ import pytest
 
 from analytics.audit.bytes import DAMAGED, damage_findings
 from eventlib.devtools.kafka import Cluster
-from eventlib.log.base import Record
 from eventlib.log.checksum import record_checksum
 from eventlib.log.open import open_port
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.sameness import compare
@@ -93,7 +93,7 @@ WHERE position = (SELECT number << 40 | 3 FROM partitions WHERE topic = 'facts' 
 
 def forge(path: Path) -> None:
     """Change a record so that its checksum is right again."""
-    forged = record(7)._replace(offset=3, value=b"forged")
+    forged = record(7).replace(offset=3, value=b"forged")
     changed(path, FORGE, forged.value, record_checksum(forged))
 
 

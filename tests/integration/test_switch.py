@@ -10,7 +10,8 @@ import pytest
 
 from eventlib import EventLog, open_log
 from eventlib.errors import ContractError, OwnershipLost
-from eventlib.log.base import Claim, Record
+from eventlib.log.base import Claim
+from eventlib.log.record import Record
 from eventlib.operations.parked_commands import request_retry
 from eventlib.operations.reprocessing import metadata
 from eventlib.operations.reprocessing.comparison import difference

@@ -6,7 +6,7 @@ import pytest
 
 from eventlib import open_log
 from eventlib.analysis.diagram.model import Traffic
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import EventType, contract_of
 from eventlib.operations.edge_traffic import Counted, count_traffic
 from services import shop
@@ -22,7 +22,7 @@ def said(event: EventType, event_id: str, at_ms: int, source: str | None = None,
     """Return a record of which only the attributes matter."""
     contract = contract_of(event)
     record = Record(contract.topic.name, 0, -1, FIRST_MS + at_ms, b"1", b"", event_id, contract.type, source)
-    return record._replace(causation_id=cause)
+    return record.replace(causation_id=cause)
 
 
 STORY = [

@@ -23,7 +23,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from eventlib import Choreography, Event, GlobalTable, Topic, open_log
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.external import Json
-from eventlib.log.base import Log, Record
+from eventlib.log.base import Log
+from eventlib.log.record import Record
 from eventlib.values import now_ms
 from tests.performance.kafka_streams.program import java_command
 from tests.performance.sagas import cpu_s
@@ -79,7 +80,7 @@ def _record(topic: Topic, number: int, value: bytes) -> Record:
 def _event(number: int, value: bytes) -> Record:
     made = _record(OWN, number, value[:6] + b"%08d" % number + value[14:])
     told = f"{number:032x}"
-    return made._replace(id=told, type="Own", source="outside", correlation_id=told)
+    return made.replace(id=told, type="Own", source="outside", correlation_id=told)
 
 
 # --- each in a process of its own

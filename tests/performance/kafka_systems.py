@@ -15,7 +15,8 @@ from pathlib import Path
 
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.eventlog import EventLog, Publication
-from eventlib.log.base import Log, Record
+from eventlib.log.base import Log
+from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms

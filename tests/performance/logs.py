@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eventlib.log.base import Log, Record
+from eventlib.log.base import Log
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.log.sqlite.schema import connect, prepare
 from eventlib.model.topic import Topic
@@ -46,7 +47,7 @@ def bare(place: Path, records: list[Record], batch: int) -> float:
     for r in records:
         number = int(r.topic[5:]) * PARTITIONS + r.partition
         ends[number] = ends.get(number, -1) + 1
-        rows.append(((number << 40) + ends[number], *r[3:14], None, 0))
+        rows.append(((number << 40) + ends[number], *r.astuple()[3:14], None, 0))
     began = time.perf_counter()
     for first in range(0, len(rows), batch):
         connection.execute("BEGIN IMMEDIATE")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from eventlib import Event, Publication, Runtime, open_log, values
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.operations.parked_commands import request_retry
 from eventlib.queries.parked import parkings

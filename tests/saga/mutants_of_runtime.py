@@ -8,8 +8,9 @@ import pytest
 
 from eventlib import Event, Meta
 from eventlib.errors import DamagedRecord
-from eventlib.log.base import Claim, Log, Record, TopicPartition, key_text
+from eventlib.log.base import Claim, Log, TopicPartition
 from eventlib.log.memory_owners import MemoryOwners
+from eventlib.log.record import Record, key_text
 from eventlib.replay import rebuilding
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.effects import EffectAttempts
@@ -75,7 +76,7 @@ def a_wrong_key_is_hashed(patch: pytest.MonkeyPatch) -> None:
 
     def record(builder: RecordBuilder, turn: Emission, ordinal: int, event: Event) -> Record:
         said = right(builder, turn, ordinal, event)
-        return said._replace(partition=(said.partition + 1) % 8) if said.type == "LineReleased" else said
+        return said.replace(partition=(said.partition + 1) % 8) if said.type == "LineReleased" else said
 
     patch.setattr(RecordBuilder, "record", record)
 

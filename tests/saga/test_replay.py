@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider, Handler
 from eventlib.model.event import Event, Meta
 from eventlib.replay import Report, Shard, replay, scanner, spilling_cache
@@ -258,7 +258,7 @@ async def test_parts_make_the_whole_in_the_same_order(
     handle(monkeypatch, shipments, StockReserved, Handler(lambda *_: [], (), wants_meta=False))
     records = [record for record, event in await shop.records() if isinstance(event, ChargeRequested)]
     earlier_ms = min(record.timestamp_ms for record in records) - 60_000
-    await shop.log.port.append([each._replace(id=each.event_id[::-1], timestamp_ms=earlier_ms) for each in records])
+    await shop.log.port.append([each.replace(id=each.event_id[::-1], timestamp_ms=earlier_ms) for each in records])
     for limit in (5, 100):
         whole = await replay(shop.log, limit=limit)
         assert len(whole.differing) == 3
@@ -282,7 +282,7 @@ async def test_memory_that_is_too_small_is_made_up_for(shop: RunningShop, monkey
 async def test_what_was_written_in_a_services_name_is_reported(shop: RunningShop) -> None:
     records = [record for record, event in await shop.records() if isinstance(event, ChargeRequested)]
     earlier_ms = min(record.timestamp_ms for record in records) - 60_000  # when payment surely did nothing
-    forged = records[0]._replace(id="f" * 32, timestamp_ms=earlier_ms)
+    forged = records[0].replace(id="f" * 32, timestamp_ms=earlier_ms)
     await shop.log.port.append([forged])
     report = await replay(shop.log)
     assert not report.same

@@ -10,8 +10,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c as crc32c
 
 from eventlib.errors import ContractError, DamagedRecord
-from eventlib.log.base import Record
 from eventlib.log.kafka.batches import Batch, Chunk, Producing, batches, next_sequence
+from eventlib.log.record import Record
 
 NOBODY = Producing(-1, -1, transactional=False, compression=0)
 PLACE = ("t", 0)
@@ -59,7 +59,7 @@ def test_records_come_back_as_they_were(seed: int, compression: int) -> None:
     producing = NOBODY._replace(compression=compression)
     made = [*batches(records, producing, {}, lambda _: 10_000)]
     chunk = Chunk(PLACE, 0, placed(made), ())
-    assert chunk.records == [record._replace(offset=n) for n, record in enumerate(records)]
+    assert chunk.records == [record.replace(offset=n) for n, record in enumerate(records)]
     assert (chunk.next, chunk.is_empty) == (200, False)
 
 

@@ -1,8 +1,8 @@
 """What a reader holds of one partition: in order, once, and no more than it may."""
 
-from eventlib.log.base import Record
 from eventlib.log.kafka.batches import Chunk, Producing, batches
 from eventlib.log.kafka.partition_fetcher import Slot
+from eventlib.log.record import Record
 from tests.unit.test_kafka_batches import placed
 
 PLACE = ("t", 0)

@@ -12,9 +12,9 @@ from aiokafka.structs import TopicPartition
 from eventlib import cli
 from eventlib.errors import ContractError
 from eventlib.live.app import LiveApp
-from eventlib.log.base import Record
 from eventlib.log.kafka.batches import batches
 from eventlib.log.kafka.bounded_consumers import bound_fetches
+from eventlib.log.record import Record
 from services.order import views
 from tests.unit.test_kafka_batches import NOBODY, batches_from, placed
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.queries.sagas import causes_first, in_order
 
 
@@ -12,7 +12,7 @@ def said(place: str, at_ms: int, event_id: str, cause: str | None = None) -> Rec
 
 
 def by_shelf(place: str, event_id: str, cause: str, sequence: int) -> Record:
-    return said(place, 5, event_id, cause)._replace(source="stock/shelf", subject="sku", sequence=sequence)
+    return said(place, 5, event_id, cause).replace(source="stock/shelf", subject="sku", sequence=sequence)
 
 
 def ids(records: list[Record]) -> list[str | None]:

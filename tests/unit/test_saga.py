@@ -3,7 +3,7 @@
 from itertools import permutations
 
 from eventlib.errors import UndecodableRecord
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.model.saga import Decoded, Saga, saga_of
 from services import shop
@@ -28,7 +28,7 @@ def said(at_ms: int, event_id: str, event: Event, source: str, cause: str | None
     key = key_of(event) or ""
     subject = "A" if source == "stock/shelf" else "1"
     record = Record(contract.topic.name, 0, at_ms, at_ms, key.encode(), b"", event_id, contract.type, source, subject)
-    return record._replace(correlation_id="root", causation_id=cause), event
+    return record.replace(correlation_id="root", causation_id=cause), event
 
 
 def requested(line_no: int = 1) -> LineRequested:
@@ -189,7 +189,7 @@ def test_an_event_of_no_known_type_says_so() -> None:
 
 def test_a_request_that_is_on_the_log_twice_stands_in_the_saga_twice() -> None:
     first = said(0, "placed", PLACED, "order/order")
-    again = first[0]._replace(offset=99), PLACED
+    again = first[0].replace(offset=99), PLACED
     saga = saga_of("1", [first, again, *COMPLETED[1:]], shop)
     assert len(saga.roots) == 2
 

@@ -11,8 +11,8 @@ import pytest
 from eventlib.codec.registry import Schema, Wanted
 from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import UndecodableRecord
-from eventlib.log.base import Record
 from eventlib.log.memory import MemoryLog
+from eventlib.log.record import Record
 from eventlib.log.sqlite.log import SqliteLog
 from eventlib.registry.records import SCHEMAS
 

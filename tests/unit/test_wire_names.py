@@ -15,7 +15,7 @@ from eventlib import Event
 from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import schema_json
 from eventlib.errors import WiringError
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.operations.reprocessing import pending_inputs
 from eventlib.operations.reprocessing.metadata import CutoverMetadata, RerunMetadata

@@ -9,7 +9,7 @@ import typer
 from eventlib.cli._common import output
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import key_text
+from eventlib.log.record import key_text
 from eventlib.queries.parked import ParkedQuery, Parking, WaitingInput
 
 ServicesOption = Annotated[

@@ -10,8 +10,9 @@ from typing import NamedTuple, NoReturn, Self
 from eventlib.errors import LogReadOnly, LogUnavailable
 from eventlib.log.archive.files import DataFile, Manifest, directory_of, newest_number, read_manifest
 from eventlib.log.archive.row_groups import Groups
-from eventlib.log.base import Claim, Log, Membership, Reader, Record, TopicPartition
+from eventlib.log.base import Claim, Log, Membership, Reader, TopicPartition
 from eventlib.log.reader import LogReader, Waiting
+from eventlib.log.record import Record
 from eventlib.log.rules import known
 from eventlib.model.topic import Topic
 

@@ -1,6 +1,7 @@
 """Reads an archive's files: a row group at a time, with a cache of recent ones."""
 
 from collections import OrderedDict
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 
 from eventlib.errors import LogCorrupt
 from eventlib.log.archive.files import DataFile
-from eventlib.log.base import Record
+from eventlib.log.record import RECORD_FIELDS, Record
 
 _KEPT_BYTES = 256_000_000
 
@@ -109,9 +110,9 @@ def groups_of(opened: Any) -> list[RowGroup]:
 
 
 def _records(table: pa.Table) -> list[Record]:
-    columns = [table[name] for name in Record._fields if name != "timestamp_ms"]
+    columns = [table[name] for name in RECORD_FIELDS if name != "timestamp_ms"]
     times = table["recorded_at"].cast(pa.int64()).to_pylist()
     values = [column.to_pylist() for column in columns]
-    values.insert(Record._fields.index("timestamp_ms"), times)
+    values.insert(RECORD_FIELDS.index("timestamp_ms"), times)
     values[-1] = [tuple((each["name"], each["value"]) for each in headers) for headers in values[-1]]
-    return list(map(Record._make, zip(*values, strict=True)))
+    return list(starmap(Record, zip(*values, strict=True)))

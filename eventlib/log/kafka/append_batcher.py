@@ -8,11 +8,12 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from eventlib.errors import EventlibError, LogUnavailable, TerminalError
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced
 from eventlib.log.kafka.point_reads import Written
 from eventlib.log.kafka.producer import Producer
+from eventlib.log.record import Record
 
 _RECORDS = 5_000
 _BYTES = 4_000_000
@@ -152,9 +153,9 @@ class Appends:
 
     async def append(self, records: Sequence[Record]) -> list[int]:
         """Append records; those of one partition that fit into a batch need no transaction."""
-        topic_partition = records[0][:2]
+        topic_partition = records[0].topic_partition
         largest = self._largest(topic_partition[0])
-        if size_of(records) > largest or any(record[:2] != topic_partition for record in records):
+        if size_of(records) > largest or any(record.topic_partition != topic_partition for record in records):
             return await self._several.append(records)
         group = self._groups.get(topic_partition)
         if group is None:

@@ -12,8 +12,9 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from aiokafka.record.memory_records import MemoryRecords
 
 from eventlib.errors import ContractError, DamagedRecord, LogCorrupt
-from eventlib.log.base import Record, TopicPartition, keep_newest, text_of
+from eventlib.log.base import TopicPartition, keep_newest
 from eventlib.log.kafka.compressed import compression_of, end_of, uncompressed
+from eventlib.log.record import Record, text_of
 
 _MAGIC = 2
 _MOST_IN_A_BATCH = 1_000_000
@@ -61,7 +62,7 @@ def batches(
     """
     by_place = dict[TopicPartition, list[int]]()
     for index, record in enumerate(records):
-        by_place.setdefault(record[:2], []).append(index)
+        by_place.setdefault(record.topic_partition, []).append(index)
     for topic_partition, indexes in by_place.items():
         sequence = sequences.get(topic_partition, 0)
         left = indexes
@@ -105,25 +106,24 @@ def _batch(
 
 def headers_of(record: Record) -> list[tuple[str, bytes]]:
     """Return a record's attributes and headers as Kafka headers."""
-    event_id, kind, source, subject, sequence, correlation_id, causation_id, traceparent, headers = record[6:]
-    found = [] if event_id is None and kind is None else [_VERSION]
-    if event_id is not None:
-        found.append(("ce_id", event_id.encode()))
-    if kind is not None:
-        found.append(_repeated("ce_type", kind))
-    if source is not None:
-        found.append(_repeated("ce_source", source))
-    if subject is not None:
-        found.append(("ce_subject", subject.encode()))
-    if sequence is not None:
-        found.append(("ce_sequence", b"%d" % sequence))
-    if correlation_id is not None:
-        found.append(("ce_correlationid", correlation_id.encode()))
-    if causation_id is not None:
-        found.append(("ce_causationid", causation_id.encode()))
-    if traceparent is not None:
-        found.append(("traceparent", traceparent.encode()))
-    return [*found, *headers] if headers else found
+    found = [] if record.id is None and record.type is None else [_VERSION]
+    if record.id is not None:
+        found.append(("ce_id", record.id.encode()))
+    if record.type is not None:
+        found.append(_repeated("ce_type", record.type))
+    if record.source is not None:
+        found.append(_repeated("ce_source", record.source))
+    if record.subject is not None:
+        found.append(("ce_subject", record.subject.encode()))
+    if record.sequence is not None:
+        found.append(("ce_sequence", b"%d" % record.sequence))
+    if record.correlation_id is not None:
+        found.append(("ce_correlationid", record.correlation_id.encode()))
+    if record.causation_id is not None:
+        found.append(("ce_causationid", record.causation_id.encode()))
+    if record.traceparent is not None:
+        found.append(("traceparent", record.traceparent.encode()))
+    return [*found, *record.headers] if record.headers else found
 
 
 @lru_cache(maxsize=1_024)  # one for each event type and decider
@@ -147,7 +147,7 @@ def record_of(topic_partition: TopicPartition, raw: Any) -> Record:
             others.append((name, value or b""))
     if others:
         fields[_HEADERS] = tuple(others)
-    return Record._make(fields)
+    return Record(*fields)
 
 
 _NO_ATTRIBUTES: tuple[Any, ...] = (None,) * 8 + ((),)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from eventlib.errors import LogCorrupt, LogUnavailable, TopicMismatch, WiringError
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster, starting
 from eventlib.log.kafka.failures import Fenced
@@ -14,6 +14,7 @@ from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.producer import Producer
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE, DECLARATIONS, INCOMING, OWNERS
 from eventlib.log.kafka.topics import Topics
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
@@ -101,7 +102,7 @@ class ImportLog:
         """
         offsets = await self._writer.produce(records)
         if offsets[0] != records[0].offset or offsets[-1] != records[-1].offset:
-            raise self._disturbed(records[0][:2], records[0].offset)
+            raise self._disturbed(records[0].topic_partition, records[0].offset)
 
     async def pass_over(self, topic_partition: TopicPartition, until: int) -> None:
         """Advance a partition's end to an offset, without readable records in between. Raises: as `put`."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Self
 
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.log.base import Claim, Log, Membership, Reader, Share, TopicPartition
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster, starting
 from eventlib.log.kafka.membership import Members
@@ -14,6 +14,7 @@ from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.reader import Feed, KafkaReader
 from eventlib.log.kafka.topic_configs import BESIDE_THE_VALUE
 from eventlib.log.kafka.topics import Topics
+from eventlib.log.record import Record
 from eventlib.log.rules import known, refuse_unfit
 from eventlib.model.topic import Topic
 
@@ -74,7 +75,7 @@ class KafkaLog(Log):
         """See `Log.append`."""
         self._check_open()
         owner = None if claim is None else self._owners.owner(claim)
-        await self._know(record[:2] for record in records)
+        await self._know(record.topic_partition for record in records)
         refuse_unfit(records, self._topics.known)
         if not records:
             return []

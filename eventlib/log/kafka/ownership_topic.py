@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eventlib.errors import LogUnavailable, OwnershipLost
-from eventlib.log.base import Claim, Record
+from eventlib.log.base import Claim
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced
 from eventlib.log.kafka.partition_fetcher import LATEST, offsets_at
 from eventlib.log.kafka.point_reads import PointReads
 from eventlib.log.kafka.topic_configs import OWNERS
 from eventlib.log.kafka.writer import Writer
+from eventlib.log.record import Record
 from eventlib.values import now_ms
 
 Task = tuple[str, int]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from aiokafka.protocol.fetch import FetchRequest_v11
 from aiokafka.protocol.offset import OffsetRequest
 
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.batches import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.kafka.requests import Exactly
+from eventlib.log.record import Record
 
 if TYPE_CHECKING:
     from eventlib.log.kafka.tail import Tail

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, MutableMapping
 
 from eventlib.errors import DamagedRecord, LogUnavailable
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.kafka.batches import Chunk
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, failure
 from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, fetch, offsets_at
+from eventlib.log.record import Record
 
 _MOST_BYTES = 1_000_000
 _BYTES_A_RECORD = 1_000
@@ -34,7 +35,7 @@ class Written:
         """Record an append."""
         ends = self._ends
         for record, offset in zip(records, offsets, strict=True):
-            topic_partition = record[:2]
+            topic_partition = record.topic_partition
             if offset >= ends.get(topic_partition, 0):
                 ends[topic_partition] = offset + 1
 

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from eventlib.errors import EventlibError, LogUnavailable
-from eventlib.log.base import Reader, Record, TopicPartition
+from eventlib.log.base import Reader, TopicPartition
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.partition_fetcher import EARLIEST, LATEST, Fetched, FetchSpec, Slot, fetch, offsets_at
 from eventlib.log.kafka.point_reads import PointReads, Written
 from eventlib.log.kafka.tail import Tail
 from eventlib.log.reader import MOST_DEFERRED
+from eventlib.log.record import Record
 
 _BUDGET_BYTES = 32_000_000
 _LEAST_BYTES, _MOST_BYTES = 16_000, 500_000

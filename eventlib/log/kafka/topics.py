@@ -8,7 +8,6 @@ from typing import Any
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 
 from eventlib.errors import LogUnavailable, TopicMismatch, WiringError
-from eventlib.log.base import Record
 from eventlib.log.kafka.append_batcher import Appends
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Code, Transient, failure, name_of
@@ -27,6 +26,7 @@ from eventlib.log.kafka.topic_configs import (
     declared_configs,
     topic_from,
 )
+from eventlib.log.record import Record
 from eventlib.log.rules import refuse_mismatch
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms

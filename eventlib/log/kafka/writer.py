@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from eventlib.errors import LogUnavailable
-from eventlib.log.base import Batch, Claim, Record, Share
+from eventlib.log.base import Batch, Claim, Share
 from eventlib.log.kafka.append_batcher import AppendBatch
 from eventlib.log.kafka.client import Cluster
 from eventlib.log.kafka.failures import Fenced, Undecided
 from eventlib.log.kafka.point_reads import Written
 from eventlib.log.kafka.producer import Producer
+from eventlib.log.record import Record
 
 Enter = Callable[[Claim, "asyncio.Future[None]"], None]
 """Checks a claim, and registers the in-flight transaction with its owner. Raises: OwnershipLost."""

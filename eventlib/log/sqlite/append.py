@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 
 from eventlib.errors import ContractError, EventlibError, LogUnavailable
-from eventlib.log.base import Batch, Claim, Record, Share, TopicPartition
+from eventlib.log.base import Batch, Claim, Share, TopicPartition
+from eventlib.log.record import Record
 from eventlib.log.sqlite.batch import SqliteBatch
 from eventlib.log.sqlite.errors import damaged, explained, is_about_the_record, is_busy, unavailable
 from eventlib.log.sqlite.file import LogFile

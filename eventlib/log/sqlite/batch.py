@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from eventlib.errors import ContractError
-from eventlib.log.base import Batch, Claim, Record, TopicPartition
+from eventlib.log.base import Batch, Claim, TopicPartition
 from eventlib.log.checksum import MASK, row_checksum
-from eventlib.log.rules import encode_headers, ownership_lost, too_large
+from eventlib.log.record import Record
+from eventlib.log.rules import columns_of, ownership_lost, too_large
 from eventlib.log.sqlite.file import LogFile
 from eventlib.log.sqlite.sealed import write_milestones, write_partitions
 from eventlib.log.sqlite.state import PartitionState
@@ -43,10 +44,12 @@ class SqliteBatch(Batch):
         """See `Batch.append`. It never waits."""
         states = list[PartitionState]()
         for record in records:
-            state = self._file.partitions.get(record[:2]) or self._file.partition(record[0], record[1])
+            state = self._file.partitions.get(record.topic_partition) or self._file.partition(
+                record.topic, record.partition
+            )
             if state.damage:
-                self._file.partition(record[0], record[1])
-            if record[5] is not None and len(record[5]) > state.max_event_bytes:
+                self._file.partition(record.topic, record.partition)
+            if record.value is not None and len(record.value) > state.max_event_bytes:
                 raise too_large(record, state.topic)
             states.append(state)
         return self._place(records, states)
@@ -57,7 +60,7 @@ class SqliteBatch(Batch):
             if state not in before:
                 before[state] = (state.end, state.newest_at, state.digest, [])
             offset = state.end
-            columns = (*record[3:14], encode_headers(record[14]) if record[14] else None)
+            columns = columns_of(record)
             try:
                 checksum = row_checksum(state.seed, offset, columns)
             except (OverflowError, TypeError, ValueError) as error:
@@ -65,8 +68,8 @@ class SqliteBatch(Batch):
                 raise ContractError(what) from error
             state.end = offset + 1
             state.digest = state.digest + checksum & MASK
-            if record[3] > state.newest_at:  # noqa: PLR1730  max() is a call per record on the hot path
-                state.newest_at = record[3]
+            if record.timestamp_ms > state.newest_at:  # noqa: PLR1730  max() is a call per record on the hot path
+                state.newest_at = record.timestamp_ms
             rows.append((state.base + offset, *columns, checksum))
             if state.recent is not None:
                 before[state][3].append(record)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Self
 
 from eventlib.errors import EventlibError
-from eventlib.log.base import Claim, Log, Membership, Reader, Record, Share, TopicPartition
+from eventlib.log.base import Claim, Log, Membership, Reader, Share, TopicPartition
 from eventlib.log.processes import described, is_dead
 from eventlib.log.reader import LogReader, Waiting
+from eventlib.log.record import Record
 from eventlib.log.rules import refuse_mismatch
 from eventlib.log.sqlite.append import Appender
 from eventlib.log.sqlite.errors import is_busy

@@ -8,8 +8,8 @@ from itertools import repeat
 from typing import Any
 
 from eventlib.errors import DamagedRecord, LogCorrupt
-from eventlib.log.base import Record
 from eventlib.log.checksum import corrected, is_as_written, row_checksum
+from eventlib.log.record import Record
 from eventlib.log.rules import NO_RECORD, decode_headers, why_changed
 from eventlib.log.sqlite.damage import COLUMNS, as_it_stands
 from eventlib.log.sqlite.file import LogFile
@@ -25,6 +25,8 @@ FROM records WHERE position >= :base + :offset AND position < :top ORDER BY posi
 _THERE = "SELECT 1 FROM records WHERE position = ? AND recorded_at IS NOT NULL"
 _OFFSET, _AT, _HEADERS, _CHECKSUM = 2, 3, 14, 15
 _PROBED = 10_000
+_TYPES: tuple[type, ...] = (bytes, bytes, str, str, str, str, int, str, str, str)
+_MOST = 1 << 62
 
 
 async def read_records(file: LogFile, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
@@ -68,8 +70,7 @@ def _proved(
     found, dense_from = list[Record](), state.dense_from
     expected = max(offset, dense_from)
     if _all_match(state, rows, expected):
-        # Half the cost of Record._make: when a consumer lags, every record comes through here.
-        found = [tuple.__new__(Record, (*row[:_HEADERS], decode_headers(row[_HEADERS]))) for row in rows]
+        found = [Record(*(*row[:_HEADERS], decode_headers(row[_HEADERS]))) for row in rows]
         expected = max(expected, found[-1].offset + 1)
         rows = ()
     for index, row in enumerate(rows):
@@ -82,7 +83,7 @@ def _proved(
             if corrected_row is None:
                 return found, _changed(state, row)
             row = corrected_row  # noqa: PLW2901  as it was written
-        found.append(tuple.__new__(Record, (*row[:_HEADERS], decode_headers(row[_HEADERS]))))
+        found.append(Record(*(*row[:_HEADERS], decode_headers(row[_HEADERS]))))
         offset, expected = found_offset + 1, max(expected, found_offset + 1)
     return found, _missing(state, expected, end) if dense_from <= expected < end else None
 
@@ -140,11 +141,23 @@ def _next(rows: Sequence[tuple[Any, ...]], offset: int, end: int) -> int:
 
 
 def _as_it_stands(row: tuple[Any, ...]) -> Record:
+    """Return a damaged row as a record, of what is legible in it."""
+    at_ms, *rest = row[_AT:_HEADERS]
+    pairs = zip(rest, _TYPES, strict=True)
+    columns: list[Any] = [value if _is_legible(value, kind) else None for value, kind in pairs]
     try:
         headers = decode_headers(row[_HEADERS])
     except (TypeError, ValueError, AttributeError):
         headers = ()
-    return Record._make((*row[:_HEADERS], headers))
+    return Record(*(*row[:_AT], at_ms if _is_legible(at_ms, int) else 0, *columns, headers))
+
+
+def _is_legible(value: object, kind: type) -> bool:
+    if not isinstance(value, kind):
+        return False
+    if isinstance(value, int):
+        return 0 <= value < _MOST
+    return not isinstance(value, str) or value.isprintable()
 
 
 def _readable(connection: sqlite3.Connection, values: Mapping[str, object]) -> list[tuple[Any, ...]]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.checksum import partition_seed
+from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
 
@@ -63,7 +64,7 @@ class RecentRecords:
         if offset != self._first + len(self._records):  # another process has appended since
             self._begin(offset)
         self._records += records
-        self._bytes += sum([len(record[5]) for record in records if record[5] is not None])
+        self._bytes += sum([len(record.value) for record in records if record.value is not None])
         if len(self._records) <= _MOST_RECORDS and self._bytes <= _MOST_BYTES:
             return True
         was_read = self._is_read

@@ -7,7 +7,8 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from eventlib.errors import TopicMismatch
-from eventlib.log.base import Log, key_text
+from eventlib.log.base import Log
+from eventlib.log.record import key_text
 from eventlib.log.rules import refuse_mismatch
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.finding import Diagnosis, error, fine, some, warning

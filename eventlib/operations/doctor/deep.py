@@ -10,8 +10,9 @@ from pathlib import Path
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import DamagedRecord, EventlibError, LogCorrupt
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Log, Record, key_text
+from eventlib.log.base import Log
 from eventlib.log.open import open_port
+from eventlib.log.record import Record, key_text
 from eventlib.log.sqlite.damage import Damage
 from eventlib.log.sqlite.errors import explained
 from eventlib.log.sqlite.integrity import Proof, prove

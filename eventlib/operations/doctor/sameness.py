@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from eventlib.log.base import Log, Record, TopicPartition, key_text
+from eventlib.log.base import Log, TopicPartition
 from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
+from eventlib.log.record import RECORD_FIELDS, Record, key_text
 from eventlib.model.topic import Topic
 from eventlib.operations.doctor.deep import Finding, Progress
 from eventlib.operations.doctor.finding import Diagnosis
@@ -92,7 +93,9 @@ class _Comparison:
         elif theirs is None or mine.offset < theirs.offset:
             record, what = mine, f"is on {self.log.url}, but not on {self.other.url}"
         else:
-            fields = [name for name, a, b in zip(Record._fields, mine, theirs, strict=True) if a != b]
+            fields = [
+                name for name, a, b in zip(RECORD_FIELDS, mine.astuple(), theirs.astuple(), strict=True) if a != b
+            ]
             record, what = mine, f"has another {', '.join(fields)} on {self.other.url}"
         assert record is not None  # noqa: S101  one of them there is
         key, named = key_text(record), f"{place[0]}/{place[1]}/{record.offset} ({record.type or 'a record'} of "

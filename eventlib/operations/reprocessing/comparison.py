@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Claim, Record
+from eventlib.log.base import Claim
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.follower import Follower

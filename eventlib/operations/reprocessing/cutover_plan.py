@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.identity import derived_id
 from eventlib.operations.reprocessing.output_diff import OriginalOutput
 from eventlib.operations.reprocessing.pending_inputs import note_of
@@ -29,7 +29,7 @@ class CutoverPlan:
         """Return a record with the ids under which events are emitted."""
         names = self.names
         event_id, cause = record.id, record.causation_id
-        return record._replace(
+        return record.replace(
             id=names.get(event_id, event_id) if event_id else event_id,
             causation_id=names.get(cause, cause) if cause else cause,
         )

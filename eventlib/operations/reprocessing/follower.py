@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from eventlib.codec.base import UnknownSchema
 from eventlib.errors import OwnershipLost
-from eventlib.log.base import Claim, Record, TopicPartition
+from eventlib.log.base import Claim, TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.identity import derived_id
 from eventlib.operations.reprocessing.id_matching import Naming, Outline
 from eventlib.operations.reprocessing.original_outputs import OutputsAt, RecordedDecisions
@@ -240,7 +241,7 @@ class Follower:
         self.task.committed(transaction, offsets)
         self._uncommitted = 0
         for record, offset in zip(transaction.events, offsets, strict=False):
-            self._rails.pending.add(record._replace(offset=offset))
+            self._rails.pending.add(record.replace(offset=offset))
 
     def _marked(self, events: Sequence[Record]) -> list[Record]:
         """Return the rerun's outputs, each with a header that locates the service's event."""
@@ -257,7 +258,7 @@ class Follower:
         instead = self._naming.instead_of(said.event_id)
         if instead is None:
             return PendingInput(self.partition, "", None)
-        is_to_come = instead[:2] == home and instead.offset >= self._rails.consumed_to(*home)
+        is_to_come = instead.topic_partition == home and instead.offset >= self._rails.consumed_to(*home)
         return PendingInput(self.partition, instead.event_id, instead.offset if is_to_come else None)
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic

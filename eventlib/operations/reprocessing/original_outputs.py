@@ -5,7 +5,8 @@ from copy import copy
 from typing import Any
 
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, Meta, key_of
 from eventlib.model.identity import derived_id

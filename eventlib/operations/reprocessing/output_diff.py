@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from eventlib.errors import UndecodableRecord
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs

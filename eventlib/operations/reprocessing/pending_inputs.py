@@ -9,8 +9,9 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record, TopicPartition
+from eventlib.log.base import TopicPartition
 from eventlib.log.reading import chunks
+from eventlib.log.record import Record
 from eventlib.model.service import Service
 from eventlib.runtime.records import Positions
 
@@ -32,7 +33,7 @@ class PendingInput(NamedTuple):
 def marked(emitted: Record, note: PendingInput) -> Record:
     """Return an event of a rerun with its header."""
     offset = "" if note.offset is None else str(note.offset)
-    return emitted._replace(headers=(*emitted.headers, (_HEADER, f"{note.task}/{offset}/{note.instead}".encode())))
+    return emitted.replace(headers=(*emitted.headers, (_HEADER, f"{note.task}/{offset}/{note.instead}".encode())))
 
 
 def note_of(emitted: Record) -> PendingInput:
@@ -44,7 +45,7 @@ def note_of(emitted: Record) -> PendingInput:
 
 def unmarked(emitted: Record) -> Record:
     """Return an event as the service would have emitted it."""
-    return emitted._replace(headers=tuple(header for header in emitted.headers if header[0] != _HEADER))
+    return emitted.replace(headers=tuple(header for header in emitted.headers if header[0] != _HEADER))
 
 
 class PendingInputs:
@@ -77,16 +78,16 @@ class PendingInputs:
 
     def has(self, recorded: Record) -> bool:
         """Return whether the rerun has a replacement for this event of the service."""
-        return recorded.offset in self._replacing.get(recorded[:2], {})
+        return recorded.offset in self._replacing.get(recorded.topic_partition, {})
 
     def take(self, recorded: Record) -> list[Record]:
         """Take what replaces this event of the service: the rerun's event, after added ones emitted before it."""
-        replacing = self._replacing.get(recorded[:2], {}).pop(recorded.offset, None)
+        replacing = self._replacing.get(recorded.topic_partition, {}).pop(recorded.offset, None)
         if replacing is None:
             return []
-        added = self._added.get(recorded[:2], deque())
+        added = self._added.get(recorded.topic_partition, deque())
         before = [added.popleft() for _ in [*takewhile(lambda each: each.offset < replacing.offset, added)]]
-        return [*before, replacing._replace(topic=recorded.topic, offset=recorded.offset)]
+        return [*before, replacing.replace(topic=recorded.topic, offset=recorded.offset)]
 
     def next_added(self, topic: str, partition: int) -> Record | None:
         """Return a task's next added event: one that the service did not emit."""

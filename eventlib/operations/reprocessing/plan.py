@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.identity import derived_id
 from eventlib.model.service import Service
 from eventlib.operations.reprocessing.original_outputs import OriginalOutputs
@@ -133,7 +133,7 @@ class Planner:
         if not self._rails.recorded.is_own(record):
             return (record,)
         # An input that the rerun did not emit is passed as a record of an unhandled type.
-        return self._rails.pending.take(record) or (record._replace(type=_NOT_SAID),)
+        return self._rails.pending.take(record) or (record.replace(type=_NOT_SAID),)
 
     async def _unread_inputs(self, until_ms: int) -> list[Record]:
         found = list[Record]()

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from eventlib.errors import ContractError
 from eventlib.eventlog import latest_copy
-from eventlib.log.base import Log, Record
+from eventlib.log.base import Log
+from eventlib.log.record import Record
 from eventlib.model.event import contract_of
 from eventlib.model.evolution import wire_name_of
 from eventlib.model.service import Service
@@ -111,9 +112,7 @@ class Takeover:
         for record in self._plan.emitted.get(self._task, ()):
             sequence = self._sequences[_name(record)] = self._sequences[_name(record)] + 1
             named = self._plan.named(unmarked(record))
-            event = named._replace(
-                topic=self._home[record.topic], offset=-1, timestamp_ms=self.at_ms, sequence=sequence
-            )
+            event = named.replace(topic=self._home[record.topic], offset=-1, timestamp_ms=self.at_ms, sequence=sequence)
             yield event
             self.emitted += 1
             contract = contract_of(log.choreography.event(event.type or ""))
@@ -129,8 +128,8 @@ class Takeover:
                 yield self._changelog_record(key, None)
                 continue
             sequence = 0 if before is None else before.sequence or 0
-            taken = self._plan.named(after)._replace(sequence=sequence + emitted[name])
-            if before is None or before[5:] != taken[5:]:
+            taken = self._plan.named(after).replace(sequence=sequence + emitted[name])
+            if before is None or before.astuple()[5:] != taken.astuple()[5:]:
                 self.states += 1
                 yield self._changelog_record(key, taken)
 
@@ -188,7 +187,7 @@ class Takeover:
     def _changelog_record(self, key: str, record: Record | None) -> Record:
         empty = Record("", 0, -1, 0, None, None) if record is None else record
         changelog = self._service.changelog.name
-        return empty._replace(
+        return empty.replace(
             topic=changelog, partition=self._task, offset=-1, timestamp_ms=self.at_ms, key=key.encode()
         )
 

@@ -6,7 +6,8 @@ from traceback import TracebackException
 from typing import NamedTuple
 
 from eventlib.codec.base import Codec
-from eventlib.log.base import Log, Record, TopicPartition, key_text
+from eventlib.log.base import Log, TopicPartition
+from eventlib.log.record import Record, key_text
 from eventlib.model.evolution import wire_name, wire_name_of
 from eventlib.runtime.records import PARKED, SKIP, ParkedKey, parked_key, skip_key
 from eventlib.runtime.state import TaskState
@@ -50,7 +51,7 @@ def parked_copy(record: Record, parked: ParkedKey, parked_topic: str) -> Record:
         "since_ms": str(parked.since_ms),
     }
     headers = tuple((_PREFIX + name, text.encode()) for name, text in facts.items())
-    return record._replace(topic=parked_topic, offset=-1, headers=record.headers + headers)
+    return record.replace(topic=parked_topic, offset=-1, headers=record.headers + headers)
 
 
 def deadline_copy(name: str, key: str, partition: int, due_ms: int) -> Record:
@@ -62,7 +63,7 @@ def original_of(parked: Record) -> tuple[dict[str, str], Record]:
     """Return what was noted when a record was parked (decider, reason, ...), and the input as it stood on its topic."""
     facts = parked_facts(parked)
     own = tuple((name, value) for name, value in parked.headers if not name.startswith(_PREFIX))
-    return facts, parked._replace(topic=facts["topic"], offset=int(facts["offset"]), headers=own)
+    return facts, parked.replace(topic=facts["topic"], offset=int(facts["offset"]), headers=own)
 
 
 def parked_facts(parked: Record) -> dict[str, str]:

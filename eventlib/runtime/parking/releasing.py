@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from eventlib.errors import UndecodableRecord
-from eventlib.log.base import Log, Record, TopicPartition, key_text
+from eventlib.log.base import Log, TopicPartition
+from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
 from eventlib.runtime.emit import RecordBuilder
@@ -71,7 +72,7 @@ def _release_effect(handler: Handler, release: Release) -> None:
         handler.state.put(effect_key(request_id), None)
         act = Step("discard", decider=decider_name, key=key, detail=amendment.why, request=request_id)
     else:
-        again = waits._replace(headers=())
+        again = waits.replace(headers=())
         handler.state.put(effect_key(request_id), again)
         handler.draft.requested.append((again, None))
         act = Step("release", decider=decider_name, key=key, request=request_id)
@@ -166,7 +167,7 @@ _NOT_FIRST = "another input stands first"
 
 def edited(record: Record, edit: Edit | None) -> Record:
     """Return a parked input with the data of an edit; it stands nowhere then, lest it is taken for what does."""
-    return record if edit is None else record._replace(offset=-1, type=edit.type, value=edit.value)
+    return record if edit is None else record.replace(offset=-1, type=edit.type, value=edit.value)
 
 
 _CHUNK = 1_000

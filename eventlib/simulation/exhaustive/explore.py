@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from eventlib.errors import OutcomeUnknown, WiringError
 from eventlib.eventlog import EventLog, Publication
 from eventlib.invariants import InvariantChecker, Violation
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event
 from eventlib.runtime.effects import EffectAttempts

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from eventlib.eventlog import EventLog
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.event import Event
 from eventlib.model.service import Service
 from eventlib.runtime.records import EFFECT, PARKED, STATE, Positions, state_name
@@ -98,8 +98,8 @@ class Tasks:
         """Return the number of a record on the log; records that differ only in ids and causes are equal."""
         # An external event has no sequence: its id, given by its publisher, distinguishes it.
         id_from_outside = record.id if record.sequence is None else None
-        same = (record[:2], record.value, record[7:11], id_from_outside)
-        return self._records.number(record._replace(offset=0), same)
+        same = (record.topic_partition, record.value, record.astuple()[7:11], id_from_outside)
+        return self._records.number(record.replace(offset=0), same)
 
     def record(self, number: int) -> Record:
         """Return the record on the log with a number."""
@@ -186,5 +186,5 @@ def _renamed(record: Record, names: Mapping[bytes, bytes]) -> Record:
         value = None if record.value is None else record.value.replace(name, known)
         key = None if record.key is None else record.key.replace(name, known)
         event_id = known.decode() if record.id == name.decode() else record.id
-        record = record._replace(value=value, key=key, id=event_id)
+        record = record.replace(value=value, key=key, id=event_id)
     return record

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from eventlib import Event
-from eventlib.log.base import Record
+from eventlib.log.record import Record
 from eventlib.model.effect import Effect
 from eventlib.runtime.effects import EffectAttempts, Pause
 from services import shop
