@@ -67,7 +67,7 @@ class Deadlines:
             else:
                 why = "it is never due now" if due_ms is None else f"it is due at {from_ms(due_ms).isoformat()} now"
                 self._differs(deadline, then, kind="no-deadline", why=why)
-        entry = entry._replace(memory=entry.memory.with_passed(deadline.name, deadline.due_ms))
+        entry = entry.replace(memory=entry.memory.with_passed(deadline.name, deadline.due_ms))
         entries.put(deadline.key, entry_after(entry, decider, cause, state, [record for record, _ in then]))
 
     def fallen_due(
@@ -81,7 +81,7 @@ class Deadlines:
             if due_ms >= until_ms:
                 continue
             if name == FORGET:
-                return entry._replace(state=None)
+                return entry.replace(state=None)
             deadline = PassedDeadline(decider.name, name, key, due_ms, until_ms)
             if judged and deadline._replace(at_ms=0) not in self._reported:
                 self._reported.add(deadline._replace(at_ms=0))

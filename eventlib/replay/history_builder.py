@@ -158,7 +158,7 @@ class KeyHistoryBuilder:
         before = self._decider.initial if entry.state is None else entry.state
         state = self._with_emitted(self._evolved(before, event, record.meta()), emitted, emission)
         if is_request:
-            entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
+            entry = entry.replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
         elif not emitted and (state is before or (state is None and entry.state is None)):
             return _StepResult("handled", consumed, meta=record.meta())
         changed = entry_after(entry, self._decider, cause, state, [each.record for each in emitted])
@@ -174,7 +174,7 @@ class KeyHistoryBuilder:
         emission = self._builder.emission(self._key, entry.sequence, cause, at_ms)
         emitted = self._emitted.of(emission)
         state = None if name == FORGET else self._with_emitted(entry.state, emitted, emission)
-        entry = entry._replace(memory=entry.memory.with_passed(name, passed.due_ms))
+        entry = entry.replace(memory=entry.memory.with_passed(name, passed.due_ms))
         changed = entry_after(entry, self._decider, cause, state, [each.record for each in emitted])
         return _StepResult("deadline", None, emitted, changed, meta, deadline=name)
 
@@ -184,7 +184,7 @@ class KeyHistoryBuilder:
         cause = Cause(request_id, request_id, "", None)
         emitted = self._emitted.of(self._builder.emission(self._key, entry.sequence, cause, at_ms))
         return _StepResult(
-            "answered", self._requests.get(request_id), emitted, entry._replace(sequence=entry.sequence + 1)
+            "answered", self._requests.get(request_id), emitted, entry.replace(sequence=entry.sequence + 1)
         )
 
     def _replace(self, at_ms: int, replaced: StateTakenOver) -> _StepResult | None:
@@ -196,7 +196,7 @@ class KeyHistoryBuilder:
             raise ContractError(
                 f"the state of {self._key!r} that was taken over from a rerun is lost: {error}"
             ) from error
-        entry = known._replace(sequence=self._entry.sequence + len(emitted))
+        entry = known.replace(sequence=self._entry.sequence + len(emitted))
         if not emitted and entry == self._entry:
             return None
         return _StepResult("switched", None, emitted, entry, reason=replaced.why)

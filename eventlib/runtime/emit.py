@@ -1,7 +1,7 @@
 """Builds output records from what a decider emits: ids, sequence, cause, trace and partition are all derived."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, final
 
 from eventlib.codec.base import Codec
 from eventlib.errors import ContractError
@@ -15,7 +15,8 @@ from eventlib.runtime.keyed_state import KeyedState, due_times
 from eventlib.values import from_ms
 
 
-class Cause(NamedTuple):
+@final
+class Cause:
     """The input that a decider answers.
 
     `id` is what the ids of the events emitted derive from; `caused_by` is the event on the log that they name as their
@@ -23,11 +24,21 @@ class Cause(NamedTuple):
     external record, whose id others may give twice. `past` is the mark of what follows from a service's past.
     """
 
-    id: str
-    caused_by: str
-    correlation_id: str
-    traceparent: str | None
-    past: Headers = ()
+    __slots__ = ("caused_by", "correlation_id", "id", "past", "traceparent")
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002  the field has this name
+        caused_by: str,
+        correlation_id: str,
+        traceparent: str | None,
+        past: Headers = (),
+    ) -> None:
+        self.id = id
+        self.caused_by = caused_by
+        self.correlation_id = correlation_id
+        self.traceparent = traceparent
+        self.past = past
 
 
 def cause_of_input(record: Record, running: KeyedState | None, *, external: bool) -> Cause:

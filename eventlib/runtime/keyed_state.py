@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from eventlib.codec.base import Codec
 from eventlib.log.record import Record
@@ -14,6 +14,7 @@ from eventlib.values import to_ms
 
 _HEADER = "task"
 _NONE: Mapping[str, Any] = MappingProxyType({})
+_FIELDS = ("state", "sequence", "changed_by", "correlation_id", "traceparent", "memory", "due")
 
 
 class KeyMetadata:
@@ -49,7 +50,8 @@ class KeyMetadata:
 NO_MEMORY = KeyMetadata()
 
 
-class KeyedState(NamedTuple):
+@final
+class KeyedState:
     """A key's state, and what the task remembers about it.
 
     `state` is None for a key that was never seen or is forgotten. `sequence` counts the events emitted, `changed_by` is
@@ -57,13 +59,42 @@ class KeyedState(NamedTuple):
     the state: when each deadline that has not passed falls due, in ms.
     """
 
-    state: Any = None
-    sequence: int = 0
-    changed_by: str | None = None
-    correlation_id: str | None = None
-    traceparent: str | None = None
-    memory: KeyMetadata = NO_MEMORY
-    due: Mapping[str, int] = _NONE
+    __slots__ = _FIELDS
+
+    def __init__(  # noqa: PLR0913, PLR0917  made by the thousand, as Record is
+        self,
+        state: Any = None,
+        sequence: int = 0,
+        changed_by: str | None = None,
+        correlation_id: str | None = None,
+        traceparent: str | None = None,
+        memory: KeyMetadata = NO_MEMORY,
+        due: Mapping[str, int] = _NONE,
+    ) -> None:
+        self.state = state
+        self.sequence = sequence
+        self.changed_by = changed_by
+        self.correlation_id = correlation_id
+        self.traceparent = traceparent
+        self.memory = memory
+        self.due = due
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyedState) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((self.sequence, self.changed_by, self.memory))
+
+    def __repr__(self) -> str:
+        return f"KeyedState{self._values()!r}"
+
+    def _values(self) -> tuple[Any, ...]:
+        attributes = self.sequence, self.changed_by, self.correlation_id, self.traceparent
+        return self.state, *attributes, self.memory, self.due
+
+    def replace(self, **changes: Any) -> "KeyedState":
+        """Return the entry with other values of some fields. Raises: TypeError for a field that it has not."""
+        return KeyedState(**(dict(zip(_FIELDS, self._values(), strict=True)) | changes))
 
     @property
     def is_gone(self) -> bool:

@@ -130,7 +130,7 @@ class InputProcessor:
                     failure = Failure.of(error)
                 continue
             if is_request:
-                entry = entry._replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
+                entry = entry.replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
             elif not emitted and (state is before or (state is None and entry.state is None)):
                 return None
             self._apply(emission, entry, state, emitted, records)
@@ -156,7 +156,7 @@ class InputProcessor:
             return
         self.draft.emit(records, [answer.event])
         # The state changes when the decider reads the answer from the log, as everybody does; here only the count.
-        self.state.set_entry(decider, key, entry._replace(sequence=entry.sequence + 1))
+        self.state.set_entry(decider, key, entry.replace(sequence=entry.sequence + 1))
         self.state.put(effect_key(answer.request_id), None)
         self.draft.steps.act(Step("answer", decider=decider.name, key=key, request=answer.request_id))
 
@@ -186,7 +186,7 @@ class InputProcessor:
             waiting = deadline_copy(name, key, self.partition, at)
             self.park(decider, waiting, Failure.of(error, during=name))
             return
-        passed = entry._replace(memory=entry.memory.with_passed(name, at))
+        passed = entry.replace(memory=entry.memory.with_passed(name, at))
         self._apply(emission, passed, state, emitted, records)
 
     def park(self, decider: Decider[Any], record: Record, failure: Failure) -> None:
