@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-setup: .venv/.ready  ## make .venv, with `eventlib` in its bin
+setup: .venv/.ready .venv/.compiled  ## make .venv, with `eventlib` in its bin, and compile the core where a C compiler is
 
 .venv/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
@@ -18,11 +18,22 @@ setup: .venv/.ready  ## make .venv, with `eventlib` in its bin
 	$(RUN)uv pip install --quiet --python .venv --no-deps --no-build-isolation -e .
 	@touch $@
 
+CORE := $(shell sed -n 's|^    "/\(eventlib/.*[.]py\)",$$|\1|p' pyproject.toml)
+
+.venv/.compiled: .venv/.ready $(CORE) tests/compiled_core.py
+	$(RUN)python -m tests.compiled_core
+
+pure:            ## let the core run from its sources until the next `make setup`: for a debugger, or coverage
+	$(RUN)python -m tests.compiled_core --remove
+
 demo: setup      ## run the shop on orders of its own, and say what to look at
 	$(RUN)python -m services demo
 
 test: setup      ## run the tests, in three processes, since some wait
 	$(RUN)pytest -n 3 --no-loadscope-reorder --durations 25 --minutes
+
+test-pure: .venv/.ready pure  ## the same, with the core as Python
+	$(RUN)pytest -n 3 --no-loadscope-reorder
 
 test-quick: setup  ## run the tests that need neither processes, nor a broker, nor a JVM
 	$(RUN)pytest -n 4 --no-loadscope-reorder -m "not slow and not heavy" tests/saga tests/contract tests/unit
@@ -41,6 +52,10 @@ check: docs      ## lint, types, import rules, and the site of the documentation
 
 docs: setup      ## build the site of the documentation, strictly, into build/site
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
+
+wheel: setup     ## make a wheel with the compiled core, for this machine's kind and Python, into dist
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(RUN)python -m hatchling build -t wheel
+	$(RUN)python -m tests.compiled_core
 
 bench: setup     ## measure, against the bare database and against a peer; writes build/bench.json
 	$(RUN)python -m tests.performance.bench
@@ -66,4 +81,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup demo test test-quick test-long simulate check docs bench bench-kafka bench-analytics lock clean
+.PHONY: help setup pure wheel demo test test-pure test-quick test-long simulate check docs bench bench-kafka bench-analytics lock clean

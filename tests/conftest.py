@@ -19,7 +19,7 @@ from xdist.workermanage import WorkerController
 from eventlib.devtools.kafka import Cluster, ClusterConfig, running_cluster
 from eventlib.devtools.kafka.layout import alone_in
 from eventlib.devtools.kafka.owned import owned_directory
-from tests import leftovers
+from tests import compiled_core, leftovers
 from tests.signals import hear_ctrl_c
 
 pytest_plugins = ["tests.minutes"]
@@ -61,6 +61,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process, which collects tests, runs them, or shares them out."""
     hear_ctrl_c()
+    if compiled_core.is_stale():
+        pytest.exit("the compiled core is older than its sources: `make setup` compiles it, `make pure` removes it", 4)
     config.stash[_endings] = ExitStack()
     if not hasattr(config, "workerinput"):
         leftovers.mark_children()

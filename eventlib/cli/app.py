@@ -100,13 +100,23 @@ app = typer.Typer(
 def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
+        from importlib.util import find_spec
 
-        print(f"eventlib {version('eventlib-sagas')}")
+        core = find_spec("eventlib.runtime.task")
+        is_source = core is None or str(core.origin).endswith(".py")
+        print(f"eventlib {version('eventlib-sagas')} ({'pure Python' if is_source else 'compiled core'})")
         raise typer.Exit
 
 
 VersionOption = Annotated[
-    bool, typer.Option("--version", metavar="", is_eager=True, callback=_print_version, help="Print the version.")
+    bool,
+    typer.Option(
+        "--version",
+        metavar="",
+        is_eager=True,
+        callback=_print_version,
+        help="Print the version, and whether the core is compiled.",
+    ),
 ]
 
 

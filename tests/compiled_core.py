@@ -1,0 +1,98 @@
+"""The compiled core of this working copy: `python -m tests.compiled_core [--remove]`.
+
+It compiles the modules that pyproject.toml names, with the hook that makes the wheels, and leaves each beside its source, which
+Python then prefers. What was compiled before is kept in build/core by what it was made of. A machine without a C
+compiler goes without: the sources are the same program.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / "build" / "core"
+STAMP = ROOT / ".venv" / ".compiled"
+"""Holds the fingerprint of what was compiled; empty when the core runs from its sources."""
+
+
+def sources() -> list[Path]:
+    """Return the modules that are compiled."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    return [ROOT / name.lstrip("/") for name in names]
+
+
+def compiled() -> list[Path]:
+    """Return the compiled modules that are there, and the library that they share."""
+    beside = [made for source in sources() for made in source.parent.glob(f"{source.stem}.*.so")]
+    return [*beside, *ROOT.glob("*__mypyc.*.so")]
+
+
+def fingerprint() -> str:
+    """Return what tells one compiled core from another (16 hex digits)."""
+    made_of = blake2b(f"{sys.version} {sysconfig.get_platform()} {version('mypy')}".encode(), digest_size=8)
+    for each in (ROOT / "pyproject.toml", *sources()):
+        made_of.update(each.read_bytes())
+    return made_of.hexdigest()
+
+
+def is_stale() -> bool:
+    """Tell whether compiled modules are there that are not made of the sources as they are."""
+    return bool(compiled()) and (not STAMP.exists() or STAMP.read_text() != fingerprint())
+
+
+def remove() -> None:
+    """Let the core run from its sources."""
+    for each in compiled():
+        each.unlink()
+    STAMP.unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Compile, or take what was compiled of the same sources."""
+    remove()
+    kept = CACHE / fingerprint()
+    if not kept.exists():
+        compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+        if not shutil.which(compiler) or not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+            print(
+                f"the core is not compiled ({compiler} or Python.h is missing): it runs as Python, and takes more CPU"
+            )
+            STAMP.write_text("")
+            return
+        print("compiling the core, about a minute ...", flush=True)
+        _compile(kept)
+    for each in kept.rglob("*.so"):
+        shutil.copy2(each, ROOT / each.relative_to(kept))
+    STAMP.write_text(fingerprint())
+
+
+def _compile(kept: Path) -> None:
+    making = kept.with_name("making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(making)]
+    environment = {**os.environ, "HATCH_BUILD_HOOK_ENABLE_MYPYC": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode:
+        sys.exit(
+            f"{done.stdout[-4000:]}\nthe core cannot be compiled; `python -m tests.compiled_core --remove` goes without"
+        )
+    for each in compiled():
+        copy = making / "core" / each.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(each, copy)
+    (making / "core").rename(kept)
+    shutil.rmtree(making)
+
+
+if __name__ == "__main__":
+    remove() if "--remove" in sys.argv[1:] else main()
