@@ -57,6 +57,9 @@ wheel: setup     ## make a wheel with the compiled core, for this machine's kind
 	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(RUN)python -m hatchling build -t wheel
 	$(RUN)python -m tests.compiled_core
 
+bench-budget: setup  ## count what a saga costs, and fail when that is 3 % more than the figure kept
+	$(RUN)python -m tests.performance.budget
+
 bench: setup     ## measure, against the bare database and against a peer; writes build/bench.json
 	$(RUN)python -m tests.performance.bench
 
@@ -81,4 +84,4 @@ lock: setup      ## renew requirements.lock, and the parts of it that images are
 clean:           ## remove what was made
 	rm -rf .venv build var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup pure wheel demo test test-pure test-quick test-long simulate check docs bench bench-kafka bench-analytics lock clean
+.PHONY: help setup pure wheel demo test test-pure test-quick test-long simulate check docs bench bench-budget bench-kafka bench-analytics lock clean

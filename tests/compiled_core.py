@@ -30,8 +30,7 @@ def sources() -> list[Path]:
 
 def compiled() -> list[Path]:
     """Return the compiled modules that are there, and the library that they share."""
-    beside = [made for source in sources() for made in source.parent.glob(f"{source.stem}.*.so")]
-    return [*beside, *ROOT.glob("*__mypyc.*.so")]
+    return [*(ROOT / "eventlib").rglob("*.so"), *ROOT.glob("*__mypyc.*.so")]
 
 
 def fingerprint() -> str:
@@ -45,6 +44,21 @@ def fingerprint() -> str:
 def is_stale() -> bool:
     """Tell whether compiled modules are there that are not made of the sources as they are."""
     return bool(compiled()) and (not STAMP.exists() or STAMP.read_text() != fingerprint())
+
+
+def runs() -> bool:
+    """Tell whether this process runs the compiled core."""
+    from eventlib.runtime import task
+
+    return not task.__file__.endswith(".py")
+
+
+def passed_with_sources(file: str, *options: str) -> str:
+    """Run a file of tests with the core from its sources, and return what pytest prints."""
+    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "tests.pure_core", *options, file]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 def remove() -> None:

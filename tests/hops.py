@@ -1,8 +1,9 @@
 """Counts the files that data passes through: `python -m tests.hops`.
 
 A file counts when one of its functions is called with the data, or returns it, while one real input makes its way: a
-record, an event, a state, or a list of these. What a service's own code calls is the service's affair, and the accessors
-of records and events stand in the files of their classes: neither is a hop.
+record, an event, a state, or a list of these. A compiled core calls without a trace: `make pure` first. What a service's
+own code calls is the service's affair, and the accessors of records and events stand in the files of their classes:
+neither is a hop.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from types import CodeType, FrameType
 
 import eventlib
 from eventlib import Event, Runtime, open_log
-from eventlib.log import base
+from eventlib.log import record
 from eventlib.log.record import Record
 from eventlib.model import event
 from services import shop
@@ -24,7 +25,7 @@ from tests.integration.lessons import APP, ExamMarked, Pupil
 
 ROOT = Path(eventlib.__file__).parents[1]
 PACKAGES = tuple(f"{ROOT}/{name}/" for name in ("eventlib", "services"))
-HOMES = {base.__file__, event.__file__}
+HOMES = {record.__file__, event.__file__}
 PURE = {sys.modules[name].__file__ for app in (APP, shop) for decider in app.deciders for name in decider.modules}
 """What the services' own functions stand in."""
 SETTLE_S = 0.3

@@ -154,6 +154,9 @@ class Record:
     def __hash__(self) -> int:
         return hash(self.astuple())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, self.astuple()
+
     def __repr__(self) -> str:
         return f"Record({', '.join(f'{n}={v!r}' for n, v in zip(RECORD_FIELDS, self.astuple(), strict=True))})"
 

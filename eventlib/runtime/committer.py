@@ -66,6 +66,9 @@ class TaskCommitter:
         self._most_skipped = skipped_inputs
         self._skipped = 0
         self._waiting = WaitingInputs(log.port, (task.service.parked.name, task.partition))
+        self._control = task.service.control.name
+        self.inputs: list[TopicPartition] = [(topic.name, task.partition) for topic in task.service.inputs]
+        """The partitions that it reads, without its control topic."""
         self._reader: Reader | None = None
         self._barrier: tuple[int, Mapping[TopicPartition, int]] | None = None
 
@@ -78,15 +81,9 @@ class TaskCommitter:
 
     def open(self) -> Reader:
         """Return the reader that fills the inbox; it starts where the last transaction ended."""
-        topics = (*self.task.service.inputs, self.task.service.control)
-        partition = self.task.partition
-        self._reader = self._log.port.reader({(t.name, partition): self.task.positions.next[t.name] for t in topics})
+        read = [*self.inputs, (self._control, self.task.partition)]
+        self._reader = self._log.port.reader({each: self.task.positions.next[each[0]] for each in read})
         return self._reader
-
-    @property
-    def inputs(self) -> list[TopicPartition]:
-        """The partitions that it reads, without its control topic."""
-        return [(topic.name, self.task.partition) for topic in self.task.service.inputs]
 
     def start_pending(self) -> None:
         """Start the pending effects that are not parked."""
@@ -106,7 +103,7 @@ class TaskCommitter:
         if self.damaged is not None and not self.inbox:
             await self._commit(Inputs(now_ms, damaged=self.damaged))
             return
-        if self.inbox and self.inbox[0].topic == self.task.service.control.name:
+        if self.inbox and self.inbox[0].topic == self._control:
             await self._commit(Inputs(now_ms, release=await self._release(self.inbox[0])))
             return
         self._waiting.forget()
@@ -127,9 +124,8 @@ class TaskCommitter:
         await self._commit(Inputs(now_ms, answers=list(self.answers)), always=True)
 
     def _before_control(self) -> list[Record]:
-        control = self.task.service.control.name
         for index, record in enumerate(self.inbox):
-            if record.topic == control:
+            if record.topic == self._control:
                 return self.inbox[:index]
         return self.inbox
 
@@ -273,5 +269,5 @@ class TaskCommitter:
 
     async def _edited_before(self, parked: ParkedKey) -> Edit | None:
         """Return the edit with which a key's first input was tried before."""
-        topic_partition = self.task.service.control.name, self.task.partition
+        topic_partition = self._control, self.task.partition
         return None if parked.edited < 0 else await edit_at(self._log, topic_partition, parked.edited)

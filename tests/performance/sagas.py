@@ -78,10 +78,10 @@ def order(n: int) -> Publication:
     return Publication(submitted, idempotency_key=submitted.order_id)
 
 
-async def run_orders(log: EventLog, runtime: Runtime, first: int, end: int) -> None:
-    """Place orders, and wait until all of them have ended."""
-    for start in range(first, end, OPEN):
-        await log.publish_many([order(n) for n in range(start, min(start + OPEN, end))])
+async def run_orders(log: EventLog, runtime: Runtime, first: int, end: int, open_at_once: int = OPEN) -> None:
+    """Place orders, so many at once, and wait until all of them have ended."""
+    for start in range(first, end, open_at_once):
+        await log.publish_many([order(n) for n in range(start, min(start + open_at_once, end))])
         await runtime.idle()
 
 

@@ -1,23 +1,20 @@
 """The simulator is worth something: each bug that is planted into the shop or the runtime breaks the invariant it has to."""
 
-import subprocess
-import sys
 from random import Random
 
 import pytest
 
-from eventlib.runtime import task
 from eventlib.simulation.scenario import drawn_from
 from eventlib.simulation.schedule import InvariantViolated, Schedule
 from eventlib.simulation.stage import Stage
 from services import shop
 from services.simulation.scenario import ShopScenario
+from tests import compiled_core
 from tests.saga.mutants_of_runtime import RUNTIME
 from tests.saga.mutants_of_services import SERVICES
 
 MUTANTS = {**SERVICES, **RUNTIME}
-IS_COMPILED = not task.__file__.endswith(".py")
-PLANTABLE = SERVICES if IS_COMPILED else MUTANTS
+PLANTABLE = SERVICES if compiled_core.runs() else MUTANTS
 """In a compiled runtime no bug can be planted: a test below runs this file with the sources."""
 SCHEDULES = 2_500
 """Among so many each bug shows; most of them among the first hundred."""
@@ -50,14 +47,10 @@ def test_a_planted_bug_breaks_its_law(name: str) -> None:
     assert orders_of_things() == before, "what comes back in another order is another shop for the tests after"
 
 
-@pytest.mark.skipif(not IS_COMPILED, reason="the runtime's bugs are planted above")
+@pytest.mark.skipif(not compiled_core.runs(), reason="the runtime's bugs are planted above")
 def test_bugs_planted_into_the_runtimes_sources_break_their_laws() -> None:
-    options = ["-n0", "-q", "-p", "tests.pure_core", "-k", "test_a_planted_bug"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, __file__], check=False, capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stdout
-    assert f"{len(MUTANTS)} passed" in done.stdout
+    told = compiled_core.passed_with_sources(__file__, "-k", "test_a_planted_bug")
+    assert f"{len(MUTANTS)} passed" in told
 
 
 @pytest.mark.slow

@@ -36,7 +36,8 @@ class Failure(NamedTuple):
 
 
 _LIBRARY = Path(__file__).parents[2]
-_OWN = (str(_LIBRARY / "runtime"), str(_LIBRARY / "model" / "decider.py"))
+_OWN = (str(_LIBRARY / "runtime"), str(_LIBRARY / "model" / "decider.py"), "eventlib/runtime/")
+"""Where the runtime's own frames are; compiled ones have a path within the project."""
 _MOST_FRAMES = 20
 _MOST_TEXT = 4_000
 
