@@ -156,8 +156,10 @@ class TaskCommitter:
             self.task.open(inputs)
         except UnknownSchema:
             self.task.rolled_back()
-            await self._log.codec.refresh()
-            self.task.open(replace(inputs, schemas_known=True))
+        else:
+            return
+        await self._log.codec.refresh()
+        self.task.open(replace(inputs, schemas_known=True))
 
     async def _append(self) -> None:
         if self.observer is not None:

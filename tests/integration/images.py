@@ -48,7 +48,7 @@ def build_wheel(directory: Path) -> Path:
     """Build our wheel of no more than what the Dockerfile copies."""
     source = directory / "source"
     for name in ("analytics", "eventlib"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("LICENSE", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, source / name)
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(directory / "own"), str(source))
@@ -63,7 +63,7 @@ def build_image(target: str, wheel: Path, directory: Path) -> Image:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", shop], check=True)
     link(_locked(target), shop)
     install(wheel, image.bin)
-    shutil.copytree(ROOT / "services", shop / SITE / "services", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "services", shop / SITE / "services", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     if target == "spark":
         _complete_spark(shop / SITE / "pyspark")
         java_home_in(image.opt / "java")

@@ -51,6 +51,7 @@ class LogFile:
         """How many offsets all partitions have assigned; far below zero when that is unknown."""
         self._mark = HighWaterMark(path, log_id)
         self._version = _NOTHING_YET
+        self._is_fresh = False
         self._is_first_format = version_of(connection) == 1
         self._topic_rows: list[tuple[Any, ...]] = []
         self._numbers = dict[int, PartitionState]()
@@ -87,14 +88,21 @@ class LogFile:
 
         return await _retry_while_busy(attempt, self.path, self.options.busy_s)
 
-    async def refresh(self) -> None:
-        """Load what other processes have committed."""
+    async def refresh(self, *, again: bool = False) -> None:
+        """Load what other processes have committed, once in each iteration of the event loop, unless `again`.
+
+        What they commit meanwhile, nobody here can have heard of before the next one.
+        """
+        if self._is_fresh and not again and not self.closed:
+            return
         await _retry_while_busy(self.catch_up, self.path, self.options.busy_s)
+        self._is_fresh = True
+        asyncio.get_running_loop().call_soon(self._grow_old)
 
     async def reload(self) -> None:
         """Reload everything, also what this process has changed."""
         self._version = _NOTHING_YET
-        await self.refresh()
+        await self.refresh(again=True)
 
     async def write(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Run `act` in its own transaction. Raises: LogUnavailable after `busy_s`; the errors of `explained`."""
@@ -129,10 +137,14 @@ class LogFile:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             self._version = _NOTHING_YET  # what `act` has cached about the file does not hold
+            self._is_fresh = False
             raise
         self._mark.raise_to(self.offsets)
         self.held_s = perf_counter() - began
         return result
+
+    def _grow_old(self) -> None:
+        self._is_fresh = False
 
     def catch_up(self) -> None:
         """Reload the small tables when another process has committed since. Raises: sqlite3.Error."""

@@ -45,7 +45,7 @@ async def read_records(file: LogFile, topic: str, partition: int, offset: int, l
     end = end if len(rows) < limit and broken is None else 0
     found, trouble = _proved(state, rows, offset, end)
     if trouble is not None and trouble.record is None:
-        await file.refresh()  # another process may have dropped what is missing
+        await file.refresh(again=True)  # another process may have dropped what is missing
         found, trouble = _proved(await file.known_partition(topic, partition), rows, offset, end)
     if not found and broken is not None and trouble is None:
         trouble = _unreadable(file.open_connection(), state, offset, broken)
