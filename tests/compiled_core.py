@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / "build" / "core"
 STAMP = ROOT / ".venv" / ".compiled"
 """Holds the fingerprint of what was compiled; empty when the core runs from its sources."""
+_KEPT = 4
+"""How many compiled cores are kept: a branch or two, and what is being changed."""
 
 
 def sources() -> list[Path]:
@@ -106,6 +108,8 @@ def _compile(kept: Path) -> None:
         shutil.move(each, copy)
     (making / "core").rename(kept)
     shutil.rmtree(making)
+    for old in sorted(CACHE.iterdir(), key=lambda each: each.stat().st_mtime)[:-_KEPT]:
+        shutil.rmtree(old)
 
 
 if __name__ == "__main__":
