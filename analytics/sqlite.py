@@ -17,7 +17,7 @@ from analytics.schema import STORED, UNREADABLE
 from analytics.selection import Selection
 from analytics.verifying import Verifier, states_of
 from eventlib.errors import LogUnavailable
-from eventlib.log.record import RECORD_FIELDS, Record, text_of
+from eventlib.log.record import Record, text_of
 from eventlib.log.rules import decode_headers
 from eventlib.log.sqlite.schema import file_uri, version_of
 from eventlib.log.sqlite.state import OFFSET_BITS, PartitionState
@@ -116,7 +116,7 @@ def _read(
 def _with(rows: pa.RecordBatch, instead: Iterable[Record], offsets: Sequence[int]) -> pa.RecordBatch:
     """Return rows with those at some offsets replaced."""
     others = [
-        dict(zip(RECORD_FIELDS, record.astuple(), strict=True))
+        record.asdict()
         | {
             "recorded_at": min(max(record.timestamp_ms, -_LAST_MS), _LAST_MS) * 1_000,
             "key": None if record.key is None else text_of(record.key),

@@ -159,7 +159,7 @@ class Schemas(Registry):
         ids = {self._ids[schema]} if schema in self._ids else {*range(1, self._next_id())} - self._known.keys()
         for number, version in product(sorted(ids), range(1, self._newest.get(subject, 0) + self._lost() + 1)):
             found = Version(subject, version, number, schema)
-            if record_checksum(_record(found, stands.timestamp_ms).replace(offset=error.offset)) == error.checksum:
+            if record_checksum(_record(found, stands.timestamp_ms).placed(error.offset)) == error.checksum:
                 return found
         return None
 

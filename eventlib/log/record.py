@@ -30,8 +30,8 @@ class Record:
     """A record of the log: key and value as bytes, and the CloudEvents attributes of its event.
 
     A log that has only headers (Kafka) writes the attributes as `ce_…` headers and `traceparent`; `headers` holds all
-    others. An `offset` of -1 is assigned by the log on append. A `value` of None is a tombstone. It is a value: nobody
-    changes one, `replace` returns another.
+    others. An `offset` of -1 is assigned by the log on append. A `value` of None is a tombstone. A record is never
+    changed; `replace` returns another.
     """
 
     __slots__ = RECORD_FIELDS
@@ -107,8 +107,11 @@ class Record:
 
     def replace(self, **changes: Any) -> "Record":
         """Return the record with other values of some fields. Raises: TypeError for a field that it has not."""
-        values = dict(zip(RECORD_FIELDS, self.astuple(), strict=True))
-        return Record(**(values | changes))
+        return Record(**(self.asdict() | changes))
+
+    def asdict(self) -> dict[str, Any]:
+        """Return its fields by their names."""
+        return dict(zip(RECORD_FIELDS, self.astuple(), strict=True))
 
     def astuple(self) -> tuple[Any, ...]:
         """Return its fields in their order, `RECORD_FIELDS`."""
@@ -158,7 +161,7 @@ class Record:
         return Record, self.astuple()
 
     def __repr__(self) -> str:
-        return f"Record({', '.join(f'{n}={v!r}' for n, v in zip(RECORD_FIELDS, self.astuple(), strict=True))})"
+        return f"Record({', '.join(f'{name}={value!r}' for name, value in self.asdict().items())})"
 
 
 def key_text(record: Record) -> str:

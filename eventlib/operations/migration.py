@@ -216,7 +216,7 @@ class Copying:
         """Copy all records to an empty partition, with consecutive offsets."""
         written = 0
         async for records in self._read(topic_partition, 0, end):
-            await self._target.put([record.replace(offset=written + i) for i, record in enumerate(records)])
+            await self._target.put([record.placed(written + i) for i, record in enumerate(records)])
             written += len(records)
 
     async def _copy_exactly(self, topic_partition: TopicPartition, end: int) -> None:

@@ -23,7 +23,6 @@ from eventlib.runtime.records import EFFECT, POSITION_KEY, STATE, JournalEntry, 
 from eventlib.values import to_ms
 
 _AT_ONCE = 2_000
-_CONTENT = 3
 """Where a record's content begins, after its topic, partition and offset."""
 _UNPROVABLE = {"park", "release", "edit", "discard", "skip", "switch"}
 """Kinds of steps that write changelog records which cannot be derived from the journal."""
@@ -62,7 +61,7 @@ async def _around(port: Log, changelog: TopicPartition, damaged: DamagedRecord) 
     later, since_ms, until_ms = dict[str, None](), 0, -1
     async for records in chunks(port, changelog, 0):
         for record in records:
-            if there is not None and record.replace(offset=there.offset) == there:
+            if there is not None and record.placed(there.offset) == there:
                 there = None
             if record.offset >= damaged.resume_at:
                 later[key_text(record)] = None

@@ -85,6 +85,9 @@ class InputReader:
 DAMAGE = "damage"
 """The fact about a parked record that keeps it from being handled as it stands: why it is not what was written."""
 
+_KEY, _HEADERS = 4, 14
+_MOST = 1 << 62
+
 
 def damaged_input(damaged: DamagedRecord, log: EventLog, at_ms: int) -> Record:
     """Return what is parked for a damaged record: its columns as they stand, as far as a record can have them.
@@ -95,7 +98,9 @@ def damaged_input(damaged: DamagedRecord, log: EventLog, at_ms: int) -> Record:
     place = damaged.topic, damaged.partition, damaged.offset
     found = Record(*place, at_ms, None, None)
     if isinstance(damaged.record, Record):
-        found = damaged.record.replace(offset=damaged.offset, timestamp_ms=at_ms, headers=())
+        stands = damaged.record.astuple()[_KEY:_HEADERS]
+        columns: list[Any] = [value if _is_legible(value) else None for value in stands]
+        found = Record(*(*place, at_ms, *columns, ()))
     key = found.key
     if key is None or not _is_confirmed(found, log):
         key = "{}/{}/{}".format(*place).encode()
@@ -125,6 +130,12 @@ async def as_written(parked: Record, log: Log) -> Record | None:
     except DamagedRecord:
         return None
     return found[0] if found and found[0].offset == record.offset else None
+
+
+def _is_legible(value: object) -> bool:
+    if isinstance(value, int):
+        return 0 <= value < _MOST
+    return not isinstance(value, str) or value.isprintable()
 
 
 def _is_confirmed(found: Record, log: EventLog) -> bool:

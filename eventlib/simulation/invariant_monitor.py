@@ -134,7 +134,7 @@ class InvariantMonitor:
         for record, offset in zip(records, offsets, strict=True):
             match self._topic_roles.get(record.topic):
                 case "event":
-                    self._check_event(record.replace(offset=offset))
+                    self._check_event(record.placed(offset))
                 case "changelog":
                     self._check_state(record)
                 case "journal":

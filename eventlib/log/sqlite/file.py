@@ -91,9 +91,9 @@ class LogFile:
     async def refresh(self, *, again: bool = False) -> None:
         """Load what other processes have committed, once in each iteration of the event loop, unless `again`.
 
-        What they commit meanwhile, nobody here can have heard of before the next one.
+        This process cannot have heard of what they commit meanwhile before the next one.
         """
-        if self._is_fresh and not again and not self.closed:
+        if self._is_fresh and self._version != _NOTHING_YET and not again and not self.closed:
             return
         await _retry_while_busy(self.catch_up, self.path, self.options.busy_s)
         self._is_fresh = True
@@ -102,7 +102,7 @@ class LogFile:
     async def reload(self) -> None:
         """Reload everything, also what this process has changed."""
         self._version = _NOTHING_YET
-        await self.refresh(again=True)
+        await self.refresh()
 
     async def write(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Run `act` in its own transaction. Raises: LogUnavailable after `busy_s`; the errors of `explained`."""
@@ -137,7 +137,6 @@ class LogFile:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             self._version = _NOTHING_YET  # what `act` has cached about the file does not hold
-            self._is_fresh = False
             raise
         self._mark.raise_to(self.offsets)
         self.held_s = perf_counter() - began

@@ -26,7 +26,6 @@ _THERE = "SELECT 1 FROM records WHERE position = ? AND recorded_at IS NOT NULL"
 _OFFSET, _AT, _HEADERS, _CHECKSUM = 2, 3, 14, 15
 _PROBED = 10_000
 _TYPES: tuple[type, ...] = (bytes, bytes, str, str, str, str, int, str, str, str)
-_MOST = 1 << 62
 
 
 async def read_records(file: LogFile, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
@@ -141,23 +140,14 @@ def _next(rows: Sequence[tuple[Any, ...]], offset: int, end: int) -> int:
 
 
 def _as_it_stands(row: tuple[Any, ...]) -> Record:
-    """Return a damaged row as a record, of what is legible in it."""
+    """Return a damaged row as a record; a column of another type than a record's is empty."""
     at_ms, *rest = row[_AT:_HEADERS]
-    pairs = zip(rest, _TYPES, strict=True)
-    columns: list[Any] = [value if _is_legible(value, kind) else None for value, kind in pairs]
+    columns = [value if isinstance(value, kind) else None for value, kind in zip(rest, _TYPES, strict=True)]
     try:
         headers = decode_headers(row[_HEADERS])
     except (TypeError, ValueError, AttributeError):
         headers = ()
-    return Record(*(*row[:_AT], at_ms if _is_legible(at_ms, int) else 0, *columns, headers))
-
-
-def _is_legible(value: object, kind: type) -> bool:
-    if not isinstance(value, kind):
-        return False
-    if isinstance(value, int):
-        return 0 <= value < _MOST
-    return not isinstance(value, str) or value.isprintable()
+    return Record(*(*row[:_AT], at_ms if isinstance(at_ms, int) else 0, *columns, headers))
 
 
 def _readable(connection: sqlite3.Connection, values: Mapping[str, object]) -> list[tuple[Any, ...]]:

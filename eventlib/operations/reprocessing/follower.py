@@ -241,7 +241,7 @@ class Follower:
         self.task.committed(transaction, offsets)
         self._uncommitted = 0
         for record, offset in zip(transaction.events, offsets, strict=False):
-            self._rails.pending.add(record.replace(offset=offset))
+            self._rails.pending.add(record.placed(offset))
 
     def _marked(self, events: Sequence[Record]) -> list[Record]:
         """Return the rerun's outputs, each with a header that locates the service's event."""

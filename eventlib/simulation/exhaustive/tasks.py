@@ -99,7 +99,7 @@ class Tasks:
         # An external event has no sequence: its id, given by its publisher, distinguishes it.
         id_from_outside = record.id if record.sequence is None else None
         same = (record.topic_partition, record.value, record.astuple()[7:11], id_from_outside)
-        return self._records.number(record.replace(offset=0), same)
+        return self._records.number(record.placed(0), same)
 
     def record(self, number: int) -> Record:
         """Return the record on the log with a number."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from eventlib import EventLog, Runtime, open_log
 from eventlib.log.base import Log
-from eventlib.log.record import RECORD_FIELDS, Record
+from eventlib.log.record import Record
 from eventlib.registry.records import SCHEMAS
 
 HERE = Path(__file__).parent
@@ -50,7 +50,7 @@ async def load(version: str, port: Log, log: EventLog) -> None:
 
 
 def _plain(record: Record) -> dict[str, Any]:
-    plain: dict[str, Any] = dict(zip(RECORD_FIELDS, record.astuple(), strict=True))
+    plain = record.asdict()
     plain["headers"] = [[name, value.hex()] for name, value in record.headers]
     for name in ("key", "value"):
         plain[name] = None if plain[name] is None else plain[name].hex()
