@@ -22,6 +22,7 @@ from eventlib.telemetry.process import exporter_of
 from services.http_calls import open_calls
 from services.payment.http_gateway import HttpGateway
 from services.settings import ShopSettings
+from tests.serving import serving
 
 BOMB = gzip.compress(bytes(200_000_000), 1)
 MEGABYTES = 60_000_000
@@ -36,12 +37,10 @@ async def answering(body: bytes, *headers: str) -> AsyncIterator[str]:
         SEEN.append(request.decode().lower())
         lines = ["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", "Content-Type: application/json", *headers, "", ""]
         writer.write("\r\n".join(lines).encode() + body)
-        writer.close()
 
     SEEN.clear()
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with serving(serve) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 SEEN: list[str] = []

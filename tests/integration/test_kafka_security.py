@@ -16,6 +16,7 @@ from eventlib.log.kafka.log import KafkaLog
 from eventlib.log.record import Record
 from eventlib.model.topic import Topic
 from eventlib.values import now_ms
+from tests.serving import serving
 
 USERS = {"admin": "admin-secret", "clerk": "clerk-secret"}
 TOPICS = [Topic("a", partitions=2), Topic("b", partitions=1)]
@@ -114,8 +115,6 @@ async def token_server(user: str) -> AsyncIterator[tuple[str, list[str]]]:
         body = json.dumps({"access_token": unsigned_token(user), "token_type": "bearer", "expires_in": 300})
         writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode())
         await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/token", asked
+    async with serving(answer) as port:
+        yield f"http://127.0.0.1:{port}/token", asked

@@ -39,6 +39,7 @@ from tests.contract.registry_servers import listening_registry
 from tests.integration.tcp_way import HOST, Way
 from tests.saga.fleet import free_port
 from tests.saga.shop_runs import ROOT
+from tests.serving import serving
 
 PATIENCE_S = 120.0
 SERVICES = [service.name for service in shop.services]
@@ -259,16 +260,12 @@ async def answering(answer: bytes) -> AsyncIterator[int]:
     """Give the port of what answers everything with these bytes."""
 
     async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            await reader.read(1 << 16)
-            writer.write(answer)
-            await writer.drain()
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        await reader.read(1 << 16)
+        writer.write(answer)
+        await writer.drain()
 
-    async with await asyncio.start_server(answers, HOST, 0) as server:
-        yield server.sockets[0].getsockname()[1]
+    async with serving(answers) as port:
+        yield port
 
 
 def http(status: str, body: str = "") -> bytes:

@@ -20,6 +20,7 @@ from services.outside import open_ports
 from services.settings import shop_settings
 from tests.integration.api_shop import stock_up
 from tests.integration.otlp import receiving
+from tests.serving import serving
 
 SECRET = "hunter2"  # noqa: S105  as everybody knows
 URL = f"https://ann:{SECRET}@127.0.0.1:1/x"
@@ -167,8 +168,6 @@ async def _saying_back() -> AsyncIterator[str]:
         (sent,) = [line for line in request.splitlines() if line.lower().startswith("authorization:")]
         body = f"ann said {sent}, which is {SECRET}".encode()
         writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with serving(serve) as port:
+        yield f"http://127.0.0.1:{port}"
