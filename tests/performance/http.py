@@ -138,13 +138,13 @@ async def idle(port: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def reads(port: int) -> dict[str, float]:
+async def reads(port: int, size: int) -> dict[str, float]:
     """Read timelines, orders and lists one after the other."""
     connection = Connection(port)
     status = "status=completed"
     paths = {
-        "order": [f"/orders/order-{n * 37}" for n in range(READS)],
-        "timeline": [f"/orders/order-{n * 37}/timeline" for n in range(READS)],
+        "order": [f"/orders/order-{n * size // READS}" for n in range(READS)],
+        "timeline": [f"/orders/order-{n * size // READS}/timeline" for n in range(READS)],
         "list_50": [f"/orders?{status}"] * READS,
         "list_of_customer": [f"/orders?customer_id=customer-{n}&limit=10&{status}" for n in range(READS)],
     }
@@ -200,7 +200,7 @@ async def measure(seconds: float, sizes: list[int]) -> dict[str, float]:
             began = time.perf_counter()
             async with server(log, apart=False) as port:
                 found[f"http_index_built_s_at_{size}"] = time.perf_counter() - began
-                found |= {f"http_{name}_at_{size}": value for name, value in (await reads(port)).items()}
+                found |= {f"http_{name}_at_{size}": value for name, value in (await reads(port, size)).items()}
     return found
 
 
