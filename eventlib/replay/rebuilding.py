@@ -23,7 +23,6 @@ from eventlib.runtime.records import EFFECT, POSITION_KEY, STATE, JournalEntry, 
 from eventlib.values import to_ms
 
 _AT_ONCE = 2_000
-"""Where a record's content begins, after its topic, partition and offset."""
 _UNPROVABLE = {"park", "release", "edit", "discard", "skip", "switch"}
 """Kinds of steps that write changelog records which cannot be derived from the journal."""
 

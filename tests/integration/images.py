@@ -24,6 +24,7 @@ from eventlib.devtools.kafka.java import find_java
 
 ROOT = Path(__file__).parents[2]
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so")  # as Dockerfile.dockerignore says
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def build_wheel(directory: Path) -> Path:
     """Build our wheel of no more than what the Dockerfile copies."""
     source = directory / "source"
     for name in ("analytics", "eventlib"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        shutil.copytree(ROOT / name, source / name, ignore=_LEFT_OUT)
     for name in ("LICENSE", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, source / name)
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(directory / "own"), str(source))
@@ -63,7 +64,7 @@ def build_image(target: str, wheel: Path, directory: Path) -> Image:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", shop], check=True)
     link(_locked(target), shop)
     install(wheel, image.bin)
-    shutil.copytree(ROOT / "services", shop / SITE / "services", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copytree(ROOT / "services", shop / SITE / "services", ignore=_LEFT_OUT)
     if target == "spark":
         _complete_spark(shop / SITE / "pyspark")
         java_home_in(image.opt / "java")

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import suppress
 from typing import Self
 
+from eventlib.devtools.kafka.config import HOST
 from tests.saga.fleet import free_port
 
-HOST = "127.0.0.1"
 _CHUNK_BYTES = 1 << 16
 
 

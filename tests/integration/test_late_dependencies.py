@@ -23,6 +23,7 @@ from eventlib.cli.run_process import Running, Tuning, serve_until
 from eventlib.codec.remote_registry import RemoteRegistry
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.devtools.kafka import Cluster
+from eventlib.devtools.kafka.config import HOST
 from eventlib.errors import EventlibError, LogDenied, LogUnavailable, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.kafka.log import KafkaLog
@@ -36,7 +37,7 @@ from eventlib.startup import Startup
 from eventlib.telemetry.options import telemetry_options
 from services import shop
 from tests.contract.registry_servers import listening_registry
-from tests.integration.tcp_way import HOST, Way
+from tests.integration.tcp_way import Way
 from tests.saga.fleet import free_port
 from tests.saga.shop_runs import ROOT
 from tests.serving import serving

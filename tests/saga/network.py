@@ -4,6 +4,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Self
@@ -11,6 +12,7 @@ from typing import Any, Self
 from eventlib.devtools.kafka import Cluster
 from eventlib.devtools.kafka.config import HOST
 from eventlib.devtools.kafka.node import is_free
+from tests.serving import serving
 
 _CHUNK_BYTES = 1 << 16
 _PATIENCE_S = 120.0
@@ -43,8 +45,8 @@ class Network:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="network", daemon=True)
-        self._ports = list[int]()
-        self._servers = list[asyncio.Server]()
+        self._proxies = list[int]()
+        self._servers = AsyncExitStack()
         self._ways = set[_Way]()
         self._refuses = False
         self._requests, self._answers = asyncio.Event(), asyncio.Event()
@@ -65,8 +67,9 @@ class Network:
     def lay(self, cluster: Cluster) -> None:
         """Give each node, which has not been started yet, a listener that is reached through a proxy."""
         for node in cluster.nodes:
-            own, through = _free_port(), self._run(self._serve(len(self._ports)))
-            self._ports.append(own)
+            own = _free_port()
+            through = self._run(self._serve(own))
+            self._proxies.append(through)
             settings = dict(line.split("=", 1) for line in node.properties.read_text("utf-8").splitlines())
             more = {
                 "listeners": f"{settings['listeners']},FAR://{HOST}:{own}",
@@ -78,7 +81,7 @@ class Network:
     @property
     def bootstrap(self) -> str:
         """Where somebody far away begins."""
-        return ",".join(f"{HOST}:{server.sockets[0].getsockname()[1]}" for server in self._servers)
+        return ",".join(f"{HOST}:{port}" for port in self._proxies)
 
     def cut(self, cut: Cut) -> None:
         """Let something not pass from now on."""
@@ -109,14 +112,8 @@ class Network:
         for way in [*self._ways]:
             way.reset()
 
-    async def _serve(self, index: int) -> int:
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._pass(reader, writer, self._ports[index])
-
-        server = await asyncio.start_server(accept, HOST, 0)
-        self._servers.append(server)
-        port: int = server.sockets[0].getsockname()[1]
-        return port
+    async def _serve(self, port: int) -> int:
+        return await self._servers.enter_async_context(serving(lambda reader, client: self._pass(reader, client, port)))
 
     async def _pass(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, port: int) -> None:
         try:
@@ -139,13 +136,8 @@ class Network:
             self._ways.discard(way)
 
     async def _close(self) -> None:
-        for server in self._servers:
-            server.close()
         self._reset()
-        everything = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in everything:
-            task.cancel()
-        await asyncio.gather(*everything, return_exceptions=True)
+        await self._servers.aclose()
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_S)
