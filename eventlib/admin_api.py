@@ -1,12 +1,9 @@
-"""The admin API on a log: every path needs the token, except `/healthz`, which reports only what the exit code of status does."""
+"""The admin API on a log: operators act, auditors look; `/healthz`, which reports only what status's exit code does, is public."""
 
-from collections.abc import Callable, Sequence
-from hmac import compare_digest
 from typing import Annotated
 
-from fastapi import Body, Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from eventlib.cli._common.parked_keys import parking_json, waiting_json
@@ -14,6 +11,9 @@ from eventlib.cli.status import status_json
 from eventlib.errors import ContractError, EventlibError, UndecodableRecord, WiringError
 from eventlib.eventlog import EventLog
 from eventlib.http.body_limit import StrictRoute
+from eventlib.identity.gate import Caller, guard
+from eventlib.identity.identity import Identity, identity_of
+from eventlib.identity.principal import Role, allow, public
 from eventlib.model.event import Position
 from eventlib.operations.command_status import pending_retries
 from eventlib.operations.parked_commands import event_with, request_discard, request_edit, request_retries
@@ -23,13 +23,14 @@ from eventlib.queries.parked import ParkedQuery, Parking, parkings, waiting_inpu
 
 SHORTEST_TOKEN = 16
 _MOST_LISTED = 1_000
-Who = Annotated[str, Field(min_length=1, max_length=200, description="Who does it; stored on the log.")]
+_LOOK = (Role.OPERATOR, Role.AUDITOR)
+Ignored = Annotated[str | None, Field(max_length=200, description="Ignored: who acts follows from the token.")]
 
 
 class _OperatorRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    by: Who
+    by: Ignored = None
 
 
 class Retry(_OperatorRequest):
@@ -70,14 +71,14 @@ class ListQuery(Selection):
     limit: Annotated[int, Field(ge=1, le=_MOST_LISTED)] = 100
 
 
-def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR) -> FastAPI:
-    """Return the admin API on a log; requests carry one of the tokens as `Authorization: Bearer TOKEN`.
+def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR, identity: Identity | None = None) -> FastAPI:
+    """Return the admin API on a log; `identity` (by default that of the settings) tells who calls.
 
-    `state_dir` is where processes of this machine keep their local stores.
-
-    Guarantee: a request answered with 202 is stored on the log, and is done once. Raises: WiringError for a short token.
+    `tokens` are further ones with the role `operator`. `state_dir` is where processes of this machine keep their local
+    stores. Guarantee: a request answered with 202 is stored on the log with the caller's name, and is done once.
+    Raises: WiringError for a short token.
     """
-    shortest = min(map(len, tokens), default=0)
+    shortest = min(map(len, tokens), default=SHORTEST_TOKEN)
     if shortest < SHORTEST_TOKEN:
         raise WiringError(
             f"an admin token has {shortest} characters: EVENTLIB_ADMIN_TOKEN takes {SHORTEST_TOKEN} or more"
@@ -85,17 +86,17 @@ def create_admin(log: EventLog, *tokens: str, state_dir: str = STATE_DIR) -> Fas
     app = FastAPI(title=f"{log.choreography.name}: admin", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(EventlibError, _problem)
     app.router.route_class = StrictRoute
-    authorized = [Depends(_guard(tokens))]
     handlers = _Handlers(log, state_dir)
     app.get("/healthz")(handlers.health)
-    app.get("/status", dependencies=authorized)(handlers.status)
-    app.get("/parked", dependencies=authorized)(handlers.list_parked)
-    app.post("/parked/retry", dependencies=authorized, status_code=202)(handlers.retry_all)
-    app.get("/parked/{service}/{decider}/{key:path}", dependencies=authorized)(handlers.show)
+    app.get("/status")(handlers.status)
+    app.get("/parked")(handlers.list_parked)
+    app.post("/parked/retry", status_code=202)(handlers.retry_all)
+    app.get("/parked/{service}/{decider}/{key:path}")(handlers.show)
     one = "/parked/{service}/{decider}/{key:path}"
-    app.post(f"{one}/retry", dependencies=authorized, status_code=202)(handlers.retry)
-    app.post(f"{one}/edit", dependencies=authorized, status_code=202)(handlers.edit)
-    app.post(f"{one}/discard", dependencies=authorized, status_code=202)(handlers.discard)
+    app.post(f"{one}/retry", status_code=202)(handlers.retry)
+    app.post(f"{one}/edit", status_code=202)(handlers.edit)
+    app.post(f"{one}/discard", status_code=202)(handlers.discard)
+    guard(app, (identity or identity_of()).with_tokens("admin-token", tokens, Role.OPERATOR))
     return app
 
 
@@ -106,20 +107,24 @@ class _Handlers:
         self._log = log
         self._reader = StatusReader(log, state_dir=state_dir)
 
+    @public
     async def health(self) -> Response:
         """Answer 200 when healthy, else 503."""
         return Response(status_code=503 if complaints(await self._reader.look(), Limits()) else 200)
 
+    @allow(*_LOOK)
     async def status(self) -> dict[str, object]:
         """Return the status of services."""
         status = await self._reader.look()
         return status_json(status, complaints(status, Limits()))
 
+    @allow(*_LOOK)
     async def list_parked(self, selection: Annotated[ListQuery, Query()]) -> dict[str, object]:
         """List what is parked, oldest first."""
         found = await parkings(self._log, wanted=selection.on(self._log))
         return {"count": len(found), "parked": [parking_json(each) for each in found[: selection.limit]]}
 
+    @allow(*_LOOK)
     async def show(
         self, service: str, decider: str, key: str, limit: Annotated[int, Query(ge=1, le=_MOST_LISTED)] = 100
     ) -> dict[str, object]:
@@ -128,29 +133,41 @@ class _Handlers:
         waiting = await waiting_inputs(self._log, parking, limit)
         return {**parking_json(parking), "inputs": [waiting_json(parking, each) for each in waiting]}
 
-    async def retry_all(self, request: Retry, selection: Annotated[Selection, Query()]) -> dict[str, int]:
+    @allow(Role.OPERATOR)
+    async def retry_all(
+        self, request: Retry, selection: Annotated[Selection, Query()], caller: Caller
+    ) -> dict[str, int]:
         """Request that all selected are handled again; pending requests are not repeated."""
         found = await parkings(self._log, wanted=selection.on(self._log))
         already = await pending_retries(self._log, found)
         new = [each for each in found if each.name not in already]
-        await request_retries(self._log, new, request.by)
+        del request
+        await request_retries(self._log, new, caller.by)
         return {"asked": len(new), "asked_already": len(already)}
 
-    async def retry(self, service: str, decider: str, key: str, request: Retry) -> dict[str, object]:
+    @allow(Role.OPERATOR)
+    async def retry(self, service: str, decider: str, key: str, request: Retry, caller: Caller) -> dict[str, object]:
         """Request that one is handled again."""
+        del request
         parking = await self._one(service, decider, key)
-        return _accepted(parking, (await request_retries(self._log, [parking], request.by))[0])
+        return _accepted(parking, (await request_retries(self._log, [parking], caller.by))[0])
 
-    async def edit(self, service: str, decider: str, key: str, request: Annotated[Edit, Body()]) -> dict[str, object]:
+    @allow(Role.OPERATOR)
+    async def edit(
+        self, service: str, decider: str, key: str, request: Annotated[Edit, Body()], caller: Caller
+    ) -> dict[str, object]:
         """Request that a key's first input is handled with other data, and then those behind it."""
         parking = await self._one(service, decider, key)
         event = await event_with(self._log, parking, request.data, request.fields)
-        return _accepted(parking, await request_edit(self._log, parking, event, request.by, request.reason))
+        return _accepted(parking, await request_edit(self._log, parking, event, caller.by, request.reason))
 
-    async def discard(self, service: str, decider: str, key: str, request: Discard) -> dict[str, object]:
+    @allow(Role.OPERATOR)
+    async def discard(
+        self, service: str, decider: str, key: str, request: Discard, caller: Caller
+    ) -> dict[str, object]:
         """Discard a key's first input, or an effect, permanently."""
         parking = await self._one(service, decider, key)
-        return _accepted(parking, await request_discard(self._log, parking, request.by, request.reason))
+        return _accepted(parking, await request_discard(self._log, parking, caller.by, request.reason))
 
     async def _one(self, service: str, decider: str, key: str) -> Parking:
         wanted = ParkedQuery.of(self._log, [service], [decider], None)
@@ -165,20 +182,6 @@ class _Handlers:
 def _accepted(parking: Parking, position: Position) -> dict[str, object]:
     at = {"topic": position.topic, "partition": position.partition, "offset": position.offset}
     return {"service": parking.service, "decider": parking.decider, "key": parking.key, "id": parking.id, "asked": at}
-
-
-def _guard(tokens: Sequence[str]) -> Callable[..., None]:
-    """Return a dependency that checks the bearer token; a wrong one takes as long as a right one."""
-    bearer = HTTPBearer(auto_error=False)
-
-    def guard(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
-        brought = b"" if given is None else given.credentials.encode()
-        if not any(compare_digest(brought, token.encode()) for token in tokens):
-            raise HTTPException(
-                401, "give the admin token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
-            )
-
-    return guard
 
 
 def _problem(_request: Request, error: Exception) -> JSONResponse:

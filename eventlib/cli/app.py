@@ -32,6 +32,7 @@ PANELS = {
     "Run": {
         "run": LazyCommand("Run the services until they are stopped (Ctrl-C or SIGTERM).", module="run_services"),
         "publish": LazyCommand("Append one external event to the log, and print its offset."),
+        "token": LazyCommand("Make a named token for a machine; its text is printed once, and kept nowhere."),
         "admin": LazyCommand("Serve an HTTP API for operators, until Ctrl-C: status and parked keys."),
         "doctor": LazyCommand("Find problems of the log, and of this machine's connection to it."),
         "repair": LazyCommand("Restore what can be proved in a damaged SQLite log; nothing is guessed."),
@@ -50,6 +51,7 @@ PANELS = {
         "state": LazyCommand("Show a decider's state for a key, now or at a point in time."),
         "history": LazyCommand("Show what a decider did with a key, step by step."),
         "replay": LazyCommand("Replay the recorded history with today's code, and compare."),
+        "acts": LazyCommand("List what people did to running services: who, what, when and why."),
         "parked": LazyCommand("List inputs that could not be handled; retry, edit or discard them."),
     },
     "Change a running service": {

@@ -10,7 +10,15 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.http import host_and_port
-from eventlib.cli._common.options import LOG_VARIABLE, AppOption, JsonOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.options import (
+    LOG_VARIABLE,
+    AppOption,
+    InsecureOption,
+    JsonOption,
+    LogOption,
+    LogOptions,
+    MetricsOption,
+)
 from eventlib.cli._common.output import counted
 from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.prompts import agree
@@ -19,12 +27,13 @@ from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.cli._common.views import faust_or_remedy
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
+from eventlib.identity.identity import identity_of
 from eventlib.telemetry.logs import set_up_logging, tell
 from eventlib.telemetry.options import telemetry_options
 
 if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
-from eventlib.cli._common.http import Listening
+from eventlib.cli._common.http import Listening, metered, serve_insecurely
 
 live = typer.Typer(add_completion=False, cls=Group)
 
@@ -36,7 +45,7 @@ _Services = Annotated[
 
 
 @live.callback(invoke_without_command=True)
-def run(
+def run(  # noqa: PLR0913, PLR0917  one argument for each option
     context: typer.Context,
     service: _Services = None,
     http: Annotated[
@@ -49,6 +58,7 @@ def run(
         ),
     ] = None,
     metrics_port: MetricsOption = None,
+    insecure: InsecureOption = False,
     app: AppOption = None,
     log: LogOption = None,
 ) -> None:
@@ -71,6 +81,7 @@ def run(
             hint = "--service / --http / --metrics-port"
             raise typer.BadParameter(f"give it after `{context.invoked_subcommand}`", param_hint=hint)
         return
+    serve_insecurely(wanted=insecure)
     run_live(LogOptions.of(context, app, log), service or [], http, metrics_port)
 
 
@@ -146,7 +157,7 @@ async def _serve_metrics(
 
     listening = stack.enter_context(closing(Listening(address, option="--metrics-port")))
     measured = stack.enter_context(measured_views(apps[0].choreography, partial(look_at, apps), lacks))
-    return listening.url, (await stack.enter_async_context(listening.serve(measured))).task
+    return listening.url, (await stack.enter_async_context(listening.serve(metered(measured, identity_of())))).task
 
 
 def reset_live(log_options: LogOptions, only: list[str], *, yes: bool, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
 from eventlib.cli._common.parked_keys import DecidersOption, ReasonMatches, ServicesOption, Which, of_key
-from eventlib.cli._common.prompts import user
+from eventlib.cli._common.prompts import actor
 from eventlib.cli.parked_outcomes import SOON_S, Patience, Retried, follow, print_outcomes
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
@@ -32,7 +32,7 @@ ByOption = Annotated[
     typer.Option(
         "--by",
         metavar="NAME",
-        help="Your name; stored on the log. [dim]Default: the user of this machine[/dim]",
+        help="A name for people, stored on the log behind that of the machine's user or token.",
         show_default=False,
     ),
 ]
@@ -85,13 +85,13 @@ def retry(  # noqa: PLR0913, PLR0917  one argument for each option
     if everything:
         if decider is not None:
             raise typer.BadParameter("it excludes DECIDER and KEY", param_hint="--all")
-        code = retry_all(log_options, which, by or user(), 10 if wait is None else wait, as_json=as_json)
+        code = retry_all(log_options, which, actor(by), 10 if wait is None else wait, as_json=as_json)
     elif of_service or of_decider or reason_matches is not None:
         raise typer.BadParameter("they need --all", param_hint="--service / --decider / --reason-matches")
     elif decider is None or key is None:
         raise typer.BadParameter("name both, or give --all", param_hint="DECIDER KEY")
     else:
-        code = retry_one(log_options, decider, key, by or user(), 1 if wait is None else wait, as_json=as_json)
+        code = retry_one(log_options, decider, key, actor(by), 1 if wait is None else wait, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -159,7 +159,7 @@ def edit(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     if data is None and not fields:
         raise typer.BadParameter("name what to change", param_hint="--set / --data")
-    change, why = Change(data, fields or []), (by or user(), reason.strip())
+    change, why = Change(data, fields or []), (actor(by), reason.strip())
     raise typer.Exit(edit_input(LogOptions.of(context, app, log), (decider, key), change, why, as_json=as_json))
 
 
@@ -211,7 +211,7 @@ def discard(  # noqa: PLR0913, PLR0917  one argument for each option
     """
     if not reason.strip():
         raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
-    why = by or user(), reason.strip()
+    why = actor(by), reason.strip()
     raise typer.Exit(discard_input(LogOptions.of(context, app, log), (decider, key), why, as_json=as_json))
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from eventlib.cli._common import output
 from eventlib.cli._common.cutover import Consent, Effects, EffectsOption, YesOption, print_switch
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
-from eventlib.cli._common.prompts import signed_reason, user
+from eventlib.cli._common.prompts import actor, signed_reason
 from eventlib.cli._common.rerun_report import difference_json, print_difference
 from eventlib.config.settings import runtime_config
 from eventlib.eventlog import EventLog
@@ -91,7 +91,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
     if service is None:
         raise typer.BadParameter("name a service", param_hint="SERVICE")
     if into is not None:
-        wanted = RerunSpec(f"{user()}: {reason}".removesuffix(": "), ms_of(since), ms_of(until), follow)
+        wanted = RerunSpec(f"{actor()}: {reason}".removesuffix(": "), ms_of(since), ms_of(until), follow)
         print_rerun(log_options, service, into, wanted, limit=limit, as_json=as_json)
     elif switch is not None:
         consent = Consent(signed_reason(reason), effects is Effects.RUN, yes)

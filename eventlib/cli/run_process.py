@@ -6,11 +6,12 @@ from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eventlib.cli._common.http import Listening, Server
+from eventlib.cli._common.http import Listening, Server, gated, metered
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.stopping import Stopped, starting_up, unless_stopped
 from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
+from eventlib.identity.identity import identity_of
 from eventlib.model.choreography import Choreography
 from eventlib.opening import open_log
 from eventlib.runtime.config import RuntimeConfig
@@ -100,12 +101,10 @@ class _Process:
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start everything. Raises: errors that do not pass."""
-        what, options = self._what, self._tuning.options
-        listening = None if what.http is None else stack.enter_context(closing(Listening(what.http)))
-        measured = (
-            None
-            if what.metrics is None
-            else stack.enter_context(closing(Listening(what.metrics, option="--metrics-port")))
+        what, options, identity = self._what, self._tuning.options, identity_of()
+        listening, measured = (
+            None if at is None else stack.enter_context(closing(Listening(at, option=option, identity=identity)))
+            for at, option in ((what.http, "--http"), (what.metrics, "--metrics-port"))
         )
         telemetry = _telemetry(stack, self._choreography, self._url, options, metrics=measured is not None)
         late = LateApp(lambda: self._startup.lacks)
@@ -115,12 +114,12 @@ class _Process:
             self.places.append(listening.url)
         if measured is not None and telemetry is not None:
             telemetry.waits_for = lambda: self._startup.lacks
-            servers.append(await stack.enter_async_context(measured.serve(telemetry.metrics)))
+            servers.append(await stack.enter_async_context(measured.serve(metered(telemetry.metrics, identity))))
             self.places.append(f"metrics at {measured.url}/metrics")
         self.watched += [server.task for server in servers]
         event_log = await self._run(stack, telemetry)
         if listening is not None and self._choreography.http is not None:
-            app = self._choreography.http(event_log)
+            app = gated(self._choreography.http(event_log), identity)
             traced = app if telemetry is None else telemetry.traced(app)
             await self._startup.enter(stack, "the state of its HTTP app", lambda: late.opened(traced))
         for server in servers:

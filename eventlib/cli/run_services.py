@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.options import AppOption, LogOption, LogOptions, MetricsOption
+from eventlib.cli._common.http import serve_insecurely
+from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, MetricsOption
 from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.cli._common.workers import supervise
@@ -38,6 +39,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
         ),
     ] = None,
     metrics_port: MetricsOption = None,
+    insecure: InsecureOption = False,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -78,6 +80,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib run --service stock --workers 4 --log kafka://broker:9092/
       eventlib run --log sqlite:///var/other.db
     """
+    serve_insecurely(wanted=insecure)
     log_options = LogOptions.of(context, app, log)
     run_services(log_options, service or [], http, no_services=no_services, workers=workers, metrics=metrics_port)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from eventlib.cli._common.options import LogOption, LogOptions
+from eventlib.cli._common.options import InsecureOption, LogOption, LogOptions
 
 
 def serve(
@@ -27,6 +27,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    insecure: InsecureOption = False,
     log: LogOption = None,
 ) -> None:
     """Serve a log's schemas with the API of a Confluent Schema Registry, until it is stopped.
@@ -44,8 +45,10 @@ def serve(
       eventlib schemas serve
       eventlib schemas serve --port 0.0.0.0:8081 --log kafka://broker:9092/
     """
+    from eventlib.cli._common.http import serve_insecurely
     from eventlib.cli.schemas_server import serve_schemas
     from eventlib.registry.server.options import schemas_options
 
+    serve_insecurely(wanted=insecure)
     log_options = LogOptions.of(context, None, log)
     serve_schemas(log_options.url, schemas_options(port=port, compatibility=compatibility))

@@ -24,7 +24,8 @@ def serve_schemas(url: str, options: SchemasOptions) -> None:
     if options.certificate is not None and options.key is not None:
         password = options.key_password
         tls = Tls(options.certificate, options.key, None if password is None else password.get_secret_value())
-    listening = Listening(options.port, option="--port", tls=tls)
+    # Users of the registry's own are an identity, too.
+    listening = Listening(options.port, option="--port", tls=tls, identity=None if options.has_users else "settings")
     try:
         asyncio.run(_serve(url, options, listening))
     finally:

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings
 
 from eventlib.codec.registry import RegistryOptions
 from eventlib.config.variables import Variables, read_settings
+from eventlib.identity.options import IdentityOptions
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.url import no_userinfo
@@ -42,6 +43,10 @@ class EventlibSettings(Variables):
             "unset: there is no admin API"
         ),
     ] = None
+    token: Annotated[
+        SecretStr | None,
+        Field(description="the token that commands act by; unset: they act as the user of the machine"),
+    ] = None
     ivy_settings: Annotated[
         str | None,
         Field(
@@ -67,6 +72,7 @@ PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
     "commands": (EventlibSettings,),
     "services": (_RuntimeSettings,),
     "schemas": (RegistryOptions,),
+    "identity of HTTP callers": (IdentityOptions,),
     "logs on Kafka": (KafkaOptions,),
     "the registry of `eventlib schemas serve`": (SchemasOptions,),
     "traces and metrics": (TelemetryOptions, Sampling, SdkVariables),

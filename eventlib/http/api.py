@@ -18,6 +18,9 @@ from eventlib.http.reads import Reads
 from eventlib.http.requests import Requests
 from eventlib.http.saga_events import SagaEvents
 from eventlib.http.traffic import Limits, Metrics
+from eventlib.identity.gate import guard
+from eventlib.identity.identity import Identity, identity_of
+from eventlib.identity.principal import METRICS_READERS, allow, public
 from eventlib.model.event import Event
 from eventlib.queries.saga_index import SagaIndex
 
@@ -33,12 +36,13 @@ class SagaApi(Generic[R]):
     Sagas begin with `request`. Add operations to `routes()`, made of `requests` (once, by Idempotency-Key), `reads` (positions,
     ages, `Prefer: wait`) and `events` (timelines, streams). The app has `/healthz`, `/readyz`, `/metrics` and `/docs`,
     answers errors as problems of the types `urn:<name>:problem:…`, and refuses bodies that are too large.
+    Each operation declares who may call it (`@allow(Role.SHOP)`, `@public`); `identity` is by default that of the settings.
     `has_ended` returns whether the saga of a key is over. Metrics are exported as `<name>_…`, those of requests as
     `<name>_<counted_as>_accepted_total` and the like.
     Guarantee: what was answered with 202 by `requests` is durable.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what an API is made of
         self,
         index: SagaIndex[Any],
         request: type[R],
@@ -47,11 +51,13 @@ class SagaApi(Generic[R]):
         counted_as: str,
         has_ended: Callable[[str], bool],
         config: ApiConfig | None = None,
+        identity: Identity | None = None,
         **about: Any,
     ) -> None:
         check(index, SagaIndex, "index", "give the index: `SagaIndex(log, orders)`")
         self.index = index
         self.config = config = config or ApiConfig()
+        self.identity = identity or identity_of()
         self.metrics = Metrics(name)
         self.requests = Requests(index, request, config, self.metrics, counted_as)
         self.reads = Reads(index, self.requests.topic, config)
@@ -60,6 +66,7 @@ class SagaApi(Generic[R]):
         self.app = FastAPI(lifespan=self._lifespan, docs_url=None, redoc_url=None, **about)
         serve_docs(self.app)
         answer_problems(self.app, f"urn:{name}:problem:")
+        guard(self.app, self.identity)
         self.app.add_middleware(Limits, body_bytes=config.body_bytes, metrics=self.metrics)
 
     def routes(self, tag: str) -> APIRouter:
@@ -137,12 +144,14 @@ class SagaApi(Generic[R]):
         routes = APIRouter(tags=["operation"])
 
         @routes.get("/healthz", responses=documented(503), summary="Is it alive?")
+        @public
         async def healthz() -> Health:
             """Say whether the process is well; if not, it has to be started again."""
             self._refuse_if_failed()
             return Health()
 
         @routes.get("/readyz", responses=documented(503), summary="Can it serve?")
+        @public
         async def readyz() -> Health:
             """Say whether requests can be served: the index is young enough, and the log is within reach."""
             await self._refuse_unless_ready()
@@ -154,6 +163,7 @@ class SagaApi(Generic[R]):
             responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Figures."}},
             summary="Figures for Prometheus",
         )
+        @allow(*METRICS_READERS)
         async def metrics() -> Response:
             """Return what this process has answered, what waits, and how far the index has come."""
             return Response(await self._figures(), media_type="text/plain; version=0.0.4; charset=utf-8")

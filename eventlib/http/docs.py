@@ -6,6 +6,8 @@ from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, Response
 
+from eventlib.identity.principal import public
+
 _VENDORED = files("eventlib") / "swagger_ui"
 _FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 _KEPT = "public, max-age=86400"
@@ -41,5 +43,5 @@ def serve_docs(app: FastAPI) -> None:
         headers = {"cache-control": _KEPT}
         return Response((_VENDORED / name).read_bytes(), media_type=_FILES[name], headers=headers)
 
-    app.get("/docs", include_in_schema=False)(docs)
-    app.get("/docs/{name}", include_in_schema=False)(file)
+    app.get("/docs", include_in_schema=False)(public(docs))
+    app.get("/docs/{name}", include_in_schema=False)(public(file))

@@ -93,10 +93,11 @@ def index_behind(age_s: float) -> Refusal:
     return try_later("index-behind", f"the index is more than {age_s:g} s old: what it does not have may be there")
 
 
-def problem(refusal: Refusal, app: FastAPI) -> Response:
-    """Return a refusal as an app's answer."""
+def problem(refusal: Refusal, app: FastAPI | None) -> Response:
+    """Return a refusal as an app's answer; without types of the app's own it is one of HTTP's."""
+    types = None if app is None else getattr(app.state, "problem_types", None)
     content = {
-        "type": f"{app.state.problem_types}{refusal.kind}" if refusal.kind else "about:blank",
+        "type": f"{types}{refusal.kind}" if refusal.kind and types else "about:blank",
         "title": HTTPStatus(refusal.status_code).phrase,
         "status": refusal.status_code,
         "detail": refusal.detail,

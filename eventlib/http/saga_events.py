@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from datetime import datetime
 from typing import Any, Literal
 
@@ -66,29 +66,45 @@ class SagaEvents:
         """Return a saga's request; None when the log has none. Raises: ProjectionBehind when that is not known."""
         return await self._index.first_current(key, self._request, self._config.decision_s)
 
-    async def timeline(self, key: str) -> tuple[bool, list[TimelineEvent]]:
-        """Return whether a saga has ended, and its events, causes before effects. Raises: Refusal, ProjectionBehind."""
+    async def timeline(self, key: str, hidden: Collection[str] = ()) -> tuple[bool, list[TimelineEvent]]:
+        """Return whether a saga has ended, and its events, causes before effects, without the fields `hidden`.
+
+        Raises: Refusal, ProjectionBehind.
+        """
         await self.first(key)
         once = {record.event_id: record for _, record in reversed(self._index.events(key))}
         if not once:
             raise self.unknown(key)
         log = self._index.log
         saga = saga_of(key, await log.decode_many(once.values()), log.choreography)
-        return bool(saga.ended), [_timeline_event(event) for event in saga.events]
+        return bool(saga.ended), [_timeline_event(event, hidden) for event in saga.events]
 
-    async def stream(self, key: str, last_id: str | None) -> EventSourceResponse:
-        """Return the stream, from the beginning or from what was seen last. Raises: Refusal; ProjectionBehind."""
+    async def stream(self, key: str, last_id: str | None, hidden: Collection[str] = ()) -> EventSourceResponse:
+        """Return the stream, from the beginning or from what was seen last, without the fields `hidden`.
+
+        Raises: Refusal; ProjectionBehind.
+        """
         if await self.first(key) is None and self._index.get(key) is None:
             raise self.unknown(key)
         sent = _sent_until(last_id)
-        return EventSourceResponse(self._events(key, sent), ping=self._config.heartbeat_s)
+        return EventSourceResponse(self._events(key, sent, hidden), ping=self._config.heartbeat_s)
+
+    async def refuse_unknown(self, key: str) -> None:
+        """Refuse a key that no request has, or whose request the caller may not know of, after the same work for both.
+
+        Raises: Refusal; ProjectionBehind.
+        """
+        await self._index.knows(key, self._request, self._config.decision_s)
+        raise self.unknown(key)
 
     def unknown(self, key: str) -> Refusal:
         """Return the refusal of a key that no request has."""
         name = self._index.decider.name
         return Refusal(404, f"unknown-{name}", f"there is no {name} {key}")
 
-    async def _events(self, key: str, sent: dict[TopicPartition, int]) -> AsyncIterator[ServerSentEvent]:
+    async def _events(
+        self, key: str, sent: dict[TopicPartition, int], hidden: Collection[str]
+    ) -> AsyncIterator[ServerSentEvent]:
         self.open += 1
         try:
             number, ended = 0, False
@@ -104,7 +120,7 @@ class SagaEvents:
                     place = record.topic, record.partition
                     if record.offset > sent.get(place, -1):
                         sent[place] = record.offset
-                        yield _message(await self._event(record, since_ms), sent)
+                        yield _message(await self._event(record, since_ms, hidden), sent)
                 if not has_ended:
                     await self._something_new(key, number)
         except EventlibError:
@@ -112,11 +128,11 @@ class SagaEvents:
         finally:
             self.open -= 1
 
-    async def _event(self, record: Record, since_ms: int) -> TimelineEvent:
+    async def _event(self, record: Record, since_ms: int, hidden: Collection[str]) -> TimelineEvent:
         """Return one event, without what only the whole saga shows: whether it makes up for a failure."""
         log = self._index.log
         saga = saga_of(key_text(record), await log.decode_many([record]), log.choreography)
-        event = _timeline_event(saga.events[0])
+        event = _timeline_event(saga.events[0], hidden)
         return event.model_copy(update={"cause": record.causation_id, "after_ms": record.timestamp_ms - since_ms})
 
     async def _has_settled(self) -> bool:
@@ -134,8 +150,9 @@ class SagaEvents:
             pass
 
 
-def _timeline_event(event: SagaEvent) -> TimelineEvent:
+def _timeline_event(event: SagaEvent, hidden: Collection[str]) -> TimelineEvent:
     record = event.record
+    facts = None if event.event is None else {name: value for name, value in event.facts.items() if name not in hidden}
     return TimelineEvent.model_construct(
         id=record.event_id,
         type=event.type,
@@ -148,7 +165,7 @@ def _timeline_event(event: SagaEvent) -> TimelineEvent:
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
-        data=None if event.event is None else event.facts,
+        data=facts,
         error=event.error,
     )
 

@@ -6,11 +6,15 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
+from aiohttp import web
+from aiohttp.typedefs import Handler
 from faust.web import Request, Response, View
 
+from eventlib.identity.identity import identity_of
+from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
 from eventlib.live.rows import SEPARATOR, Row, Rows
 from eventlib.live.timed import Timed, added
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from eventlib.live.app import LiveApp
 
 _PATIENCE_S = 10.0
+_READERS = (Role.SHOP, Role.OPERATOR, Role.AUDITOR)
 
 
 class Elsewhere(Exception):
@@ -29,9 +34,14 @@ class Queries:
 
     def __init__(self, app: "LiveApp") -> None:
         self._app = app
+        identity = identity_of()
+        # Workers ask each other by a token that follows from the installation's key, which all of them have.
+        self._token = identity.derived("workers of live views")
+        self._identity = identity.with_tokens("workers", [self._token] if self._token else [], Role.AUDITOR)
 
     def serve(self) -> None:
-        """Add the pages to the app."""
+        """Add the pages to the app, behind the identity."""
+        cast("Any", self._app.web).web_app.middlewares.append(self._admit)
 
         @self._app.page("/views", name="views")
         async def views(view: View, request: Request) -> Response:
@@ -57,6 +67,22 @@ class Queries:
                 return view.json(await self._everywhere(found, key))
             except Elsewhere as error:
                 return _unavailable(view, str(error))
+
+    @web.middleware
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer those who may read views; `/readyz` is public."""
+        if request.path == "/readyz":
+            return await handler(request)
+        headers = [(name.lower(), value) for name, value in request.raw_headers]
+        try:
+            principal = await self._identity.principal(headers, request.remote)
+        except Unauthenticated as error:
+            return _refusal(401, str(error), {"WWW-Authenticate": "Bearer"})
+        except IdentityUnavailable as error:
+            return _refusal(503, str(error), {"Retry-After": "2"})
+        if not principal.has(*_READERS):
+            return _refusal(403, f"this takes the role {', '.join(_READERS)}, which {principal.by} does not have", {})
+        return await handler(request)
 
     def lacking(self) -> str | None:
         """Return what keeps this worker from answering for everything; None when nothing does."""
@@ -105,12 +131,13 @@ class Queries:
     async def _ask(self, rows: Rows, key: str | None, owner: str, partitions: list[int]) -> Row:
         if owner == self._here:
             return self._of(rows, key, partitions)
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
         query = {"partition": ",".join(map(str, partitions)), **({} if key is None else {"key": key})}
         try:
             async with (
                 asyncio.timeout(_PATIENCE_S),
                 self._app.http_client.get(
-                    f"{owner.rstrip('/')}/views/{rows.name}", params=query, headers={"Accept-Encoding": "identity"}
+                    f"{owner.rstrip('/')}/views/{rows.name}", params=query, headers=headers
                 ) as answer,
             ):
                 answer.raise_for_status()
@@ -138,6 +165,11 @@ class Queries:
         hosts = self._app.router.table_metadata(rows.table.name)
         changelog = self._app.changelog_of(rows.table.name)
         return {partition: host for host, topics in hosts.items() for partition in topics.get(changelog, ())}
+
+
+def _refusal(status: int, why: str, headers: dict[str, str]) -> web.StreamResponse:
+    body = {"type": "about:blank", "status": status, "detail": why}
+    return web.json_response(body, status=status, headers=headers, content_type="application/problem+json")
 
 
 def _unavailable(view: View, why: str) -> Response:

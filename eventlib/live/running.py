@@ -12,6 +12,7 @@ from yarl import URL
 
 from eventlib.contracts.view_manifest import views_module
 from eventlib.errors import WiringError
+from eventlib.identity.identity import identity_of
 from eventlib.live.app import LiveApp
 from eventlib.log.kafka.admin import forget_group
 from eventlib.log.open import open_port
@@ -50,6 +51,8 @@ async def run_views(
 
     With `http` their pages are at ports in a row, the first of which is given. Raises: what any of them failed with.
     """
+    if http is not None:
+        identity_of().refuse_open(http[0], f"--http {http[0]}:{http[1]}")
     for number, app in enumerate(apps):
         _configure(app, http, number)
     starting = [asyncio.ensure_future(app.start()) for app in apps]

@@ -57,6 +57,15 @@ def no_userinfo(instead: str) -> "AfterValidator":
     return AfterValidator(check)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine only: `localhost`, 127.0.0.0/8 or ::1, also in brackets."""
+    name = host.removeprefix("[").removesuffix("]")
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name.lower() == "localhost"
+
+
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")  # with the underscore that container networks allow
 _LONGEST = 253
 

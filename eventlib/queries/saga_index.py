@@ -79,8 +79,12 @@ class SagaIndex(StateIndex[S], Generic[S]):
         found = self.first(key, event_type)
         if found is not None:
             return found
-        await self.up_to_date([_partition(key, event_type)], timeout_s)
+        await self.knows(key, event_type, timeout_s)
         return self.first(key, event_type)
+
+    async def knows(self, key: str, event_type: type[Event], timeout_s: float) -> None:
+        """Wait until this index has all that the log has now of a key's partition. Raises: ProjectionBehind."""
+        await self.up_to_date([_partition(key, event_type)], timeout_s)
 
     async def first_before(self, key: str, event_type: type[Event], end: int) -> Record | None:
         """Return the first event of a type under a key before an offset of its partition, also where this index is behind.

@@ -18,6 +18,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from eventlib.http import StrictRoute, serve_docs
+from eventlib.identity import Identity, Role, allow, guard, identity_of, public
 from services.dispatch.http_carrier import CalledBack, OnItsWay
 from services.dispatch.http_carrier import Refused as NotBrought
 from services.dispatch.ports import Booked, Recalled, Undeliverable
@@ -100,8 +101,8 @@ def _cut(line: Line) -> Response:
     return Response(status_code=502)  # never sent
 
 
-def make_app(simulators: Simulators) -> FastAPI:
-    """Return the server's application."""
+def make_app(simulators: Simulators, identity: Identity | None = None) -> FastAPI:
+    """Return the server's application; `identity` is by default that of the settings."""
     app = FastAPI(
         title="Gateway and carrier",
         description="A simulated payment gateway and parcel carrier. Every call needs an Idempotency-Key: repeated under "
@@ -112,21 +113,25 @@ def make_app(simulators: Simulators) -> FastAPI:
     )
     serve_docs(app)
     app.router.route_class = StrictRoute
+    guard(app, identity or identity_of())
     app.include_router(_gateway(simulators), prefix="/gateway", tags=["gateway"])
     app.include_router(_carrier(simulators), prefix="/carrier", tags=["carrier"])
 
     @app.get("/faults", tags=["faults"], response_model=AllFaults)
+    @allow(Role.OPERATOR)
     async def faults() -> AllFaults:
         """Return the current faults."""
         return simulators.faults
 
     @app.put("/faults", tags=["faults"], response_model=AllFaults)
+    @allow(Role.OPERATOR)
     async def set_faults(wanted: AllFaults) -> AllFaults:
         """Replace the faults."""
         simulators.set_faults(wanted)
         return simulators.faults
 
     @app.get("/healthz", tags=["health"])
+    @public
     async def healthz() -> dict[str, str]:
         """Answer that the server runs."""
         return {"status": "ok"}
@@ -138,6 +143,7 @@ def _gateway(simulators: Simulators) -> APIRouter:
     router = APIRouter(responses=_PROBLEMS, route_class=StrictRoute)
 
     @router.post("/charges", response_model=Taken | Refused)
+    @allow(Role.SHOP)
     async def charge(request: Request, key: Key, body: Charge) -> Response:
         """Charge an amount, or decline."""
 
@@ -150,6 +156,7 @@ def _gateway(simulators: Simulators) -> APIRouter:
         return await simulators.answer(request, key, act)
 
     @router.post("/voids", response_model=Undone)
+    @allow(Role.SHOP)
     async def void(request: Request, key: Key, body: Void) -> Response:
         """Undo a charge, whether it was made or not; a later one is declined."""
 
@@ -160,6 +167,7 @@ def _gateway(simulators: Simulators) -> APIRouter:
         return await simulators.answer(request, key, act)
 
     @router.post("/refunds", response_model=Returned)
+    @allow(Role.SHOP)
     async def refund(request: Request, key: Key, body: Refund) -> Response:
         """Refund part or all of a charge."""
 
@@ -176,6 +184,7 @@ def _carrier(simulators: Simulators) -> APIRouter:
     router = APIRouter(responses=_PROBLEMS, route_class=StrictRoute)
 
     @router.post("/parcels", response_model=OnItsWay | NotBrought)
+    @allow(Role.SHOP)
     async def book(request: Request, key: Key, body: Parcel) -> Response:
         """Fetch a parcel, or refuse."""
 
@@ -189,6 +198,7 @@ def _carrier(simulators: Simulators) -> APIRouter:
         return await simulators.answer(request, key, act)
 
     @router.post("/recalls", response_model=OnItsWay | CalledBack)
+    @allow(Role.SHOP)
     async def recall(request: Request, key: Key, body: Recall) -> Response:
         """Cancel a booking, whether it was made or not."""
 
@@ -205,7 +215,12 @@ def _carrier(simulators: Simulators) -> APIRouter:
 
 
 def serve(host: str, settings: ShopSettings) -> None:
-    """Serve until SIGINT or SIGTERM. Raises: OSError when the port is taken."""
+    """Serve until SIGINT or SIGTERM.
+
+    Raises: OSError when the port is taken; WiringError when others reach the address, and no identity is configured.
+    """
+    identity = identity_of()
+    identity.refuse_open(host, f"--host {host}")
     with (
         socket.create_server((host, settings.simulators_port), backlog=1_024) as listening,
         open_ledger(settings.simulators_ledger) as ledger,
@@ -213,6 +228,6 @@ def serve(host: str, settings: ShopSettings) -> None:
         port = listening.getsockname()[1]
         sys.stderr.write(f"Gateway and carrier on http://{host}:{port} (/docs), ledger {settings.simulators_ledger}\n")
         sys.stderr.flush()
-        app = make_app(Simulators(ledger, settings))
+        app = make_app(Simulators(ledger, settings), identity)
         config = uvicorn.Config(app, http=Line, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
         uvicorn.Server(config).run(sockets=[listening])

@@ -1,6 +1,7 @@
 """Serves an application's HTTP beside its services, in the same event loop."""
 
 import asyncio
+import os
 import signal
 import socket
 import ssl
@@ -8,9 +9,11 @@ import sys
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from eventlib.errors import WiringError
+from eventlib.identity.identity import Identity, identity_of
+from eventlib.identity.principal import METRICS_READERS
 
 if TYPE_CHECKING:
     import uvicorn
@@ -39,11 +42,22 @@ class Tls:
 class Listening:
     """A socket that waits for connections, bound before anything else is opened; `option` is the option that named it.
 
-    Raises: WiringError when the address or the certificate cannot be used.
+    Raises: WiringError when the address or the certificate cannot be used, and when others reach the address, while
+    `identity` (by default that of the settings; None: the app's own) lets everyone in.
     """
 
-    def __init__(self, address: str, *, option: str = "--http", tls: Tls | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        option: str = "--http",
+        tls: Tls | None = None,
+        identity: Identity | Literal["settings"] | None = "settings",
+    ) -> None:
         self._tls = _tls_options(tls)
+        host, _ = host_and_port(address, option)
+        if identity is not None:
+            (identity_of() if identity == "settings" else identity).refuse_open(host, f"{option} {address}")
         self._socket = _bound(address, option)
         host, port = self._socket.getsockname()[:2]
         scheme = "http" if tls is None else "https"
@@ -70,6 +84,32 @@ class Listening:
     def close(self) -> None:
         """Release the port."""
         self._socket.close()
+
+
+def serve_insecurely(*, wanted: bool) -> None:
+    """Let this process and those that it starts serve every address without identity, if that is wanted."""
+    if wanted:
+        os.environ["EVENTLIB_IDENTITY_INSECURE"] = "true"
+
+
+def metered(app: Any, identity: Identity) -> Any:
+    """Return a process's metrics and health behind the gate: health is public."""
+    from eventlib.identity.gate import Gate, Rule
+
+    get = frozenset({"GET"})
+    probes = [Rule(path, get, frozenset()) for path in ("/healthz", "/readyz")]
+    return Gate(app, identity, [Rule("/metrics", get, METRICS_READERS), *probes])
+
+
+def gated(app: Any, identity: Identity) -> Any:
+    """Return an application's own app behind the gate, unless it has one. Raises: WiringError for routes without rules."""
+    if not identity.is_configured or getattr(getattr(app, "state", None), "has_gate", False):
+        return app
+    from eventlib.identity.gate import Gate, rules_of
+
+    if not hasattr(app, "routes"):
+        raise WiringError("this HTTP app has no routes that say who may call them: wrap it, Gate(app, identity, rules)")
+    return Gate(app, identity, rules_of(app))
 
 
 def _forget_the_signal() -> None:

@@ -51,6 +51,18 @@ AtTime = Annotated[
 ]
 
 
+SinceOption = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", parser=_time, help="From a time (UTC) on.", show_default=False),
+]
+
+
+InsecureOption = Annotated[
+    bool,
+    typer.Option("--insecure", metavar="", help="Let everyone in who reaches the address: no identity is needed."),
+]
+
+
 CountedLogOption = Annotated[
     str | None,
     typer.Option(

@@ -1,15 +1,35 @@
 """The user at the terminal, and what they confirm."""
 
+import asyncio
 import sys
 from getpass import getuser
 
 import typer
 
+from eventlib.config.settings import eventlib_settings
 from eventlib.errors import ContractError
+from eventlib.identity.identity import identity_of
+from eventlib.identity.principal import Principal, Role, Unauthenticated
 
 
-def user() -> str:
-    """Return the name of the user who runs this command."""
+def actor(display: str | None = None) -> str:
+    """Return who acts by this command: the principal of EVENTLIB_TOKEN if that is set, else the machine's user.
+
+    `display` is a name for people, which stands behind it. Raises: ContractError for a token without the role operator.
+    """
+    token = eventlib_settings().token
+    if token is None:
+        return Principal(subject=_user(), source="os", roles=frozenset(), display=display or "").by
+    try:
+        principal = asyncio.run(identity_of().of_token(token.get_secret_value()))
+    except Unauthenticated as error:
+        raise ContractError(f"EVENTLIB_TOKEN: {error}") from error
+    if not principal.has(Role.OPERATOR):
+        raise ContractError(f"EVENTLIB_TOKEN: this takes the role operator, which {principal.by} does not have")
+    return principal.by
+
+
+def _user() -> str:
     try:
         return getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -17,10 +37,10 @@ def user() -> str:
 
 
 def signed_reason(reason: str) -> str:
-    """Return a reason with the user's name. Raises: BadParameter for an empty one."""
+    """Return a reason with the name of who acts. Raises: BadParameter for an empty one; as `actor`."""
     if not reason.strip():
         raise typer.BadParameter("give a reason: it is stored on the log", param_hint="--reason")
-    return f"{user()}: {reason.strip()}"
+    return f"{actor()}: {reason.strip()}"
 
 
 def agree(question: str, *, yes: bool) -> None:

@@ -70,7 +70,7 @@ class _Gate:
         answer = _answering(send, form)
         try:
             if scope["path"] != _ALIVE:
-                self._access.check(request)
+                await self._access.check(request)
             declared = request.headers.get("content-length", "0")
             if not declared.isdecimal() or int(declared[:20]) > LARGEST_BODY:
                 raise _TOO_LARGE

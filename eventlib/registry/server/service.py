@@ -16,6 +16,8 @@ from fastapi.routing import APIRoute
 
 from eventlib.errors import EventlibError
 from eventlib.http.client import http_client
+from eventlib.identity.identity import Identity, identity_of
+from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
 from eventlib.log.base import Log
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.errors import LACKING, Refused, store_failed
@@ -33,17 +35,39 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Access:
-    """Lets readers read and writers write; everybody, when there are no users."""
+    """Lets readers read and writers write: users of the registry's own, and principals of the identity.
 
-    def __init__(self, options: SchemasOptions) -> None:
+    Every principal may read, operators may write. Without users and identity, everyone may do everything.
+    """
+
+    def __init__(self, options: SchemasOptions, identity: Identity | None = None) -> None:
+        self._identity = identity if identity is not None and identity.is_configured else None
         self._has_users = options.has_users
         self._readers = {name: _digest(each) for name, each in options.users("readers").items()}
         self._writers = {name: _digest(each) for name, each in options.users("writers").items()}
 
-    def check(self, request: Request) -> None:
+    async def check(self, request: Request) -> None:
         """Refuse who may not come, or may not do that. Raises: Refused."""
-        if not self._has_users:
-            return
+        if self._identity is not None and not self._is_user(request):
+            await self._check_principal(self._identity, request)
+        elif self._has_users:
+            self._check_user(request)
+
+    def _is_user(self, request: Request) -> bool:
+        return _credentials(request.headers.get("authorization", ""))[0] in {*self._readers, *self._writers}
+
+    async def _check_principal(self, identity: Identity, request: Request) -> None:
+        try:
+            principal = await identity.principal(request.scope["headers"], request.client and request.client.host)
+        except Unauthenticated as error:
+            raise Refused(401, 401, f"Unauthorized: {error}") from error
+        except IdentityUnavailable as error:
+            raise Refused(503, 50301, str(error)) from error
+        request.scope["eventlib.caller"] = principal.by
+        if _writes(request) and not principal.has(Role.OPERATOR):
+            raise Refused(403, 40301, f"{principal.by} may only read: writing takes the role operator")
+
+    def _check_user(self, request: Request) -> None:
         name, password = _credentials(request.headers.get("authorization", ""))
         given = _digest(password)
         known = self._writers.get(name) or self._readers.get(name) or _digest("")
@@ -149,7 +173,7 @@ async def open_service(
         async with http_client(verify=verify, trust_env=False) as others:
             forwarding = Forwarding(view, writer, url, others)
             registrar = Registrar(view.catalogue, writer)
-            yield Service(view.catalogue, view, registrar, forwarding, Access(options), failed)
+            yield Service(view.catalogue, view, registrar, forwarding, Access(options, identity_of()), failed)
     finally:
         for task in reversed(tasks):
             task.cancel()

@@ -23,6 +23,19 @@ class Reading:
         self._index = index
         self._api = api
 
+    async def refuse_unless_of(self, customer_id: str | None, order_id: str) -> None:
+        """Refuse another customer's order as one that is not there, after the same work; None is any customer.
+
+        Raises: Refusal; ProjectionBehind when it is not known whether there is such an order.
+        """
+        if customer_id is None:
+            return
+        submitted = await self._api.events.first(order_id)
+        found, request = self._index.order(order_id), None if submitted is None else self._api.requests.read(submitted)
+        owner = found.order.customer_id if found is not None else None if request is None else request.customer_id
+        if owner != customer_id:
+            await self._api.events.refuse_unknown(order_id)
+
     async def order(self, order_id: str) -> OrderDetail:
         """Return an order with its lines; its position is how far this instance is.
 

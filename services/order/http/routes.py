@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
@@ -15,7 +15,9 @@ from eventlib.http import (
     Refusal,
     SagaApi,
     documented,
+    refused_field,
 )
+from eventlib.identity import Caller, Principal, Role, allow
 from services.order.events import OrderSubmitted
 from services.order.http.desk import Desk
 from services.order.http.models import CustomerId, OrderDetail, OrderPage, ProductPage, Timeline, WantedOrder
@@ -27,6 +29,10 @@ _ORDER_ID = Path(min_length=1, max_length=200, description="An order's id.", exa
 _CURSOR = Query(min_length=1, max_length=300, description="`next_cursor` of the page before.")
 
 OrderId = Annotated[str, _ORDER_ID]
+_READERS = (Role.SHOP, Role.OPERATOR, Role.AUDITOR)
+"""Who sees every customer's orders."""
+_NOT_FOR_CUSTOMERS = frozenset({"booking_key", "charge_key"})
+"""Fields of events under which the gateway and the carrier are called: no customer's business."""
 _LOCATION = {"Location": {"description": "Where the order is read.", "schema": {"type": "string"}}}
 
 
@@ -58,17 +64,25 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         status_code=202,
         responses={
             202: {"model": OrderDetail, "headers": _LOCATION | PREFERENCE_APPLIED, "description": "It was placed."},
-            **documented(400, 413, 415, 422, 503),
+            **documented(400, 401, 403, 413, 415, 422, 503),
         },
-        dependencies=[Depends(_json_only)],
         summary="Place an order",
     )
+    @allow(Role.CUSTOMER, Role.SHOP)
     async def place(
-        request: Request, wanted: WantedOrder, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
+        request: Request,
+        wanted: WantedOrder,
+        caller: Caller,
+        idempotency_key: IdempotencyKey = None,
+        prefer: Prefer = None,
     ) -> Response:
-        """Place an order at the catalogue's prices; the answer comes after the order service has decided."""
+        """Place an order at the catalogue's prices; the answer comes after the order service has decided.
+
+        A customer places its own: `customer_id` may be left out.
+        """
         del prefer  # read as it came, since it may stand in several headers
-        accepted = await desk.place(wanted, idempotency_key)
+        key = None if idempotency_key is None else api.identity.scoped(caller, idempotency_key)
+        accepted = await desk.place(_own(wanted, caller), key)
         applied = await ended(request, accepted.key)
         location = {"Location": f"/orders/{accepted.key}"}
         return _answer(202, reading.accepted(accepted), location | applied)
@@ -78,17 +92,19 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         responses={
             200: {"model": OrderDetail, "headers": PREFERENCE_APPLIED, "description": "It is, or will be, cancelled."},
             202: {"model": OrderDetail, "headers": PREFERENCE_APPLIED, "description": "It is not decided yet."},
-            **documented(404, 409, 422, 503),
+            **documented(401, 403, 404, 409, 422, 503),
         },
         summary="Cancel an order",
     )
-    async def cancel(request: Request, order_id: OrderId, prefer: Prefer = None) -> Response:
+    @allow(Role.CUSTOMER, Role.SHOP)
+    async def cancel(request: Request, order_id: OrderId, caller: Caller, prefer: Prefer = None) -> Response:
         """Ask to cancel an order; the answer comes when it is decided. Repeating is safe.
 
         Once the carrier has the order, it is refused with 409. As long as the carrier does not answer, nobody knows:
         then the answer is 202, and `cancellation` is `pending`.
         """
         del prefer  # as above
+        await reading.refuse_unless_of(caller.only_customer(Role.SHOP), order_id)
         before = await reading.order(order_id)
         at = await desk.cancel(order_id)
         applied = await ended(request, order_id)
@@ -104,32 +120,41 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
     reads = api.reads
 
     @routes.get("/orders/{order_id}", responses=_found(OrderDetail, 404, 422, 503), summary="Read an order")
-    async def order(order_id: OrderId, min_position: MinPosition = None) -> Response:
+    @allow(Role.CUSTOMER, *_READERS)
+    async def order(order_id: OrderId, caller: Caller, min_position: MinPosition = None) -> Response:
         """Return an order as its owner has it."""
         await reads.wait_for(min_position)
+        await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
         current = await reads.how_current()
         return _answer(200, await reading.order(order_id), current)
 
     @routes.get("/orders", responses=_found(OrderPage, 422, 503), summary="List orders")
+    @allow(Role.CUSTOMER, *_READERS)
     async def orders(
+        caller: Caller,
         customer_id: Annotated[CustomerId | None, Query()] = None,
         status: Status | None = None,
         cursor: Annotated[str | None, _CURSOR] = None,
         limit: Annotated[int, _LIMIT] = 50,
         min_position: MinPosition = None,
     ) -> Response:
-        """Return orders, the newest first. Orders that are placed meanwhile do not shift the pages."""
+        """Return orders, the newest first; a customer's own. Orders that are placed meanwhile do not shift the pages."""
+        only = caller.only_customer(*_READERS)
+        if only is not None and customer_id not in {None, only}:
+            raise refused_field("query", "customer_id", "is another customer: leave it out", "another-customer")
         await reads.wait_for(min_position)
         await reads.refuse_if_old()
         current = await reads.how_current()
-        return _answer(200, reading.orders(customer_id, status, cursor, limit), current)
+        return _answer(200, reading.orders(customer_id if only is None else only, status, cursor, limit), current)
 
     @routes.get("/orders/{order_id}/timeline", responses=_found(Timeline, 404, 422, 503), summary="An order's history")
-    async def timeline(order_id: OrderId, min_position: MinPosition = None) -> Response:
+    @allow(Role.CUSTOMER, *_READERS)
+    async def timeline(order_id: OrderId, caller: Caller, min_position: MinPosition = None) -> Response:
         """Return every event of an order's saga, with its cause and time."""
         await reads.wait_for(min_position)
+        await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
         current = await reads.how_current()
-        has_ended, found = await api.events.timeline(order_id)
+        has_ended, found = await api.events.timeline(order_id, _hidden_from(caller))
         return _answer(200, Timeline.model_construct(order_id=order_id, ended=has_ended, events=found), current)
 
     @routes.get(
@@ -137,12 +162,14 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         response_class=EventSourceResponse,
         responses={
             200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "A stream."},
-            **documented(404, 422, 503),
+            **documented(401, 403, 404, 422, 503),
         },
         summary="Watch an order",
     )
+    @allow(Role.CUSTOMER, *_READERS)
     async def events(
         order_id: OrderId,
+        caller: Caller,
         last_event_id: Annotated[str | None, Header(max_length=10_000, description="Go on after this one.")] = None,
         min_position: MinPosition = None,
     ) -> Response:
@@ -152,9 +179,11 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         has seen, to whichever instance, gets what it has not seen.
         """
         await reads.wait_for(min_position)
-        return await api.events.stream(order_id, last_event_id)
+        await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
+        return await api.events.stream(order_id, last_event_id, _hidden_from(caller))
 
     @routes.get("/products", responses=_found(ProductPage, 422, 503), summary="List products")
+    @allow(Role.CUSTOMER, *_READERS)
     async def products(cursor: Annotated[str | None, _CURSOR] = None, limit: Annotated[int, _LIMIT] = 50) -> Response:
         """Return what is for sale, by SKU."""
         await reads.refuse_if_old()
@@ -162,10 +191,22 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         return _answer(200, reading.products(cursor, limit), current)
 
 
-async def _json_only(request: Request) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refusal(415, "no-json", "send the order as application/json", headers={"Accept-Post": "application/json"})
+def _own(wanted: WantedOrder, caller: Principal) -> WantedOrder:
+    """Return an order with the customer that the caller may order for. Raises: Refusal."""
+    only = caller.only_customer(Role.SHOP)
+    if only is None:
+        return wanted
+    if not only:
+        raise Refusal(
+            403, "no-customer", "the token names no customer to order for: see EVENTLIB_IDENTITY_CUSTOMER_CLAIM"
+        )
+    if wanted.customer_id not in {None, only}:
+        raise refused_field("body", "customer_id", "is another customer: leave it out", "another-customer")
+    return wanted.model_copy(update={"customer_id": only})
+
+
+def _hidden_from(caller: Principal) -> frozenset[str]:
+    return frozenset() if caller.has(*_READERS) else _NOT_FOR_CUSTOMERS
 
 
 def _answer(status: int, model: BaseModel, headers: dict[str, str] | None = None) -> Response:
@@ -173,4 +214,7 @@ def _answer(status: int, model: BaseModel, headers: dict[str, str] | None = None
 
 
 def _found(model: type[BaseModel], *problems: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model, "headers": HOW_CURRENT, "description": "What was found."}, **documented(*problems)}
+    return {
+        200: {"model": model, "headers": HOW_CURRENT, "description": "What was found."},
+        **documented(401, 403, *problems),
+    }

@@ -1,0 +1,61 @@
+"""`eventlib acts`: who did what to running services, when, and why."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, SinceOption, run_on_log
+from eventlib.operations.acts import Act
+from eventlib.operations.acts import acts as acts_on
+from eventlib.values import from_ms, to_ms
+
+
+def acts(
+    context: typer.Context,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="TEXT", help="Only by those whose name has this text.", show_default=False),
+    ] = None,
+    since: SinceOption = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """List what people did to running services: who, what, when and why.
+
+    Retries, edits and discards of parked inputs, skips, resets, reruns and
+    their switches. A name says where it comes from: os:ada is a user of the
+    machine, token:ci a named token, oidc:… a subject of the identity provider.
+
+    [dim]Examples:[/dim]
+      eventlib acts
+      eventlib acts --by ada --since 2026-01-31T12:00:00Z
+      eventlib acts --json
+    """
+    print_acts(LogOptions.of(context, app, log), by, since, as_json=as_json)
+
+
+def print_acts(log_options: LogOptions, by: str | None, since: datetime | None, *, as_json: bool) -> None:
+    """Print the acts on a log, oldest first."""
+    since_ms = 0 if since is None else to_ms(since)
+    found = run_on_log(log_options, lambda log: acts_on(log, since_ms))
+    wanted = [act for act in found if by is None or by.lower() in act.by.lower()]
+    if as_json:
+        output.print_json(_json(act) for act in wanted)
+        return
+    if not wanted:
+        print("Nothing was done by hand.")
+        return
+    shown = output.table("at", "by", "did", "to", "reason", whole=["at", "by"])
+    for act in wanted:
+        about = f"{act.service}: {act.about}".removesuffix(": ")
+        shown.add_row(*map(output.printable, (output.iso(from_ms(act.at_ms)), act.by, act.what, about, act.reason)))
+    output.terminal().print(shown)
+
+
+def _json(act: Act) -> dict[str, object]:
+    fields = asdict(act)
+    return {"at": output.iso(from_ms(fields.pop("at_ms"))), **fields}

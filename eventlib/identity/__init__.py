@@ -1,0 +1,45 @@
+"""Who calls over HTTP, and what each role may do: tokens, OpenID Connect, certificates, and the gate before an ASGI app."""
+
+from typing import TYPE_CHECKING
+
+from eventlib.facade import lazy
+
+if TYPE_CHECKING:
+    from eventlib.identity.gate import Caller, Gate, Rule, guard
+    from eventlib.identity.identity import Identity, identity_of
+    from eventlib.identity.options import IdentityOptions
+    from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Unauthenticated, allow, public
+
+__all__ = [
+    "Caller",
+    "Gate",
+    "Identity",
+    "IdentityOptions",
+    "IdentityUnavailable",
+    "Principal",
+    "Role",
+    "Rule",
+    "Unauthenticated",
+    "allow",
+    "guard",
+    "identity_of",
+    "public",
+]
+
+if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
+    __getattr__ = lazy(
+        __name__,
+        {
+            "identity.gate": ["Caller", "Gate", "Rule", "guard"],
+            "identity.identity": ["Identity", "identity_of"],
+            "identity.options": ["IdentityOptions"],
+            "identity.principal": [
+                "IdentityUnavailable",
+                "Principal",
+                "Role",
+                "Unauthenticated",
+                "allow",
+                "public",
+            ],
+        },
+    )

@@ -1,0 +1,168 @@
+"""The identity of callers: from a request's headers and its peer to a principal."""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from ipaddress import ip_address, ip_network
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from eventlib.arguments import check
+from eventlib.errors import WiringError
+from eventlib.identity.options import IdentityOptions, identity_options
+from eventlib.identity.principal import LOCAL, Principal, Role, Unauthenticated
+from eventlib.identity.tokens import NamedTokens
+from eventlib.log.url import is_loopback
+
+if TYPE_CHECKING:
+    from eventlib.identity.oidc import Oidc
+
+Headers = Iterable[tuple[bytes, bytes]]
+_KEY_HEX = 40
+_FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+
+
+class Identity:
+    """Authenticates callers by the settings; one for all servers of a process.
+
+    Without any configured source, callers are served from this machine's loopback addresses only, and may do everything.
+    `clock` is the time that tokens are judged by (seconds since 1970); `own` are further tokens, by their SHA-256.
+    Raises: WiringError for settings that cannot work.
+    """
+
+    def __init__(
+        self, options: IdentityOptions, clock: Callable[[], float] = time, own: Mapping[bytes, Principal] | None = None
+    ) -> None:
+        check(options, IdentityOptions, "options", "give the settings: `IdentityOptions()`")
+        self.options = options
+        self._clock = clock
+        self._own = own or {}
+        self.is_configured = options.is_configured or bool(own)
+        text = None if options.tokens is None else options.tokens.get_secret_value()
+        self._named = NamedTokens(options.tokens_file, text)
+        self._oidc = None if options.issuer is None else _oidc(options, clock)
+        self._proxies = [ip_network(each) for each in options.listed("proxies")]
+        header = options.certificate_header
+        self._certificate_header = None if header is None else header.lower().encode("latin-1", "replace")
+        self._hosts = frozenset(each.lower() for each in options.listed("hosts"))
+
+    async def principal(self, headers: Headers, peer: str | None) -> Principal:
+        """Return who sends a request from an address (None: a local socket).
+
+        Raises: Unauthenticated; IdentityUnavailable when the identity provider is out of reach.
+        """
+        found = dict(headers)
+        if not self.is_configured:
+            return self._unidentified(found, peer)
+        credentials = found.get(b"authorization")
+        if credentials is not None:
+            return await self._of_credentials(credentials.decode("latin-1"))
+        if self._certificate_header in found and self._is_proxy(peer):
+            principal = self._named.of_certificate(found[self._certificate_header].decode("utf-8", "replace"))
+            if principal is not None:
+                return principal
+            raise Unauthenticated("the certificate is valid, and has no role here")
+        raise Unauthenticated("give a token: Authorization: Bearer TOKEN")
+
+    async def of_token(self, token: str) -> Principal:
+        """Return the principal of a token. Raises: Unauthenticated, IdentityUnavailable."""
+        principal = self._own.get(_digest(token)) or self._named.of_token(token)
+        if principal is not None:
+            return principal
+        if self._oidc is None:
+            raise Unauthenticated("the token is unknown")
+        return await self._oidc.principal(token)
+
+    def with_tokens(self, name: str, texts: Sequence[str], *roles: Role) -> "Identity":
+        """Return this identity with further tokens, which one server has; without any, itself."""
+        if not texts:
+            return self
+        names = [name, *(f"{name}-{number}" for number in range(2, len(texts) + 1))]
+        own = {
+            _digest(text): Principal(subject=each, source="token", roles=frozenset(roles))
+            for each, text in zip(names, texts, strict=True)
+        }
+        return Identity(self.options, self._clock, {**self._own, **own})
+
+    def derived(self, purpose: str) -> str:
+        """Return a token that all processes of an installation with identity derive, for them alone; else an empty text."""
+        key = self.options.key_bytes
+        return "" if key is None or not self.is_configured else hmac.new(key, purpose.encode(), "sha256").hexdigest()
+
+    def scoped(self, caller: Principal, idempotency_key: str) -> str:
+        """Return the text that stands for a caller's idempotency key: nobody can guess it, and no other caller has it."""
+        key = self.options.key_bytes
+        if not caller.scope or key is None:
+            return idempotency_key
+        message = f"{caller.scope}\x1f{idempotency_key}".encode("utf-8", "surrogatepass")
+        return hmac.new(key, message, "sha256").hexdigest()[:_KEY_HEX]
+
+    def serves_host(self, host: str) -> bool:
+        """Return whether requests may name a host (its port does not matter)."""
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if not self.is_configured and not self.options.insecure:
+            return is_loopback(name)
+        return not self._hosts or name.lower() in self._hosts
+
+    def refuse_open(self, host: str, where: str) -> None:
+        """Refuse to listen where others can reach a server without identity. Raises: WiringError."""
+        if not (self.is_configured or self.options.insecure or is_loopback(host)):
+            raise WiringError(
+                f"{where}: other machines reach this address, and no identity is configured: set EVENTLIB_IDENTITY_TOKENS_FILE "
+                "or EVENTLIB_IDENTITY_ISSUER, listen on 127.0.0.1, or give --insecure to let everyone in"
+            )
+
+    def _unidentified(self, headers: dict[bytes, bytes], peer: str | None) -> Principal:
+        if not self.options.insecure:
+            if peer is not None and not is_loopback(peer):
+                raise Unauthenticated("this server has no identity configured, and serves its own machine only")
+            if not _FORWARDING.isdisjoint(headers):
+                raise Unauthenticated("this server has no identity configured, and serves nothing behind a proxy")
+        return LOCAL
+
+    async def _of_credentials(self, credentials: str) -> Principal:
+        scheme, _, value = credentials.partition(" ")
+        match scheme.lower():
+            case "bearer":
+                return await self.of_token(value.strip())
+            case "basic":  # clients of registries know no other: the name and the text of a token
+                return self._of_basic(value.strip())
+            case _:
+                raise Unauthenticated("give a token: Authorization: Bearer TOKEN")
+
+    def _of_basic(self, value: str) -> Principal:
+        try:
+            name, _, token = base64.b64decode(value, validate=True).decode().partition(":")
+        except (binascii.Error, ValueError) as error:
+            raise Unauthenticated("the credentials are no name and token in base64") from error
+        principal = self._named.of_token(token)
+        if principal is None or principal.subject != name:
+            raise Unauthenticated("the token is unknown, or has another name")
+        return principal
+
+    def _is_proxy(self, peer: str | None) -> bool:
+        try:
+            return peer is not None and any(ip_address(peer) in network for network in self._proxies)
+        except ValueError:
+            return False
+
+
+def identity_of(options: IdentityOptions | None = None, **given: Any) -> Identity:
+    """Return the identity that the settings describe. Raises: SettingsError, WiringError."""
+    return Identity(options or identity_options(**given))
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _oidc(options: IdentityOptions, clock: Callable[[], float]) -> "Oidc":
+    try:
+        from eventlib.identity.oidc import Oidc
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {"joserfc", "cryptography"}:
+            raise
+        raise WiringError("an issuer needs the package joserfc: install eventlib-sagas[identity]") from error
+    return Oidc(options, clock)

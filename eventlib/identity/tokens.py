@@ -1,0 +1,193 @@
+"""Named tokens for machines, of which only hashes are kept, and the certificates that a proxy has verified."""
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_urlsafe
+from time import monotonic
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from eventlib.errors import WiringError
+from eventlib.identity.principal import Principal, Role
+from eventlib.pydantic_errors import sentence_of
+
+_log = logging.getLogger("eventlib.identity")
+
+_TOKEN_BYTES = 32
+SHORTEST_TOKEN = 22
+"""Characters of a token: 128 bits in base64."""
+_LOOK_EVERY_S = 1.0
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    roles: Annotated[list[Role], Field(min_length=1)]
+    customer: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+
+
+class TokenEntry(_Entry):
+    """A token: its name, the SHA-256 of its text, its roles, and its customer in the role `customer`."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]{1,100}$")]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class CertificateEntry(_Entry):
+    """A client's certificate: its subject as the proxy writes it, its roles, and its customer."""
+
+    subject: Annotated[str, Field(min_length=1, max_length=1_000)]
+
+
+class Named(BaseModel):
+    """The content of a file of tokens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tokens: list[TokenEntry] = []
+    certificates: list[CertificateEntry] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    tokens: Mapping[str, Principal]
+    certificates: Mapping[str, Principal]
+
+
+class NamedTokens:
+    """The tokens and certificates of a file, which is read again when it changes, and of a setting."""
+
+    def __init__(self, path: Path | None, text: str | None) -> None:
+        self._path = path
+        self._text = text
+        self._seen: tuple[int, int, int] | None = None
+        self._looked_at = float("-inf")
+        self._table = _table([])
+        self._load()
+
+    def of_token(self, token: str) -> Principal | None:
+        """Return the principal of a token; None for one that is unknown, or shorter than 128 bits.
+
+        Guarantee: takes the same time for every unknown token: hashes are compared, not texts.
+        """
+        self._look()
+        digest = sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+        found = self._table.tokens.get(digest)
+        return found if len(token) >= SHORTEST_TOKEN else None
+
+    def of_certificate(self, subject: str) -> Principal | None:
+        """Return the principal of a certificate's subject; None for one that is unknown."""
+        self._look()
+        return self._table.certificates.get(subject)
+
+    def _look(self) -> None:
+        """Read the file again when it has changed; a file that is invalid for the moment changes nothing."""
+        now = monotonic()
+        if self._path is None or now - self._looked_at < _LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        try:
+            if _state_of(self._path) != self._seen:
+                self._load()
+        except (WiringError, OSError) as error:
+            _log.error("the tokens of before stay valid: %s", error)
+
+    def _load(self) -> None:
+        found = [] if self._text is None else [_parsed(self._text, "EVENTLIB_IDENTITY_TOKENS")]
+        if self._path is not None:
+            self._seen = _state_of(self._path)
+            found.append(read_named(self._path))
+        self._table = _table(found)
+
+
+def read_named(path: Path) -> Named:
+    """Read a file of tokens. Raises: WiringError, also when others than its owner may write to it."""
+    try:
+        text, mode = path.read_text(), path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise WiringError(
+            f"the tokens file {path} cannot be read ({reason}): `eventlib token NAME --role ROLE`"
+        ) from error
+    if os.name == "posix" and mode & 0o022:
+        raise WiringError(f"everyone in a group, or everyone, may write to the tokens file {path}: `chmod 600 {path}`")
+    return _parsed(text, str(path))
+
+
+def add_token(
+    path: Path | None, name: str, roles: Sequence[Role], customer: str | None = None
+) -> tuple[str, TokenEntry]:
+    """Make a token, add it to a file if one is given, and return its text, which is kept nowhere, and its entry.
+
+    Guarantee: the file is replaced as a whole, and is its owner's alone. Raises: WiringError for a name that is taken.
+    """
+    text = token_urlsafe(_TOKEN_BYTES)
+    try:
+        entry = TokenEntry(name=name, sha256=sha256(text.encode()).hexdigest(), roles=list(roles), customer=customer)
+    except ValidationError as error:
+        raise WiringError(f"this token cannot be made: {sentence_of(error)}") from error
+    if path is not None:
+        named = read_named(path) if path.exists() else Named()
+        if any(each.name == name for each in named.tokens):
+            raise WiringError(f"{path} has a token {name!r} already: remove its entry first, or choose another name")
+        _replace(path, named.model_copy(update={"tokens": [*named.tokens, entry]}))
+    return text, entry
+
+
+def _replace(path: Path, named: Named) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(named.model_dump_json(indent=2, exclude_none=True) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _state_of(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _parsed(text: str, where: str) -> Named:
+    try:
+        data = json.loads(text)
+        return Named.model_validate(data)
+    except ValidationError as error:
+        raise WiringError(f"{where}: {sentence_of(error)}") from error
+    except ValueError as error:
+        raise WiringError(f'{where} is not JSON: write {{"tokens": […]}} as `eventlib token` prints it') from error
+
+
+def _table(found: Sequence[Named]) -> _Table:
+    tokens, certificates = dict[str, Principal](), dict[str, Principal]()
+    for named in found:
+        for token in named.tokens:
+            if token.sha256 in tokens:
+                raise WiringError(f"token {token.name!r} has the same text as {tokens[token.sha256].subject!r}")
+            tokens[token.sha256] = _principal("token", token.name, token)
+        for certificate in named.certificates:
+            if certificate.subject in certificates:
+                raise WiringError(f"the certificate {certificate.subject!r} stands twice among the tokens")
+            certificates[certificate.subject] = _principal("certificate", certificate.subject, certificate)
+    names = [each.subject for each in tokens.values()]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise WiringError(f"two tokens are named {', '.join(twice)}: a name stands for one, also on the log")
+    return _Table(tokens, certificates)
+
+
+def _principal(source: Literal["token", "certificate"], subject: str, entry: _Entry) -> Principal:
+    roles = frozenset(entry.roles)
+    customer = entry.customer or (subject if Role.CUSTOMER in roles else None)
+    return Principal(subject=subject, source=source, roles=roles, customer=customer)
+
+
+def json_of(entry: TokenEntry) -> dict[str, Any]:
+    """Return an entry as the file has it."""
+    return entry.model_dump(mode="json", exclude_none=True)
