@@ -13,6 +13,7 @@ import typer
 from eventlib import command_line
 from eventlib.command_line import Command, Group, collect_garbage_seldom, run_command
 from eventlib.config import DEFAULT_URL, eventlib_settings
+from eventlib.identity import identity_of
 from services.demo import DEFAULT_ORDERS, demo_path, stock_for, write_orders
 from services.importing.display import progress_on
 from services.importing.importer import ImportConfig, import_file
@@ -128,6 +129,24 @@ def demo(
     _import(path, config, as_json=as_json)
 
 
+@app.command("identity", cls=Command)
+def make_secrets(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", file_okay=False, help="Where they are kept.")],
+) -> None:
+    """Make the key and the tokens of an installation, unless they are there.
+
+    For `docker compose`: where an operator hands out secrets, `eventlib token`
+    makes them one by one.
+
+    [dim]Example:[/dim]
+      python -m services identity var/identity
+    """
+    from services.identity import make_identity
+
+    made = make_identity(directory)
+    print(f"{len(made)} secrets made in {directory}.")
+
+
 @app.command(cls=Command)
 def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the command
     host: Annotated[str, typer.Option(metavar="HOST", help="The address to answer at.")] = "127.0.0.1",
@@ -143,6 +162,9 @@ def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the co
     decline: DeclineOption = None,
     undeliverable: UndeliverableOption = None,
     gateway_timeout: GatewayTimeoutOption = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", metavar="", help="Let everyone in who reaches the address.")
+    ] = False,
     hang: Annotated[
         float | None,
         typer.Option(
@@ -168,7 +190,7 @@ def simulators(  # noqa: PLR0913, PLR0917  each parameter is an option of the co
         gateway_timeout=gateway_timeout,
         hang_s=hang,
     )
-    serve(host, settings)
+    serve(host, settings, identity_of(insecure=insecure or None))
 
 
 @app.command("smoke", cls=Command)

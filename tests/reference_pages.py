@@ -1,8 +1,9 @@
 """Writes the generated parts of docs/reference: `python -m tests.reference_pages`; tests/unit/test_reference.py compares."""
 
+import asyncio
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -10,10 +11,20 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic import AnyHttpUrl, SecretStr
 
+from eventlib import open_log
+from eventlib.admin_api import create_admin
+from eventlib.cli._common.http import METRICS_RULES
 from eventlib.cli.app import PANELS, app
 from eventlib.config.effective import as_text, described
 from eventlib.config.settings import PARTS
+from eventlib.identity import Identity, IdentityOptions, Role, Rule
+from eventlib.identity.gate import rules_of
 from eventlib.telemetry.catalogue import METRICS
+from services import shop
+from services.order.api import create_app
+from services.settings import ShopSettings
+from services.simulation.ledger import Ledger
+from services.simulation.server import Simulators, make_app
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 _BLOCK = "<!-- generated: {} -->\n{}<!-- end -->"
@@ -35,7 +46,12 @@ def generated() -> dict[str, dict[str, str]]:
     found = [("eventlib", typer.main.get_command(app))]
     found += [each for name, command in table for each in _commands(command, f"eventlib {name}")]
     commands = {path: _command(path, command) for path, command in found}
-    return {"cli.md": commands, "settings.md": {name: _settings(name) for name in PARTS}, "metrics.md": _metrics()}
+    return {
+        "cli.md": commands,
+        "settings.md": {name: _settings(name) for name in PARTS},
+        "metrics.md": _metrics(),
+        "roles.md": asyncio.run(_roles()),
+    }
 
 
 def renewed(text: str, blocks: dict[str, str]) -> str:
@@ -124,6 +140,30 @@ def _metrics() -> dict[str, str]:
         row = f"| `{metric.prometheus}` | `{metric.name}` | {metric.kind} | {labels} | {metric.description} |"
         pages.setdefault(metric.measured_by, [_METRICS_HEAD]).append(row)
     return {name: "\n".join(rows) + "\n" for name, rows in pages.items()}
+
+
+async def _roles() -> dict[str, str]:
+    """Return who may call each route, by server, from the rules that the routes have."""
+    identity = Identity(IdentityOptions(insecure=True))
+    async with open_log("memory://", shop) as log:
+        apps: dict[str, Any] = {
+            "order API": create_app(log),
+            "admin API": create_admin(log, identity=identity),
+            "simulators": make_app(Simulators(Ledger(":memory:"), ShopSettings()), identity),
+        }
+        rules = {name: rules_of(app) for name, app in apps.items()} | {"metrics": METRICS_RULES}
+    return {name: _role_table(each) for name, each in rules.items()}
+
+
+def _role_table(rules: Iterable[Rule]) -> str:
+    roles = [role for role in Role if role is not Role.ADMIN]
+    rows = ["| Route | everyone | " + " | ".join(roles) + " |", "|---" * (len(roles) + 2) + "|"]
+    for rule in sorted(rules, key=lambda each: (each.path, sorted(each.methods))):
+        marks = ["own" if role is Role.CUSTOMER else "yes" if role in rule.roles else "" for role in roles]
+        shown = ["" if role not in rule.roles else mark for role, mark in zip(roles, marks, strict=True)]
+        methods = ", ".join(sorted(rule.methods - {"HEAD"}))
+        rows.append(f"| `{methods} {rule.path}` | {'' if rule.roles else 'yes'} | {' | '.join(shown)} |")
+    return "\n".join(rows) + "\n"
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from analytics.reconciling.expected import Row
+from eventlib.config.settings import credentials
 from eventlib.errors import ContractError, LogUnavailable
 from eventlib.http.client import sync_client
 from eventlib.log.url import refuse_userinfo
@@ -33,7 +34,7 @@ class OrdersApi:
     def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
         refuse_userinfo(url, "--api", "the order API takes none")
         self._url = url.rstrip("/")
-        self._client = sync_client(base_url=self._url, timeout=_TIMEOUT_S, transport=transport)
+        self._client = sync_client(base_url=self._url, timeout=_TIMEOUT_S, transport=transport, headers=credentials())
 
     def __enter__(self) -> Self:
         return self

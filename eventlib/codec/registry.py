@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, SecretStr
 
 from eventlib.config.variables import Variables
+from eventlib.identity.identity import INTERNAL, identity_of
 from eventlib.log.url import no_userinfo
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
@@ -102,9 +103,12 @@ class RegistryOptions(Variables):
 
     @property
     def registry_auth(self) -> tuple[str, str] | None:
-        """The user's name and password; None without a user."""
-        secret = self.registry_password
-        return None if self.registry_user is None else (self.registry_user, secret.get_secret_value() if secret else "")
+        """The user's name and password; None without a user. The user `internal` has the installation's own token."""
+        if self.registry_user is None:
+            return None
+        if self.registry_password is not None:
+            return self.registry_user, self.registry_password.get_secret_value()
+        return self.registry_user, identity_of().internal_token if self.registry_user == INTERNAL else ""
 
     @property
     def registers(self) -> bool:

@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING
 from eventlib.facade import lazy
 
 if TYPE_CHECKING:
-    from eventlib.config.settings import eventlib_settings, runtime_config
+    from eventlib.config.settings import credentials, eventlib_settings, runtime_config
     from eventlib.config.variables import SettingsError, read_settings
     from eventlib.log import DEFAULT_URL
     from eventlib.log.url import no_userinfo
 
-__all__ = ["DEFAULT_URL", "SettingsError", "eventlib_settings", "no_userinfo", "read_settings", "runtime_config"]
+__all__ = [
+    "DEFAULT_URL",
+    "SettingsError",
+    "credentials",
+    "eventlib_settings",
+    "no_userinfo",
+    "read_settings",
+    "runtime_config",
+]
 
 if not TYPE_CHECKING:  # a type checker would take it for a sign that any name is there
     __getattr__ = lazy(
         __name__,
         {
-            "config.settings": ["eventlib_settings", "runtime_config"],
+            "config.settings": ["credentials", "eventlib_settings", "runtime_config"],
             "config.variables": ["SettingsError", "read_settings"],
             "log": ["DEFAULT_URL"],
             "log.url": ["no_userinfo"],

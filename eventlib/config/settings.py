@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings
 
 from eventlib.codec.registry import RegistryOptions
 from eventlib.config.variables import Variables, read_settings
+from eventlib.identity.identity import identity_of
 from eventlib.identity.options import IdentityOptions
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
@@ -97,6 +98,17 @@ def eventlib_settings(**given: Any) -> EventlibSettings:
     Raises: SettingsError.
     """
     return read_settings(EventlibSettings, given, also=_own())
+
+
+def credentials() -> dict[str, str]:
+    """Return the headers by which this process calls servers of its own installation.
+
+    They have the token in EVENTLIB_TOKEN, else the installation's own; none without identity. Never send them elsewhere.
+    Raises: SettingsError, WiringError.
+    """
+    token = eventlib_settings().token
+    text = identity_of().internal_token if token is None else token.get_secret_value()
+    return {"Authorization": f"Bearer {text}"} if text else {}
 
 
 def runtime_config() -> RuntimeConfig:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from eventlib.facade import lazy
 
 if TYPE_CHECKING:
-    from eventlib.identity.gate import Caller, Gate, Rule, guard
+    from eventlib.identity.gate import Caller, Gate, guard
     from eventlib.identity.identity import Identity, identity_of
     from eventlib.identity.options import IdentityOptions
-    from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Unauthenticated, allow, public
+    from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, allow, public
+    from eventlib.identity.tokens import add_token
 
 __all__ = [
     "Caller",
@@ -20,6 +21,7 @@ __all__ = [
     "Role",
     "Rule",
     "Unauthenticated",
+    "add_token",
     "allow",
     "guard",
     "identity_of",
@@ -30,16 +32,18 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
     __getattr__ = lazy(
         __name__,
         {
-            "identity.gate": ["Caller", "Gate", "Rule", "guard"],
+            "identity.gate": ["Caller", "Gate", "guard"],
             "identity.identity": ["Identity", "identity_of"],
             "identity.options": ["IdentityOptions"],
             "identity.principal": [
                 "IdentityUnavailable",
                 "Principal",
                 "Role",
+                "Rule",
                 "Unauthenticated",
                 "allow",
                 "public",
             ],
+            "identity.tokens": ["add_token"],
         },
     )

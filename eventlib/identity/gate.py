@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
@@ -14,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventlib.errors import WiringError
 from eventlib.http.problems import Refusal, problem, try_later
 from eventlib.identity.identity import Identity
-from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Unauthenticated, rule_of
+from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, rule_of
 
 _log = logging.getLogger("eventlib.identity")
 
@@ -27,15 +26,6 @@ _PUBLIC_PATHS = frozenset({"/openapi.json", "/docs/oauth2-redirect"})
 """Routes that FastAPI adds; they hold no data."""
 _JSON = ("application/json",)
 _CORS_HEADERS = ["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "Prefer"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A route and the roles that it serves; none for everyone. `path` is a template, such as `/orders/{order_id}`."""
-
-    path: str
-    methods: frozenset[str]
-    roles: frozenset[Role]
 
 
 class Gate:
@@ -77,12 +67,13 @@ class Gate:
 
     async def _admit(self, scope: Scope, routes: "_Routes") -> None:
         """Let a request pass. Raises: Refusal."""
-        headers = dict(scope["headers"])
-        self._check_host(headers)
+        headers, peer = dict(scope["headers"]), scope["client"][0] if scope.get("client") else None
+        host = headers.get(b"host", b"").decode("latin-1")
+        if host and not self._identity.serves_host(host, peer):
+            raise Refusal(421, "another-host", "this server does not serve the host that the request names")
         rule = _rule(routes, scope["method"], scope["path"].removeprefix(scope.get("root_path", "")))
         if rule is not None and not rule.roles:
             return
-        peer = scope["client"][0] if scope.get("client") else None
         try:
             principal = await self._identity.principal(scope["headers"], peer)
         except Unauthenticated as error:
@@ -103,11 +94,6 @@ class Gate:
             raise Refusal(403, "not-allowed", f"this takes the role {served}, which {principal.by} does not have")
         if scope["method"] not in _READS:
             self._check_write(headers)
-
-    def _check_host(self, headers: dict[bytes, bytes]) -> None:
-        host = headers.get(b"host", b"").decode("latin-1")
-        if host and not self._identity.serves_host(host):
-            raise Refusal(421, "another-host", "this server does not serve the host that the request names")
 
     def _check_write(self, headers: dict[bytes, bytes]) -> None:
         """Refuse what a page of another origin could make a browser send. Raises: Refusal."""

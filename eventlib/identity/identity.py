@@ -14,13 +14,15 @@ from eventlib.errors import WiringError
 from eventlib.identity.options import IdentityOptions, identity_options
 from eventlib.identity.principal import LOCAL, Principal, Role, Unauthenticated
 from eventlib.identity.tokens import NamedTokens
-from eventlib.log.url import is_loopback
+from eventlib.log.url import is_address, is_loopback
 
 if TYPE_CHECKING:
     from eventlib.identity.oidc import Oidc
 
 Headers = Iterable[tuple[bytes, bytes]]
 _KEY_HEX = 40
+INTERNAL = "internal"
+"""The name of the token that the processes of an installation share."""
 _FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 
 
@@ -38,14 +40,15 @@ class Identity:
         check(options, IdentityOptions, "options", "give the settings: `IdentityOptions()`")
         self.options = options
         self._clock = clock
-        self._own = own or {}
         self.is_configured = options.is_configured or bool(own)
         text = None if options.tokens is None else options.tokens.get_secret_value()
         self._named = NamedTokens(options.tokens_file, text)
+        self._key = options.installation_key()
         self._oidc = None if options.issuer is None else _oidc(options, clock)
         self._proxies = [ip_network(each) for each in options.listed("proxies")]
         header = options.certificate_header
         self._certificate_header = None if header is None else header.lower().encode("latin-1", "replace")
+        self._own = own if own is not None else self._internal()
         self._hosts = frozenset(each.lower() for each in options.listed("hosts"))
 
     async def principal(self, headers: Headers, peer: str | None) -> Principal:
@@ -86,24 +89,33 @@ class Identity:
         }
         return Identity(self.options, self._clock, {**self._own, **own})
 
-    def derived(self, purpose: str) -> str:
-        """Return a token that all processes of an installation with identity derive, for them alone; else an empty text."""
-        key = self.options.key_bytes
-        return "" if key is None or not self.is_configured else hmac.new(key, purpose.encode(), "sha256").hexdigest()
+    @property
+    def internal_token(self) -> str:
+        """The token by which the processes of an installation know each other: it follows from the key; "" without identity."""
+        if self._key is None or not self.is_configured:
+            return ""
+        return hmac.new(self._key, b"internal", "sha256").hexdigest()
+
+    def _internal(self) -> dict[bytes, Principal]:
+        token, roles = self.internal_token, frozenset({Role.SHOP, Role.OPERATOR, Role.AUDITOR, Role.MONITOR})
+        return {_digest(token): Principal(subject=INTERNAL, source="token", roles=roles)} if token else {}
 
     def scoped(self, caller: Principal, idempotency_key: str) -> str:
         """Return the text that stands for a caller's idempotency key: nobody can guess it, and no other caller has it."""
-        key = self.options.key_bytes
+        key = self._key
         if not caller.scope or key is None:
             return idempotency_key
         message = f"{caller.scope}\x1f{idempotency_key}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, "sha256").hexdigest()[:_KEY_HEX]
 
-    def serves_host(self, host: str) -> bool:
-        """Return whether requests may name a host (its port does not matter)."""
+    def serves_host(self, host: str, peer: str | None) -> bool:
+        """Return whether a request from an address may name a host (its port does not matter).
+
+        Without identity, a page of another host could make a browser call this machine (DNS rebinding).
+        """
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if not self.is_configured and not self.options.insecure:
-            return is_loopback(name)
+            return is_loopback(name) or not is_address(peer or "")  # only the same process has a peer without address
         return not self._hosts or name.lower() in self._hosts
 
     def refuse_open(self, host: str, where: str) -> None:
@@ -116,7 +128,7 @@ class Identity:
 
     def _unidentified(self, headers: dict[bytes, bytes], peer: str | None) -> Principal:
         if not self.options.insecure:
-            if peer is not None and not is_loopback(peer):
+            if peer is not None and is_address(peer) and not is_loopback(peer):
                 raise Unauthenticated("this server has no identity configured, and serves its own machine only")
             if not _FORWARDING.isdisjoint(headers):
                 raise Unauthenticated("this server has no identity configured, and serves nothing behind a proxy")
@@ -137,7 +149,7 @@ class Identity:
             name, _, token = base64.b64decode(value, validate=True).decode().partition(":")
         except (binascii.Error, ValueError) as error:
             raise Unauthenticated("the credentials are no name and token in base64") from error
-        principal = self._named.of_token(token)
+        principal = self._own.get(_digest(token)) or self._named.of_token(token)
         if principal is None or principal.subject != name:
             raise Unauthenticated("the token is unknown, or has another name")
         return principal

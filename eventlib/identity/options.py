@@ -8,9 +8,10 @@ from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from eventlib.config.variables import Variables, read_settings
+from eventlib.errors import WiringError
 from eventlib.log.url import is_loopback, no_userinfo
 
-_KEY_BYTES = 16
+KEY_BYTES = 16
 
 
 class IdentityOptions(Variables):
@@ -80,6 +81,7 @@ class IdentityOptions(Variables):
             description="the installation's secret (32 hex digits or more), from which ids under idempotency keys follow"
         ),
     ] = None
+    key_file: Annotated[Path | None, Field(description="a file with that secret")] = None
     insecure: Annotated[
         bool, Field(description="serve every address without identity: everyone who reaches it may do everything")
     ] = False
@@ -98,11 +100,11 @@ class IdentityOptions(Variables):
             ip_network(each)
         if self.introspection_url is not None and (self.client_id is None or self.client_secret is None):
             raise ValueError("introspection_url needs client_id and client_secret")
-        if self.key is not None and len(_hex(self.key)) < _KEY_BYTES:
+        if self.key is not None and len(_hex(self.key.get_secret_value())) < KEY_BYTES:
             raise ValueError("key has to have 32 hex digits or more: `openssl rand -hex 32`")
         if self.is_configured and self.insecure:
             raise ValueError("insecure contradicts the other settings of identity: leave it out")
-        if self.is_configured and self.key is None:
+        if self.is_configured and self.key is None and self.key_file is None:
             raise ValueError("with identity, a key is needed, too (EVENTLIB_IDENTITY_KEY): `openssl rand -hex 32`")
         return self
 
@@ -115,15 +117,24 @@ class IdentityOptions(Variables):
         """Return the parts of a setting that is a list with commas."""
         return [part for each in str(getattr(self, name)).split(",") if (part := each.strip())]
 
-    @property
-    def key_bytes(self) -> bytes | None:
-        """The installation's key."""
-        return None if self.key is None else _hex(self.key)
+    def installation_key(self) -> bytes | None:
+        """Return the installation's key; None without one. Raises: WiringError for a file that has none."""
+        if self.key is not None:
+            return _hex(self.key.get_secret_value())
+        if self.key_file is None:
+            return None
+        try:
+            found = _hex(self.key_file.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise WiringError(f"EVENTLIB_IDENTITY_KEY_FILE={self.key_file} cannot be read: {error}") from error
+        if len(found) < KEY_BYTES:
+            raise WiringError(f"EVENTLIB_IDENTITY_KEY_FILE={self.key_file}: it has fewer than 32 hex digits")
+        return found
 
 
-def _hex(secret: SecretStr) -> bytes:
+def _hex(text: str) -> bytes:
     try:
-        return bytes.fromhex(secret.get_secret_value())
+        return bytes.fromhex(text.strip())
     except ValueError:
         return b""
 

@@ -84,6 +84,15 @@ LOCAL = Principal(subject="loopback", source="local", roles=frozenset(Role))
 """The caller of a server without identity, which answers this machine only."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A route and the roles that it serves; none for everyone. `path` is a template, such as `/orders/{order_id}`."""
+
+    path: str
+    methods: frozenset[str]
+    roles: frozenset[Role]
+
+
 def allow(*roles: Role) -> Callable[[F], F]:
     """Declare the roles that a route serves, above its function: `@allow(Role.SHOP)`; `admin` is always served.
 

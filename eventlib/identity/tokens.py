@@ -121,11 +121,12 @@ def read_named(path: Path) -> Named:
 
 
 def add_token(
-    path: Path | None, name: str, roles: Sequence[Role], customer: str | None = None
+    path: Path | None, name: str, roles: Sequence[Role], customer: str | None = None, *, renew: bool = False
 ) -> tuple[str, TokenEntry]:
     """Make a token, add it to a file if one is given, and return its text, which is kept nowhere, and its entry.
 
-    Guarantee: the file is replaced as a whole, and is its owner's alone. Raises: WiringError for a name that is taken.
+    With `renew` it replaces a token of that name. Guarantee: the file is replaced as a whole, and is its owner's alone.
+    Raises: WiringError for a name that is taken.
     """
     text = token_urlsafe(_TOKEN_BYTES)
     try:
@@ -134,9 +135,10 @@ def add_token(
         raise WiringError(f"this token cannot be made: {sentence_of(error)}") from error
     if path is not None:
         named = read_named(path) if path.exists() else Named()
-        if any(each.name == name for each in named.tokens):
+        others = [each for each in named.tokens if each.name != name]
+        if len(others) < len(named.tokens) and not renew:
             raise WiringError(f"{path} has a token {name!r} already: remove its entry first, or choose another name")
-        _replace(path, named.model_copy(update={"tokens": [*named.tokens, entry]}))
+        _replace(path, named.model_copy(update={"tokens": [*others, entry]}))
     return text, entry
 
 

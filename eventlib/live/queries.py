@@ -34,10 +34,8 @@ class Queries:
 
     def __init__(self, app: "LiveApp") -> None:
         self._app = app
-        identity = identity_of()
-        # Workers ask each other by a token that follows from the installation's key, which all of them have.
-        self._token = identity.derived("workers of live views")
-        self._identity = identity.with_tokens("workers", [self._token] if self._token else [], Role.AUDITOR)
+        self._identity = identity_of()
+        self._token = self._identity.internal_token  # workers ask each other by it
 
     def serve(self) -> None:
         """Add the pages to the app, behind the identity."""

@@ -73,7 +73,7 @@ _LONGEST = 253
 def is_host(name: str) -> bool:
     """Whether a text is an IP address or a syntactically valid host name (RFC 1123, after IDNA)."""
     if ":" in name:
-        return _is_address(name.removeprefix("[").removesuffix("]"))
+        return is_address(name.removeprefix("[").removesuffix("]"))
     try:
         ascii_name = name.encode("idna").decode("ascii").removesuffix(".")
     except UnicodeError:
@@ -81,7 +81,8 @@ def is_host(name: str) -> bool:
     return 0 < len(ascii_name) <= _LONGEST and all(_LABEL.fullmatch(label) for label in ascii_name.split("."))
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address."""
     try:
         ip_address(text.partition("%")[0])
     except ValueError:

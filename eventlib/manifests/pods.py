@@ -94,7 +94,10 @@ def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
         "name": "service",
         "image": f"{options.application}-services",
         "command": [*program.command],
-        "envFrom": [{"configMapRef": {"name": f"{options.application}-settings"}}],
+        "envFrom": [
+            {"configMapRef": {"name": f"{options.application}-settings"}},
+            {"secretRef": {"name": f"{options.application}-identity"}},  # its key and its tokens
+        ],
         "env": _environment(program),
         "ports": [{"name": name, "containerPort": number} for name, number in program.ports.items()],
         "startupProbe": {**alive, "periodSeconds": 2, "failureThreshold": 60},

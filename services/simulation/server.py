@@ -214,12 +214,11 @@ def _carrier(simulators: Simulators) -> APIRouter:
     return router
 
 
-def serve(host: str, settings: ShopSettings) -> None:
+def serve(host: str, settings: ShopSettings, identity: Identity) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Raises: OSError when the port is taken; WiringError when others reach the address, and no identity is configured.
     """
-    identity = identity_of()
     identity.refuse_open(host, f"--host {host}")
     with (
         socket.create_server((host, settings.simulators_port), backlog=1_024) as listening,

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from eventlib import EventLog, Publication, open_log
+from eventlib.config import credentials
 from eventlib.errors import UnknownKey
 from eventlib.http import http_client
 from eventlib.queries import state_of
@@ -40,7 +41,7 @@ async def smoke(config: SmokeConfig) -> Smoked:
     began, since = monotonic(), datetime.now(UTC) - _CLOCKS_DIFFER
     run, found = token_hex(4), Smoked(config.orders)
     skus = [f"smoke-{run}-{number}" for number in range(_SKUS)]
-    async with http_client(base_url=config.api, timeout=config.patience_s) as client:
+    async with http_client(base_url=config.api, timeout=config.patience_s, headers=credentials()) as client:
         await _patiently(config, "the API is not ready", lambda: _answers(client, "/readyz"))
         async with open_log(config.log_url, shop) as log:
             await _fill(log, run, skus, config)
@@ -86,7 +87,7 @@ async def _see_counted(views: str, run: str, ended: list[dict[str, Any]], config
     """Wait until live views have counted the orders, and how they ended. Raises: SmokeFailed."""
     wanted = Counter({"placed": len(ended), **Counter(each["status"] for each in ended)})
 
-    async with http_client(base_url=views, timeout=config.patience_s) as client:
+    async with http_client(base_url=views, timeout=config.patience_s, headers=credentials()) as client:
 
         async def are_counted() -> bool:
             answer = (await client.get("/views/customers", params={"key": run})).raise_for_status().json()

@@ -108,6 +108,7 @@ class Stack:
         self.directory = directory
         self.images = images
         self.services = composed()
+        self._identity = directory / "volumes" / "identity"
         self._elsewhere = elsewhere
         self._network = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}"
         self._started = dict[str, list[Container]]()
@@ -160,9 +161,12 @@ class Stack:
         return {name: [each.end(signal.SIGTERM) for each in self._started.pop(name)] for name in names}
 
     def get(self, name: str, place: str, replica: int = 0) -> str:
-        """Ask a service over HTTP: `place` is port and path."""
+        """Ask a service over HTTP, as an operator: `place` is port and path."""
+        token = {"Authorization": f"Bearer {(self._identity / 'operator.token').read_text()}"}
         address = self._started[name][replica].address
-        return httpx.get(f"http://{address}:{place}", timeout=30, trust_env=False).raise_for_status().text
+        return (
+            httpx.get(f"http://{address}:{place}", headers=token, timeout=30, trust_env=False).raise_for_status().text
+        )
 
     def translated(self, text: str, container: Container) -> str:
         """Return a text of the file with this machine's addresses and directories."""
@@ -177,6 +181,7 @@ class Stack:
             ("127.0.0.1", container.address),
             ("localhost", container.address),
             ("/var/lib/shop", str(self._volume(container))),
+            ("/var/lib/identity", str(self._identity)),
             ("/opt", str(self.images[container.service.target or ""].opt)),
         ):
             text = text.replace(there, here)
@@ -186,7 +191,8 @@ class Stack:
 
     def _volume(self, container: Container) -> Path:
         """Return what is mounted at /var/lib/shop: a volume of the container's own, or a named one that several share."""
-        named = [mount.split(":")[0] for mount in container.service.content.get("volumes", ())]
+        mounts = [mount.split(":") for mount in container.service.content.get("volumes", ())]
+        named = [source for source, there, *_ in mounts if there == "/var/lib/shop"]
         place = self.directory / "volumes" / named[0] if named else container.home / "var"
         place.mkdir(parents=True, exist_ok=True)
         return place

@@ -59,7 +59,7 @@ async def test_nothing_is_told_or_done_without_the_token(admin: httpx.AsyncClien
             )
             assert answer.status_code == 401, (method, path)
             assert answer.headers["www-authenticate"] == "Bearer"
-    assert (await admin.get("/docs")).status_code == (await admin.get("/openapi.json")).status_code == 404
+    assert (await admin.get("/docs")).status_code == (await admin.get("/openapi.json")).status_code == 401
     assert (await admin.get("/healthz")).status_code == 503
     assert await log.port.end("orders.control", 0) == 0
 
@@ -81,7 +81,7 @@ async def test_an_edit_a_discard_and_retries(admin: httpx.AsyncClient, log: Even
     wrong = await admin.post("/parked/orders/order/a/edit", json={"by": "ada", "set": {"cents": "many"}})
     assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
     assert "field cents" in wrong.json()["detail"]
-    for body in ({"set": {"cents": 2}}, {"by": ""}, {"by": "ada", "colour": "red"}):
+    for body in ({"by": 7}, {"by": "ada", "colour": "red"}):
         assert (await admin.post("/parked/orders/order/a/edit", json=body)).status_code == 422
     assert (await admin.post("/parked/orders/order/a/discard", json={"by": "ada", "reason": ""})).status_code == 422
     edited = await admin.post(

@@ -58,7 +58,7 @@ async def asgi(log: EventLog) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://api") as client,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
     ):
         async with asyncio.timeout(120):
             while (await client.get("/readyz")).status_code != 200:

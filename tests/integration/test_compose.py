@@ -15,7 +15,7 @@ from tests.integration.otlp import Receiver, receiving, spans_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere loopback has one address only")
 
-SHOP = ("schemas", "contracts", "simulators", "order", "stock", "payment", "dispatch", "views")
+SHOP = ("identity", "schemas", "contracts", "simulators", "order", "stock", "payment", "dispatch", "views")
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,10 @@ def test_ours_have_no_rights_and_write_where_they_may() -> None:
         assert content["cap_drop"] == ["ALL"], service.name
         assert content["security_opt"] == ["no-new-privileges:true"], service.name
         assert content["tmpfs"] == ["/tmp"], service.name  # noqa: S108  a directory of the container's own
-        assert {mount.split(":")[1] for mount in content.get("volumes", ())} <= {"/var/lib/shop"}, service.name
+        assert {mount.split(":")[1] for mount in content.get("volumes", ())} <= {
+            "/var/lib/shop",
+            "/var/lib/identity",
+        }, service.name
 
 
 def test_nothing_is_open_to_other_machines() -> None:

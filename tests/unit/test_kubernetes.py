@@ -122,7 +122,9 @@ def test_pods_have_no_rights_and_what_they_refer_to_is_there(overlay: str) -> No
             assert container["resources"]["limits"]["memory"], name
             assert ":" in container["image"], f"{name}: an image without a tag"
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes, name
-            assert {each["configMapRef"]["name"] for each in container.get("envFrom", ())} <= settings, name
+            froms = container.get("envFrom", ())
+            assert {each["configMapRef"]["name"] for each in froms if "configMapRef" in each} <= settings, name
+            assert {each["secretRef"]["name"] for each in froms if "secretRef" in each} <= {"shop-identity"}, name
             secrets = {
                 each["valueFrom"]["secretKeyRef"]["name"]
                 for each in container.get("env", ())

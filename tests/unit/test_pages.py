@@ -38,7 +38,7 @@ async def client_of(kind: str, directory: Path) -> AsyncIterator[httpx.AsyncClie
         else:
             app = make_app(Simulators(stack.enter_context(Ledger(directory / "ledger.db")), ShopSettings()))
         transport = httpx.ASGITransport(app)
-        yield await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://here"))
+        yield await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://localhost"))
 
 
 def references(page: str) -> list[str]:

@@ -12,9 +12,10 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "eventlib": 28,
     "eventlib.command_line": 17,
-    "eventlib.config": 6,
+    "eventlib.config": 7,
     "eventlib.external": 3,
     "eventlib.http": 30,
+    "eventlib.identity": 14,
     "eventlib.invariants": 8,
     "eventlib.live": 11,
     "eventlib.operations": 4,

@@ -169,7 +169,8 @@ def test_config_hides_secrets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         "EVENTLIB_SCHEMAS_WRITERS",
     } <= secrets
     for number, name in enumerate(secrets):
-        monkeypatch.setenv(name, f'{{"ann{number}": "hunter2"}}')
+        is_key = name == "EVENTLIB_IDENTITY_KEY"
+        monkeypatch.setenv(name, "ab" * 32 if is_key else f'{{"ann{number}": "hunter2"}}')
     found = printed(capsys)
     assert {found[name]["value"] for name in secrets} == {"**********"}
     assert eventlib_cli.run(["config"]) == 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from eventlib.errors import WiringError
 from eventlib.identity.identity import Identity, identity_of
-from eventlib.identity.principal import METRICS_READERS
+from eventlib.identity.principal import METRICS_READERS, Rule
 
 if TYPE_CHECKING:
     import uvicorn
@@ -86,6 +86,13 @@ class Listening:
         self._socket.close()
 
 
+METRICS_RULES = (
+    Rule("/metrics", frozenset({"GET"}), METRICS_READERS),
+    *(Rule(path, frozenset({"GET"}), frozenset()) for path in ("/healthz", "/readyz")),
+)
+"""Who may call what at a process's metrics port."""
+
+
 def serve_insecurely(*, wanted: bool) -> None:
     """Let this process and those that it starts serve every address without identity, if that is wanted."""
     if wanted:
@@ -94,11 +101,9 @@ def serve_insecurely(*, wanted: bool) -> None:
 
 def metered(app: Any, identity: Identity) -> Any:
     """Return a process's metrics and health behind the gate: health is public."""
-    from eventlib.identity.gate import Gate, Rule
+    from eventlib.identity.gate import Gate
 
-    get = frozenset({"GET"})
-    probes = [Rule(path, get, frozenset()) for path in ("/healthz", "/readyz")]
-    return Gate(app, identity, [Rule("/metrics", get, METRICS_READERS), *probes])
+    return Gate(app, identity, METRICS_RULES)
 
 
 def gated(app: Any, identity: Identity) -> Any:

@@ -12,7 +12,8 @@ from eventlib.registry.server.schemas import compatibility_router, schemas_route
 from eventlib.registry.server.service import Service
 from eventlib.registry.server.subjects import subjects_router, versions_router
 
-_ALIVE = "/healthz"
+_ALIVE, _READY = "/healthz", "/readyz"
+_PUBLIC = frozenset({_ALIVE, _READY})
 LARGEST_BODY = 2_500_000
 """Bytes of a request's body: a schema may have a million, and twice as many when JSON escapes it."""
 
@@ -36,6 +37,7 @@ def make_app(service: Service) -> FastAPI:
         """Tell that the server runs."""
         return Answer({})
 
+    @app.get(_READY)
     @app.get(_ALIVE)
     async def healthz() -> Answer:
         """Tell that the process is well, to anybody."""
@@ -69,7 +71,7 @@ class _Gate:
         form = _form(request.headers.get("accept", "*/*"))
         answer = _answering(send, form)
         try:
-            if scope["path"] != _ALIVE:
+            if scope["path"] not in _PUBLIC:
                 await self._access.check(request)
             declared = request.headers.get("content-length", "0")
             if not declared.isdecimal() or int(declared[:20]) > LARGEST_BODY:
