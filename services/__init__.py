@@ -19,7 +19,12 @@ def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
     from services.order.api import create_app
 
     settings = shop_settings()
-    config = ApiConfig(backlog=settings.backlog, decision_s=settings.decision_s, index_age_s=settings.index_age_s)
+    config = ApiConfig(
+        backlog=settings.backlog,
+        decision_s=settings.decision_s,
+        index_age_s=settings.index_age_s,
+        idempotency_s=settings.idempotency_s,
+    )
     return create_app(log, config)
 
 

@@ -61,6 +61,10 @@ class ShopSettings(BaseSettings):
     index_age_s: Annotated[
         Seconds, Field(description="how old an index may be before `/readyz` and lists are refused (503) (seconds)")
     ] = ApiConfig.index_age_s
+    idempotency_s: Annotated[
+        Seconds | None,
+        Field(description="how long an Idempotency-Key counts (seconds); unset: as long as its order is on the log"),
+    ] = ApiConfig.idempotency_s
     hang_s: Annotated[Seconds, Field(description="how long the simulators keep an unanswered call open (seconds)")] = (
         30.0
     )

@@ -10,7 +10,8 @@ class ApiConfig:
     `backlog` is how many requests may wait for the service before new ones are refused, `decision_s` how long
     an answer waits for its decision, `append_s` how long for the log, `longest_wait_s` bounds `Prefer: wait`.
     `index_age_s` is how old the index may be before `/readyz` and lists are refused. `body_bytes` is the largest body; an
-    event has to hold what it says. `heartbeat_s` keeps quiet streams open.
+    event has to hold what it says. `heartbeat_s` keeps quiet streams open. `idempotency_s` is how long an idempotency key counts (None: as long as its request is
+    on the log); after that it begins something new.
     """
 
     backlog: int = 10_000
@@ -20,3 +21,4 @@ class ApiConfig:
     index_age_s: float = 10.0
     body_bytes: int = 900_000
     heartbeat_s: float = 15.0
+    idempotency_s: float | None = None

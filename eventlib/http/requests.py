@@ -15,13 +15,17 @@ from eventlib.errors import ContractError, EventlibError, LogFull, RetryableErro
 from eventlib.http.config import ApiConfig
 from eventlib.http.problems import FieldError, Refusal, try_later
 from eventlib.http.traffic import Metrics
+from eventlib.identity.principal import Principal
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
 from eventlib.queries.saga_index import SagaIndex
+from eventlib.values import now_ms
 
 R = TypeVar("R", bound=Event)
 BODY_HASH = "http-body"
 """The header of a request that holds the hash of the HTTP body it came from (32 hex digits)."""
+ACTED_BY = "acted-by"
+"""The header of a request that holds the name of the caller, where callers have an identity."""
 _ID_BYTES = 10
 _COUNTED_FOR_S = 0.02
 
@@ -91,6 +95,20 @@ class Requests(Generic[R]):
         """Return the key of the saga that a request begins: always the same under one Idempotency-Key."""
         return token_hex(_ID_BYTES) if idempotency_key is None else _digest(f"{self._name}\x1f{idempotency_key}")
 
+    async def unexpired(self, idempotency_key: str) -> str:
+        """Return the text that stands for an idempotency key now: another one after each time that the key expires.
+
+        Raises: ProjectionBehind when it is not known whether the key was used.
+        """
+        expires_s, text, uses = self._config.idempotency_s, idempotency_key, 1
+        while expires_s is not None:
+            first = await self._index.first_current(self.key_for(text), self._request, self._config.decision_s)
+            if first is None or first.timestamp_ms > now_ms() - expires_s * 1000:
+                break
+            uses += 1
+            text = f"{idempotency_key}\x1f{uses}"
+        return text
+
     async def repeated(self, key: str, body: BaseModel) -> Accepted[R] | None:
         """Return what was accepted for a key before, as far as this instance has read, once that is decided.
 
@@ -104,27 +122,36 @@ class Requests(Generic[R]):
         await self._settled(accepted.place)
         return accepted
 
-    async def accept(self, event: R, body: BaseModel, idempotency_key: str | None) -> Accepted[R]:
+    async def accept(
+        self, event: R, body: BaseModel, idempotency_key: str | None, caller: Principal | None = None
+    ) -> Accepted[R]:
         """Put a request on the log, wait for its decision, and return what counts under the key.
 
-        Raises: Refusal; LogUnavailable and the like when nothing was accepted.
+        The record has the name of the caller, if it has an identity. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """
         key, body_hash = key_of(event) or "", _hash(body)
         own = None if idempotency_key is None else f"http/{self._name}/{idempotency_key}"
-        place = await self.publish(event, own, {BODY_HASH: body_hash})
+        place = await self.publish(event, own, {BODY_HASH: body_hash}, caller)
         self._metrics.count(f"{self._counted_as}_accepted")
         await self._settled(place)
         accepted = Accepted(key, place, event)
         return accepted if own is None else await self._first(accepted, body_hash)
 
     async def publish(
-        self, event: Event, idempotency_key: str | None, headers: Mapping[str, str] | None = None
+        self,
+        event: Event,
+        idempotency_key: str | None,
+        headers: Mapping[str, str] | None = None,
+        caller: Principal | None = None,
     ) -> RequestPlace:
         """Put any request of the topic on the log, unless too many wait. Raises: as `accept`."""
         await self._refuse_over_backlog()
+        named = {} if caller is None or not caller.scope else {ACTED_BY: caller.by}
         try:
             async with asyncio.timeout(self._config.append_s):
-                at = await self._index.log.publish(event, headers=dict(headers or {}), idempotency_key=idempotency_key)
+                at = await self._index.log.publish(
+                    event, headers={**(headers or {}), **named}, idempotency_key=idempotency_key
+                )
         except ContractError as error:
             raise Refusal(413, "too-large", "the request does not fit into one event: split it") from error
         except LogFull:

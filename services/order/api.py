@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from eventlib import EventLog
 from eventlib.http import ApiConfig, SagaApi
+from eventlib.identity import Identity
 from services.order.events import OrderSubmitted
 from services.order.http.desk import Desk
 from services.order.http.reading import Reading
@@ -25,13 +26,22 @@ wait for its end with `Prefer: wait=5`, watch it with `/orders/{order_id}/events
   by itself; on another one, give it as `min_position`, and the read waits for it.
 * **Any instance answers for any order**, also while its owner is away: `Staleness-Ms` says how old the answer is at most,
   and `Damaged-Records` that something on the log cannot be read, and may be missing from it.
+* **Who you are**: where an identity is configured, send a token (`Authorization: Bearer …`). A customer sees and places its own
+  orders; an `Idempotency-Key` is its caller's alone.
 * **Errors** are problems (RFC 9457, `application/problem+json`), with the names of the fields in `errors`.
 * **503** with `Retry-After`: too much waits already, or the log is out of reach. What was answered with 202 is durable.
 """
 
 
-def create_app(log: EventLog, config: ApiConfig | None = None, index: OrderIndex | None = None) -> FastAPI:
+def create_app(
+    log: EventLog,
+    config: ApiConfig | None = None,
+    index: OrderIndex | None = None,
+    identity: Identity | None = None,
+) -> FastAPI:
     """Return the order API on a log; `index` is where it reads, by default beside the log's own file.
+
+    `identity` tells who calls, by default as the settings describe.
 
     Guarantee: what was answered with 202 is durable. The app opens and closes the index with its lifespan.
     """
@@ -43,6 +53,7 @@ def create_app(log: EventLog, config: ApiConfig | None = None, index: OrderIndex
         counted_as="orders",
         has_ended=index.has_ended,
         config=config,
+        identity=identity,
         title="Orders",
         version=version("eventlib-sagas"),
         description=_ABOUT,

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from eventlib import EventlibError
 from eventlib.http import Accepted, Refusal, RequestPlace, SagaApi, refused_field
+from eventlib.identity import Principal
 from services.order.events import CancelSubmitted, OrderLine, OrderSubmitted, ProductListed
 from services.order.http.models import WantedOrder, cancellation_of
 from services.order.index import Found, OrderIndex
@@ -18,11 +19,16 @@ class Desk:
         self._requests = api.requests
         api.metrics.declare("cancels_accepted", "Wishes to cancel put on the log.")
 
-    async def place(self, wanted: WantedOrder, idempotency_key: str | None) -> Accepted[OrderSubmitted]:
+    async def place(
+        self, wanted: WantedOrder, idempotency_key: str | None, caller: Principal
+    ) -> Accepted[OrderSubmitted]:
         """Place an order once, wait for its decision, and return what was accepted, whether or not it is decided.
 
-        Raises: Refusal; LogUnavailable and the like when nothing was accepted.
+        An idempotency key is the caller's own. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """
+        if idempotency_key is not None:
+            own = self._api.identity.scoped(caller, idempotency_key)
+            idempotency_key = await self._requests.unexpired(own)
         order_id = self._requests.key_for(idempotency_key)
         repeated = await self._requests.repeated(order_id, wanted)
         if repeated is not None:
@@ -30,9 +36,9 @@ class Desk:
         request = await self._order_of(wanted, order_id)
         if not isinstance(request, OrderSubmitted):
             return request
-        return await self._requests.accept(request, wanted, idempotency_key)
+        return await self._requests.accept(request, wanted, idempotency_key, caller)
 
-    async def cancel(self, order_id: str) -> RequestPlace | None:
+    async def cancel(self, order_id: str, caller: Principal) -> RequestPlace | None:
         """Ask to cancel an order that there is, wait for what becomes of it, and return where the request stands.
 
         None when that was settled before. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
@@ -40,7 +46,9 @@ class Desk:
         found = await self._placed(order_id)
         if found is not None and (found.order.ended_at is not None or found.order.reason):
             return None
-        place = await self._requests.publish(CancelSubmitted(order_id=order_id), f"http/cancel/{order_id}")
+        place = await self._requests.publish(
+            CancelSubmitted(order_id=order_id), f"http/cancel/{order_id}", caller=caller
+        )
         self._api.metrics.count("cancels_accepted")
         with suppress(EventlibError):  # what is on the log is accepted, whatever becomes of the index
             if await self._requests.decided(place):

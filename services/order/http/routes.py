@@ -81,8 +81,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         A customer places its own: `customer_id` may be left out.
         """
         del prefer  # read as it came, since it may stand in several headers
-        key = None if idempotency_key is None else api.identity.scoped(caller, idempotency_key)
-        accepted = await desk.place(_own(wanted, caller), key)
+        accepted = await desk.place(_own(wanted, caller), idempotency_key, caller)
         applied = await ended(request, accepted.key)
         location = {"Location": f"/orders/{accepted.key}"}
         return _answer(202, reading.accepted(accepted), location | applied)
@@ -106,7 +105,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         del prefer  # as above
         await reading.refuse_unless_of(caller.only_customer(Role.SHOP), order_id)
         before = await reading.order(order_id)
-        at = await desk.cancel(order_id)
+        at = await desk.cancel(order_id, caller)
         applied = await ended(request, order_id)
         order = reading.cancelling(before, at)
         if order.reason is None and (order.cancellation == "refused" or order.ended_at is not None):
