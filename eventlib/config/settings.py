@@ -16,6 +16,7 @@ from eventlib.config.variables import Variables, read_settings
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.url import no_userinfo
+from eventlib.personal.options import PersonalOptions
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.sampling import Sampling
@@ -68,6 +69,7 @@ PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
     "services": (_RuntimeSettings,),
     "schemas": (RegistryOptions,),
     "logs on Kafka": (KafkaOptions,),
+    "personal data": (PersonalOptions,),
     "the registry of `eventlib schemas serve`": (SchemasOptions,),
     "traces and metrics": (TelemetryOptions, Sampling, SdkVariables),
 }
