@@ -57,7 +57,7 @@ def print_forgotten(
     async def erased(log: "EventLog") -> Receipt:
         store = open_store(log_options.url, personal_options(), create=True)
         try:
-            return await forget_subject(log, store, subject, why[1], why[0], count=counted)
+            return await forget_subject(log.port, store, subject, why[1], why[0], count=counted)
         finally:
             store.close()
 

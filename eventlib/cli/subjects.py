@@ -55,7 +55,7 @@ def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = 
       eventlib subjects list
       eventlib subjects list --json | jq -r .subject
     """
-    _print_receipts(run_on_log(LogOptions.of(context, app, log), receipts), as_json=as_json)
+    _print_receipts(run_on_log(LogOptions.of(context, app, log), lambda log: receipts(log.port)), as_json=as_json)
 
 
 @subjects.command(cls=Command)
@@ -103,7 +103,7 @@ def resume_(context: typer.Context, as_json: JsonOption = False, app: AppOption 
       eventlib subjects resume
     """
     options = LogOptions.of(context, app, log)
-    _print_receipts(_with_store(options, resume), as_json=as_json)
+    _print_receipts(_with_store(options, lambda log, store: resume(log.port, store)), as_json=as_json)
 
 
 @subjects.command(cls=Command)
@@ -143,7 +143,9 @@ def restore(
 
     async def restored(log: EventLog) -> int:
         path = keys_path(options.url, personal_options())
-        return await restore_keys(log, file, path or open_store(options.url, personal_options(), create=False).path)
+        return await restore_keys(
+            log.port, file, path or open_store(options.url, personal_options(), create=False).path
+        )
 
     erased = run_on_log(options, restored)
     if as_json:

@@ -13,10 +13,11 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from eventlib.errors import ContractError
-from eventlib.eventlog import EventLog
 from eventlib.log.base import Log
+from eventlib.log.open import open_port
 from eventlib.log.reading import SkippingReader, chunks
 from eventlib.log.record import Record
+from eventlib.personal.opening import keys_path, open_store, personal_options
 from eventlib.personal.receipt import ERASED_TYPE, ERASURES, REQUESTED, Receipt, read_receipt
 from eventlib.values import from_ms, now_ms
 
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from eventlib.personal.store import KeyStore
 
 
-async def forget(
-    log: EventLog, store: "KeyStore", subject: str, reason: str, by: str, *, count: bool = True
-) -> Receipt:
+async def forget(log: Log, store: "KeyStore", subject: str, reason: str, by: str, *, count: bool = True) -> Receipt:
     """Erase a subject, and return the receipt; that of the first time when it was erased before.
 
     Guarantee: when it returns, the key is gone from the key store's files, and the receipt is durable on the log.
@@ -34,38 +33,58 @@ async def forget(
     """
     if not subject or not reason.strip():
         raise ContractError("name the subject, and a reason: both are stored on the log")
-    requested, done = await _known(log.port)
+    requested, done = await _known(log)
     if subject in done and subject not in requested:
         return done[subject]
     begun = requested.get(subject)
     if begun is None:
         begun = Receipt(token_hex(16), subject, reason.strip(), by, _iso(now_ms()))
-        await _write(log.port, REQUESTED, begun)
+        await _write(log, REQUESTED, begun)
     return await _complete(log, store, begun, count=count)
 
 
-async def resume(log: EventLog, store: "KeyStore") -> list[Receipt]:
+async def resume(log: Log, store: "KeyStore") -> list[Receipt]:
     """Complete the erasures that were interrupted, and make the log and the key store agree on all; return the new receipts.
 
     After a restore one of them may lack erasures that the other has: those are applied to the store, or written again.
     """
-    requested, done = await _known(log.port)
+    requested, done = await _known(log)
     apply_erasures(store, done)
     for subject, _ in store.erased():
         if subject not in done and subject not in requested:
             again = Receipt(token_hex(16), subject, "erased before the log was restored", "eventlib", _iso(now_ms()))
-            await _write(log.port, REQUESTED, again)
+            await _write(log, REQUESTED, again)
             requested[subject] = again
     return [await _complete(log, store, begun, count=True) for begun in requested.values()]
 
 
-async def restore_keys(log: EventLog, copy: Path, to: Path) -> int:
+async def erase_again(url: str) -> list[Receipt]:
+    """Apply to a log that was restored the erasures that the subjects' keys beside it know of; none without such keys.
+
+    Raises: as `resume`.
+    """
+    options = personal_options()
+    path = keys_path(url, options)
+    if path is None or not path.is_file():
+        return []
+    store = open_store(url, options, create=False)
+    try:
+        log = await open_port(url)
+        try:
+            return await resume(log, store)
+        finally:
+            await log.close()
+    finally:
+        store.close()
+
+
+async def restore_keys(log: Log, copy: Path, to: Path) -> int:
     """Put a copy of a key store in the place of another, and return how many subjects were erased again.
 
     Guarantee: what the log or the other store has erased is erased in the copy before it takes its place. Raises: WiringError
     when there is no copy; LogCorrupt for one that cannot be read.
     """
-    return _restored(copy, to, {subject for each in await _known(log.port) for subject in each})
+    return _restored(copy, to, {subject for each in await _known(log) for subject in each})
 
 
 def _restored(copy: Path, to: Path, erased: set[str]) -> int:
@@ -88,9 +107,9 @@ def _restored(copy: Path, to: Path, erased: set[str]) -> int:
     return again
 
 
-async def receipts(log: EventLog) -> list[Receipt]:
+async def receipts(log: Log) -> list[Receipt]:
     """Return the receipts of all erasures, in order."""
-    return [*(await _known(log.port))[1].values()]
+    return [*(await _known(log))[1].values()]
 
 
 def apply_erasures(store: "KeyStore", subjects: Any) -> int:
@@ -101,13 +120,13 @@ def apply_erasures(store: "KeyStore", subjects: Any) -> int:
     return sum(erase(store, subject) for subject in subjects if subject not in gone)
 
 
-async def _complete(log: EventLog, store: "KeyStore", begun: Receipt, *, count: bool) -> Receipt:
+async def _complete(log: Log, store: "KeyStore", begun: Receipt, *, count: bool) -> Receipt:
     from eventlib.personal.ring import erase, marker_of
 
     erase(store, begun.subject)
     row = store.of_subject(begun.subject)
     assert row is not None  # noqa: S101  it was stored as erased
-    records = await _counted(log.port, marker_of(row.id)) if count else None
+    records = await _counted(log, marker_of(row.id)) if count else None
     receipt = Receipt(
         begun.erasure,
         begun.subject,
@@ -118,7 +137,7 @@ async def _complete(log: EventLog, store: "KeyStore", begun: Receipt, *, count: 
         had_key=row.had_key,
         records=records,
     )
-    await _write(log.port, ERASED_TYPE, receipt)
+    await _write(log, ERASED_TYPE, receipt)
     return receipt
 
 

@@ -37,7 +37,7 @@ async def test_columns_are_ciphertext_then_text_then_null(
         found = {row.customer_id: (row.name, row.city, row.phone, row.email) for row in rows.collect()}
         assert found == {"ada": ("Ada", "Oxford", "7", ""), "bob": ("Bob", "Oxford", None, "")}
         store = open_store(url, personal_options(), create=False)
-        await forget(log, store, "ada", "asked", "me")
+        await forget(log.port, store, "ada", "asked", "me")
         store.close()
         found = {row.customer_id: (row.name, row.city, row.phone, row.email) for row in rows.collect()}
         assert found == {"ada": (None, None, None, ""), "bob": ("Bob", "Oxford", None, "")}

@@ -70,7 +70,7 @@ async def keys(url: str) -> AsyncIterator[KeyStore]:
 async def erased(log: EventLog, url: str, *subjects: str) -> None:
     async with keys(url) as store:
         for subject in subjects:
-            await forget(log, store, subject, "they asked", "ada")
+            await forget(log.port, store, subject, "they asked", "ada")
 
 
 async def settled(log: EventLog) -> None:
@@ -290,10 +290,10 @@ async def test_a_forget_killed_at_any_step_is_completed_by_the_next(tmp_path: Pa
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     async with open_log(url, app) as log:
         async with keys(url) as store:
-            await resume(log, store)
+            await resume(log.port, store)
         if step.startswith("before SubjectErasureRequested"):
             await erased(log, url, "c0")
-        (receipt,) = await receipts(log)
+        (receipt,) = await receipts(log.port)
         assert (receipt.subject, receipt.had_key) == ("c0", True)
         assert (await replay(log)).same
         assert (await state_of(log, "letter", "l0")).state.name == ERASED
@@ -326,9 +326,8 @@ async def test_a_restored_log_learns_the_erasures_again(tmp_path: Path, url: str
     said("backup", "--to", str(tmp_path / "backup.db"), "--log", url)
     said("forget", "c0", "--reason", "asked", *where)
     said("restore", "--from", str(tmp_path / "backup.db"), "--to", url, "--force", "--reason", "drill")
-    said("subjects", "resume", *where)
     async with open_log(url, app) as log:
-        assert [each.subject for each in await receipts(log)] == ["c0"]
+        assert [each.subject for each in await receipts(log.port)] == ["c0"]
         assert (await state_of(log, "letter", "l0")).state.name == ERASED
     assert not found_in(tmp_path, range(2))
     assert os.environ["EVENTLIB_PERSONAL_MASTER"]

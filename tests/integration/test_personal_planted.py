@@ -152,7 +152,7 @@ async def lived_through(url: str, directory: Path, receiver: Receiver) -> None:
         await asyncio.to_thread(ended, "parked", "retry", "--all", *where)
         for number in range(1, PEOPLE, 2):
             await asyncio.to_thread(said, "forget", f"c{number}", "--reason", "asked", "--uncounted", *where)
-        assert {each.subject for each in await receipts(log)} == {f"c{number}" for number in range(1, PEOPLE, 2)}
+        assert {each.subject for each in await receipts(log.port)} == {f"c{number}" for number in range(1, PEOPLE, 2)}
     report = await asyncio.to_thread(said, "replay", *where)
     assert "Nothing differs" in report
     shown = [
