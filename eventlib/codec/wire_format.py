@@ -8,13 +8,13 @@ from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import Record
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.codec.formats import format_of
+from eventlib.codec.personal_fields import fields_in, opening, sealing, subjects_of
 from eventlib.codec.registry import AVRO, Registry, Schema, Version
 from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.base import Log
 from eventlib.model.event import Event
 from eventlib.personal.base import FieldCipher, Mask
-from eventlib.personal.fields import fields_in, opening, sealing, subjects_of
 
 _VALUE_CHANGES = frozenset({"LOGICAL_TYPE_MISMATCH"})
 """Rules about readers that go by the bytes alone: ours converts what it can, and refuses the rest when it is made."""

@@ -5,13 +5,15 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
 from eventlib.errors import WiringError
 from eventlib.model.evolution import Aliases
+
+T = TypeVar("T")
 
 ERASED = "[erased]"
 """The text of a personal field whose subject was erased."""
@@ -34,6 +36,20 @@ class Personal:
 def is_erased(value: object) -> bool:
     """Return whether a personal field's value was erased."""
     return value == ERASED
+
+
+def masked(value: T) -> T:
+    """Return an event or a state with `MASKED` in its personal fields, for a reader without the right to see them.
+
+    What is empty or erased stays so. A value of a class without personal fields is returned itself.
+    """
+    names = [name for name in personal_fields(type(value)) if not is_plain(getattr(value, name))]
+    if not names:
+        return value
+    masks = dict.fromkeys(names, MASKED)
+    if isinstance(value, BaseModel):
+        return value.model_copy(update=masks)
+    return cast("T", dataclasses.replace(cast("Any", value), **masks))
 
 
 def is_plain(value: object) -> bool:

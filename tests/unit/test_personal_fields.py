@@ -14,7 +14,7 @@ from eventlib.errors import ContractError, WiringError
 from eventlib.external import Json
 from eventlib.log.memory import MemoryLog
 from eventlib.model.personal import personal_fields
-from eventlib.personal import ERASED, MASKED, Personal, is_erased
+from eventlib.personal import ERASED, MASKED, Personal, is_erased, masked
 from eventlib.personal.base import Mask
 from eventlib.personal.cipher import PREFIX, EphemeralCipher
 from eventlib.personal.master import FileMaster
@@ -173,6 +173,14 @@ async def test_text_of_before_reads_as_erased_once_its_subject_is(tmp_path: Path
     assert (ring.decrypt("Ada", "p"), mask.decrypt("Ada", "p"), Mask().decrypt(ERASED, "p")) == (ERASED, ERASED, MASKED)
     assert ring.decrypt("Bob", "q") == ring.decrypt("Bob", "") == "Bob"
     store.close()
+
+
+def test_a_mask_covers_what_a_reader_may_not_see() -> None:
+    event = Known(key="1", person_id="p", name="Ada", phone=None)
+    assert masked(event) == Known(key="1", person_id="p", name=MASKED, phone=None)
+    assert masked(Card("p", "Ada", 3)) == Card("p", MASKED, 3)
+    erased = Card("p", ERASED)
+    assert masked(erased) is erased
 
 
 def test_the_schema_keeps_the_type() -> None:

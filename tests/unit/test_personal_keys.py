@@ -6,6 +6,7 @@ import random
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
 
@@ -13,11 +14,15 @@ import pytest
 
 from eventlib.errors import ContractError, LogCorrupt, LogUnavailable, WiringError
 from eventlib.personal import ERASED, MASKED, pseudonym
+from eventlib.personal.base import Mask
 from eventlib.personal.master import FileMaster, VaultMaster
+from eventlib.personal.opening import open_cipher
 from eventlib.personal.pseudonyms import _key_in
 from eventlib.personal.ring import KeyRing, StoreMask, erase, marker_of
 from eventlib.personal.secret_file import create_secret
 from eventlib.personal.store import KeyStore
+from examples import letters
+from services import shop
 
 
 @pytest.fixture
@@ -246,3 +251,42 @@ def test_pseudonyms_need_their_key(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(found) == 2
     assert {len(each or "") for each in found} == {16}
     _key_in.cache_clear()
+
+
+def _all_encrypted(where: tuple[Path, Path, int]) -> list[str]:
+    store = KeyStore(where[0], create=True)
+    ring = KeyRing(store, FileMaster(where[1]), create=True)
+    people = [f"person {number}" for number in range(100)]
+    random.Random(where[2]).shuffle(people)
+    ring.prepare(people[:30])
+    found = {each: ring.encrypt(each, "name", "Ada") for each in people}
+    ring.close()
+    return [found[each] for each in sorted(found)]
+
+
+def test_processes_that_meet_a_person_at_once_have_one_key(tmp_path: Path) -> None:
+    create_secret(tmp_path / "master.key")
+    places = [(tmp_path / "log.keys", tmp_path / "master.key", number) for number in range(4)]
+    with get_context("spawn").Pool(4) as pool:
+        first, *others = pool.map(_all_encrypted, places)
+    assert others == [first] * 3
+    assert len(set(first)) == 100
+
+
+def test_a_log_on_kafka_needs_to_be_told_where_its_keys_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_secret(tmp_path / "master.key")
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", f"file:{tmp_path / 'master.key'}")
+    with pytest.raises(WiringError, match="EVENTLIB_PERSONAL_KEYS"):
+        open_cipher(letters.app, "kafka://127.0.0.1:1/", rights=True)
+    assert open_cipher(letters.app, "kafka://127.0.0.1:1/", rights=False).decrypt("pd1.") == MASKED
+    monkeypatch.setenv("EVENTLIB_PERSONAL_KEYS", "postgresql://127.0.0.1/keys")
+    with pytest.raises(WiringError, match="write sqlite:///PATH"):
+        open_cipher(letters.app, "kafka://127.0.0.1:1/", rights=True)
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", "master.key")
+    with pytest.raises(WiringError, match="write file:PATH"):
+        open_cipher(letters.app, f"sqlite:///{tmp_path}/log.db", rights=True)
+
+
+def test_an_application_without_personal_fields_needs_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLIB_PERSONAL_MASTER", "file:/nowhere")
+    assert type(open_cipher(shop, "kafka://127.0.0.1:1/", rights=True)) is Mask
