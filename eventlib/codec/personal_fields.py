@@ -26,18 +26,20 @@ def fields_in(record: Record) -> Mapping[str, str]:
 
 def sealing(cipher: FieldCipher, fields: Mapping[str, str], write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
     """Return a writer that writes ciphertext in the personal fields."""
-    pairs = list(fields.items())
+    groups = [(each, tuple(name for name in fields if fields[name] == each)) for each in dict.fromkeys(fields.values())]
+    encrypt_all = cipher.encrypt_all
 
     def sealed(value: Any) -> bytes:
-        changed = dict[str, str]()
-        for name, subject_field in pairs:
-            text = getattr(value, name)
-            if is_plain(text):
-                continue
-            subject = getattr(value, subject_field)
-            if not subject:
-                raise ContractError(f"{type(value).__name__}.{name} is personal, but {subject_field} names no subject")
-            changed[name] = cipher.encrypt(subject, name, text)
+        changed: Mapping[str, str] = {}
+        for subject_field, names in groups:
+            subject, texts = getattr(value, subject_field), tuple([getattr(value, name) for name in names])
+            if subject:
+                found = encrypt_all(subject, names, texts)
+                changed = {**changed, **found} if changed else found
+            elif not all(map(is_plain, texts)):
+                raise ContractError(
+                    f"{type(value).__name__} has personal fields ({', '.join(names)}), but {subject_field} names no subject"
+                )
         return write(_with(value, changed) if changed else value)
 
     return sealed

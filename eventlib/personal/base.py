@@ -1,10 +1,10 @@
 """The interface of ciphers of personal fields, and the cipher of processes without keys."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from eventlib.errors import WiringError
-from eventlib.model.personal import MASKED
+from eventlib.model.personal import ERASED, MASKED
 
 NO_MASTER = (
     "set EVENTLIB_PERSONAL_MASTER to the master key, file:PATH or https://VAULT/transit/KEY; "
@@ -21,6 +21,11 @@ class FieldCipher(ABC):
 
         Raises: WiringError without the right to encrypt; ContractError; LogUnavailable when the keys are out of reach.
         """
+
+    def encrypt_all(self, subject: str, fields: tuple[str, ...], texts: tuple[str | None, ...]) -> Mapping[str, str]:
+        """Return the ciphertext of a subject's fields, without those that have nothing to encrypt. Raises: as `encrypt`."""
+        pairs = zip(fields, texts, strict=True)
+        return {name: self.encrypt(subject, name, text) for name, text in pairs if text and text != ERASED}
 
     @abstractmethod
     def decrypt(self, text: str, subject: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from secrets import token_bytes
 from time import monotonic, time_ns
 from typing import Any
@@ -21,8 +21,8 @@ _RING_BYTES = 32
 _NONCE_BYTES = 12
 _WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + 16
 _CACHED = 20_000
-_TEXTS = 10_000
-"""How many texts are kept with their ciphertext: a state is written with the same ones again and again."""
+_TEXTS = 5_000
+"""How many values are kept encrypted, and texts decrypted."""
 _LOOK_EVERY_S = 0.05
 """How long a destroyed key may stay in use in another process."""
 
@@ -41,7 +41,7 @@ class KeyRing(FieldCipher):
         self._aead = AESGCM(_ring_key(store, master, create=create))
         self._of_subject: OrderedDict[str, DataKey | None] = OrderedDict()
         self._of_id: OrderedDict[bytes, DataKey | None] = OrderedDict()
-        self._encrypted = dict[tuple[str, str, str], str]()
+        self._encrypted = dict[tuple[str, tuple[str, ...], tuple[str | None, ...]], Mapping[str, str]]()
         self._decrypted = dict[str, str]()
         self._look_at = 0.0
         self._changed = store.changed()
@@ -50,16 +50,20 @@ class KeyRing(FieldCipher):
     def encrypt(self, subject: str, field: str, text: str) -> str:
         """See `FieldCipher.encrypt`."""
         self._look()
-        asked = subject, field, text
+        try:
+            key = self._of_subject[subject]
+        except KeyError:
+            key = self._key_of(subject)
+        return ERASED if key is None else key.encrypt(field, text)
+
+    def encrypt_all(self, subject: str, fields: tuple[str, ...], texts: tuple[str | None, ...]) -> Mapping[str, str]:
+        """See `FieldCipher.encrypt_all`; the same texts are encrypted once, since a state is written again and again."""
+        self._look()
+        asked = subject, fields, texts
         known = self._encrypted.get(asked)
         if known is None:
-            try:
-                key = self._of_subject[subject]
-            except KeyError:
-                key = self._key_of(subject)
-            known = ERASED if key is None else key.encrypt(field, text)
+            known = super().encrypt_all(subject, fields, texts)
             _remember(self._encrypted, asked, known)
-            _remember(self._decrypted, known, text if key is not None else ERASED)
         return known
 
     def prepare(self, subjects: Iterable[str]) -> None:
@@ -165,7 +169,7 @@ class KeyRing(FieldCipher):
             call()
 
 
-def _remember(texts: dict[Any, str], key: object, text: str) -> None:
+def _remember(texts: dict[Any, Any], key: object, text: object) -> None:
     if len(texts) >= _TEXTS:
         texts.clear()
     texts[key] = text
