@@ -36,7 +36,6 @@ class EffectAttempts:
         self._request = request
         self._event = event
         self._failures = 0
-        self.withheld = bool(personal_fields(type(event)))
 
     def arguments(self, ports: Mapping[str, object]) -> list[Any]:
         """Return what the next attempt is called with."""
@@ -77,7 +76,7 @@ class EffectAttempts:
 
     def text_of(self, error: Exception) -> str:
         """Return an error's text for logs and reasons."""
-        return error_text(error, withheld=self.withheld)
+        return error_text(error, withheld=bool(personal_fields(type(self._event))))
 
     def parked(self, error: Exception) -> Answer:
         """Return the effect as one that is parked, alone, with its reason."""
