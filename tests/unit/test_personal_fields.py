@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 import pytest
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from eventlib import Aliases, Decider, Event, Topic
+from eventlib import Aliases, Decider, Event, Topic, wire_name
 from eventlib.codec.formats import format_of
 from eventlib.codec.wire_format import FramedCodec
 from eventlib.errors import ContractError, WiringError
@@ -160,6 +160,19 @@ async def test_text_of_before_the_field_was_personal_is_read_and_masked() -> Non
     assert codec.decode(Card, data).name == "Ada"
     masked = FramedCodec(MemoryLog(), codec.registry)
     assert masked.decode(Card, data).name == MASKED
+
+
+async def test_a_field_with_another_name_is_decrypted_as_before() -> None:
+    @wire_name("Card")
+    @dataclass(frozen=True)
+    class Renamed:
+        person_id: str = ""
+        full_name: Annotated[str, Text, Aliases("name")] = ""
+        calls: int = 0
+
+    codec = FramedCodec(MemoryLog(), personal=EphemeralCipher())
+    await codec.prepare([("cards", Card)])
+    assert codec.decode(Renamed, codec.encode(Card("p", "Ada"))) == Renamed("p", "Ada")
 
 
 async def test_text_of_before_reads_as_erased_once_its_subject_is(tmp_path: Path) -> None:
