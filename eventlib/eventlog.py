@@ -9,7 +9,7 @@ from time import time_ns
 from typing import Protocol
 
 from eventlib.codec.base import Codec, UnknownSchema
-from eventlib.errors import ContractError, DamagedRecord, EventlibError, UndecodableRecord
+from eventlib.errors import ContractError, DamagedRecord, EventlibError, LogUnavailable, UndecodableRecord
 from eventlib.external import ExternalRouter
 from eventlib.log.base import Log, undecodable
 from eventlib.log.record import Record
@@ -141,6 +141,7 @@ class EventLog:
             return []
         began_ns = time_ns()
         now = began_ns // 1_000_000
+        self.codec.prepare_subjects(each.event for each in publications)
         records = list[Record]()
         places = list[int]()
         for publication in publications:
@@ -167,6 +168,11 @@ class EventLog:
             _, (_, size) = recent.popitem(last=False)
             self._recent_bytes -= size
 
+    def drop_recent(self) -> None:
+        """Drop the decoded events that are kept for readers in this process: one of their subjects was erased."""
+        self._recent.clear()
+        self._recent_bytes = 0
+
     def recent_event(self, record: Record) -> Event | None:
         """Return the event in a record if this process has put it there lately: the same that decoding would give."""
         found = self._recent.get(record.location)
@@ -188,7 +194,7 @@ class EventLog:
             raise undecodable(record, f"{record.type} has no value")
         try:
             return self.codec.decode(event_type, record.value)
-        except UnknownSchema:
+        except (UnknownSchema, LogUnavailable):
             raise
         except EventlibError as error:
             raise undecodable(record, str(error)) from error

@@ -11,12 +11,18 @@ from eventlib.sampling import traced_share
 
 @asynccontextmanager
 async def open_log(
-    url: str, choreography: Choreography, *, read_only: bool = False, services: Sequence[str] | None = None
+    url: str,
+    choreography: Choreography,
+    *,
+    read_only: bool = False,
+    services: Sequence[str] | None = None,
+    personal: bool | None = None,
 ) -> AsyncIterator[EventLog]:
     """Open the log at a URL, with a choreography's topics and schemas on it.
 
     `async with open_log(url, shop) as log: ...`. With `read_only` it creates and registers nothing, so that looking at
-    a log does not change it; with `services`, only what these need. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`,
+    a log does not change it; with `services`, only what these need. `personal` is whether personal fields are decrypted,
+    and masked otherwise; by default, unless `read_only`. URLs: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db`,
     `kafka://HOST:PORT,…/`, `archive:DIR` (read only), `memory://`.
     Raises: WiringError for another one; LogCorrupt, LogVersionMismatch, LogReadOnly; TopicMismatch when a topic is
     there already with another partition count; SettingsError.
@@ -28,10 +34,12 @@ async def open_log(
     from eventlib.codec.wire_format import FramedCodec
     from eventlib.config.variables import read_settings
     from eventlib.log.open import open_port
+    from eventlib.personal.opening import open_cipher
     from eventlib.replay.rebuilding import rebuilt
 
     options = read_settings(RegistryOptions, {}, also=None)
     share = traced_share()
+    cipher = open_cipher(choreography, url, rights=not read_only if personal is None else personal)
     port = await open_port(url)
     registry = None
     try:
@@ -39,9 +47,10 @@ async def open_log(
             from eventlib.codec.remote_registry import RemoteRegistry
 
             registry = RemoteRegistry(options.registry, options.registry_ca, options.registry_auth)
-        codec = FramedCodec(port, registry, auto_register=options.registers)
+        codec = FramedCodec(port, registry, auto_register=options.registers, personal=cipher)
         log = EventLog(port, codec, choreography, traced_share=share)
         log.rebuild = rebuilt
+        cipher.on_erasure(log.drop_recent)
         if read_only:
             await log.codec.refresh()
         else:
@@ -50,4 +59,5 @@ async def open_log(
     finally:
         if registry is not None:
             await registry.close()
+        cipher.close()
         await port.close()

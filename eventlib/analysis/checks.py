@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from eventlib.analysis import compensation, cycles, dead_events, effects, keys, waits
+from eventlib.analysis import compensation, cycles, dead_events, effects, keys, personal, waits
 from eventlib.analysis.event_graph import EventGraph
 from eventlib.analysis.finding import Accepted, Finding
 from eventlib.model.choreography import Choreography
 
 __all__ = ["check"]
 
-_CHECKS = (dead_events, keys, effects, compensation, waits, cycles)
+_CHECKS = (dead_events, keys, effects, compensation, waits, cycles, personal)
 
 
 def check(choreography: Choreography) -> list[Finding]:

@@ -39,6 +39,8 @@ PANELS = {
         "config": LazyCommand("Print every setting: its value, its source, its default, and what it means."),
         "backup": LazyCommand("Back up a log to a file while services run and write."),
         "restore": LazyCommand("Replace a log with a backup, and list what is lost.", module="backup"),
+        "forget": LazyCommand("Erase a person: destroy the key of their personal data, and print the receipt."),
+        "subjects": LazyCommand("Make the master key; list erasures; export what is kept of a person."),
         "copy": LazyCommand("Copy a log to Kafka: its history, its states, and its in-flight sagas."),
         "live": LazyCommand("Run the live views of services (all by default) until they are stopped."),
         "broker": LazyCommand("Run Apache Kafka on this machine, for development."),

@@ -20,6 +20,7 @@ from eventlib.operations.backup.restore import Restored
 from eventlib.operations.backup.restore import restore as restore_backup
 from eventlib.operations.backup.witnesses import Behind
 from eventlib.operations.backup.write import back_up
+from eventlib.operations.erasure import erase_again
 
 
 def backup(
@@ -83,7 +84,8 @@ def restore(
     stores or --live know of are lost: they are listed and recorded in the log,
     which then has a new id, so that no store, table or view of lost records is
     used. If no such record is known, the log keeps its id, and stores and views
-    continue from their offsets.
+    continue from their offsets. Subjects that were erased after the backup are
+    erased on the restored log, too, as their keys beside it tell.
 
     [dim]Examples:[/dim]
       eventlib restore --from /mnt/backups/shop --to sqlite:///var/shop.db
@@ -123,11 +125,18 @@ def print_backup(url: str, to: str, *, full: bool, as_json: bool) -> int:
 def print_restored(source: str, target: str, live: str | None, reason: str | None, *, as_json: bool) -> None:
     """Restore a backup, and print what is known to be lost."""
     path = path_of(target, "a log")
-    done = asyncio.run(restore_backup(Path(source), path, live, reason))
+    done, erased = asyncio.run(_restored(Path(source), path, live, reason))
     if as_json:
-        output.print_json([_as_json(done)])
-    else:
-        _print_restored(done, target)
+        output.print_json([{**_as_json(done), **({"erased_again": erased} if erased else {})}])
+        return
+    _print_restored(done, target)
+    if erased:
+        print(output.printable(f"Erased after the backup, and again on the restored log: {', '.join(erased)}"))
+
+
+async def _restored(source: Path, path: Path, live: str | None, reason: str | None) -> tuple[Restored, list[str]]:
+    done = await restore_backup(source, path, live, reason)
+    return done, [receipt.subject for receipt in await erase_again(f"sqlite:///{path}")]
 
 
 def _print_backup(backup: Backup) -> None:

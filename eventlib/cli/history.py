@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, PersonalOption, run_on_log
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import FORGET
@@ -31,6 +31,7 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
     unfold: Annotated[
         bool, typer.Option("--all", "-a", metavar="", help="Print a line for each event; do not fold equal types.")
     ] = False,
+    personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -45,7 +46,7 @@ def history(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib history payment 536365
       eventlib history shelf 85123A --json | jq -r '[.at, .state.on_hand] | @tsv'
     """
-    print_history(LogOptions.of(context, app, log), decider, key, fold=not unfold, as_json=as_json)
+    print_history(LogOptions.of(context, app, log, personal=personal), decider, key, fold=not unfold, as_json=as_json)
 
 
 _MOST = 3

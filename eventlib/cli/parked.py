@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventlib.cli._common import output
-from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, PersonalOption, run_on_log
 from eventlib.cli._common.parked_keys import (
     DecidersOption,
     ReasonMatches,
@@ -86,6 +86,7 @@ def print_list(log_options: LogOptions, which: Which, *, as_json: bool) -> None:
 def show(
     context: typer.Context,
     key: Annotated[str, typer.Argument(metavar="KEY", help="A key from the list, or an effect's id.")],
+    personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -98,7 +99,7 @@ def show(
       eventlib parked show 536365
       eventlib parked show 536365 --json | jq .data
     """
-    print_waiting(LogOptions.of(context, app, log), key, as_json=as_json)
+    print_waiting(LogOptions.of(context, app, log, personal=personal), key, as_json=as_json)
 
 
 def print_waiting(log_options: LogOptions, key: str, *, as_json: bool) -> None:

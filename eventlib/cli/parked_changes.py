@@ -160,7 +160,9 @@ def edit(  # noqa: PLR0913, PLR0917  one argument for each option
     if data is None and not fields:
         raise typer.BadParameter("name what to change", param_hint="--set / --data")
     change, why = Change(data, fields or []), (actor(by), reason.strip())
-    raise typer.Exit(edit_input(LogOptions.of(context, app, log), (decider, key), change, why, as_json=as_json))
+    raise typer.Exit(
+        edit_input(LogOptions.of(context, app, log, personal=True), (decider, key), change, why, as_json=as_json)
+    )
 
 
 @dataclass(frozen=True, slots=True)

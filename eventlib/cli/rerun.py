@@ -82,7 +82,7 @@ def rerun(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib rerun payment --drop payment-2
       eventlib rerun --list
     """
-    log_options = LogOptions.of(context, app, log)
+    log_options = LogOptions.of(context, app, log, personal=True)
     if sum([into is not None, switch is not None, drop is not None, list_]) != 1:
         raise typer.BadParameter("give one of them", param_hint="--into / --switch / --drop / --list")
     if list_:

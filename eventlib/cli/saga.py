@@ -17,6 +17,7 @@ from eventlib.cli._common.options import (
     JsonOption,
     LogOption,
     LogOptions,
+    PersonalOption,
     run_on_log,
 )
 from eventlib.cli._common.parked_keys import parking_json
@@ -52,6 +53,7 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
         bool,
         typer.Option("--follow", "-f", metavar="", help="Print each event as it arrives, until the saga has ended."),
     ] = False,
+    personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -71,9 +73,16 @@ def saga(  # noqa: PLR0913, PLR0917  one argument for each option
     if follow and (at is not None or tree):
         raise typer.BadParameter("prints new events, so it excludes --at and --tree", param_hint="--follow")
     if follow:
-        print_following(LogOptions.of(context, app, log), key, as_json=as_json)
+        print_following(LogOptions.of(context, app, log, personal=personal), key, as_json=as_json)
     else:
-        print_saga(LogOptions.of(context, app, log), key, at, only_tree=tree, fold=not unfold, as_json=as_json)
+        print_saga(
+            LogOptions.of(context, app, log, personal=personal),
+            key,
+            at,
+            only_tree=tree,
+            fold=not unfold,
+            as_json=as_json,
+        )
 
 
 def print_saga(

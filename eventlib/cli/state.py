@@ -16,6 +16,7 @@ from eventlib.cli._common.options import (
     JsonOption,
     LogOption,
     LogOptions,
+    PersonalOption,
     run_on_log,
 )
 from eventlib.cli._common.saga_status import state_json
@@ -37,6 +38,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
             show_default=False,
         ),
     ] = None,
+    personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -53,7 +55,7 @@ def state(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib state payment 536365 --at 6dd20bf1
       eventlib state shelf 85123A --json | jq .state.on_hand
     """
-    print_state(LogOptions.of(context, app, log), decider, key, at, as_json=as_json)
+    print_state(LogOptions.of(context, app, log, personal=personal), decider, key, at, as_json=as_json)
 
 
 def print_state(log_options: LogOptions, decider: str, key: str, at: str | None, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from eventlib.cli._common.options import (
     JsonOption,
     LogOption,
     LogOptions,
+    PersonalOption,
     run_on_log,
 )
 from eventlib.errors import ContractError
@@ -42,6 +43,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
     follow: Annotated[
         bool, typer.Option("--follow", "-f", metavar="", help="Wait for new records, until Ctrl-C.")
     ] = False,
+    personal: PersonalOption = False,
     as_json: JsonOption = False,
     app: AppOption = None,
     log: LogOption = None,
@@ -56,7 +58,7 @@ def tail(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib tail orders payments --from 2026-01-31T12:00:00Z
       eventlib tail --json | jq -r .type | sort | uniq -c
     """
-    print_tail(LogOptions.of(context, app, log), topics or [], start, follow=follow, as_json=as_json)
+    print_tail(LogOptions.of(context, app, log, personal=personal), topics or [], start, follow=follow, as_json=as_json)
 
 
 _WIDE = 110  # a narrower terminal has no room for dates and offsets

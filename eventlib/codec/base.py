@@ -59,6 +59,9 @@ class Codec(ABC):
     def encode(self, value: object) -> bytes:
         """Return a prepared class's value as framed bytes. Raises: ContractError when it does not fit its schema."""
 
+    def prepare_subjects(self, values: Iterable[object]) -> None:  # noqa: B027  most encrypt nothing
+        """Make the keys that values to be encoded need, all at once."""
+
     def gives(self, value: object, data: bytes) -> bool:  # noqa: ARG002  a codec that cannot tell needs neither
         """Tell whether bytes are certainly those of a value, cheaper than by decoding; False when it cannot tell so."""
         return False

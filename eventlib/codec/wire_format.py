@@ -8,11 +8,13 @@ from eventlib.codec.avro.derive import record_of
 from eventlib.codec.avro.types import Record
 from eventlib.codec.base import Codec, UnknownSchema
 from eventlib.codec.formats import format_of
+from eventlib.codec.personal_fields import fields_in, opening, sealing, subjects_of
 from eventlib.codec.registry import AVRO, Registry, Schema, Version
 from eventlib.codec.schema_ids import Schemas
 from eventlib.errors import ContractError, WiringError
 from eventlib.log.base import Log
 from eventlib.model.event import Event
+from eventlib.personal.base import FieldCipher, Mask
 
 _VALUE_CHANGES = frozenset({"LOGICAL_TYPE_MISMATCH"})
 """Rules about readers that go by the bytes alone: ours converts what it can, and refuses the rest when it is made."""
@@ -69,13 +71,23 @@ class FramedCodec(Codec):
     """Events and states in their topic's format, each with its writer's schema id in front.
 
     With `auto_register` a schema that is new is registered, if what stands on the log can be read with it; else it is
-    refused. Guarantee: decode raises nothing but ContractError and UnknownSchema, whatever the bytes are, and needs
+    refused. `personal` encrypts and decrypts personal fields; by default they are not written, and read as masked.
+    Guarantee: decode raises nothing but ContractError and UnknownSchema, whatever the bytes are, and needs
     memory in proportion to them. Source: Confluent's wire format; Apache Avro 1.12, "Schema Resolution".
     """
 
-    def __init__(self, log: Log, registry: Registry | None = None, *, auto_register: bool = True) -> None:
+    def __init__(
+        self,
+        log: Log,
+        registry: Registry | None = None,
+        *,
+        auto_register: bool = True,
+        personal: FieldCipher | None = None,
+    ) -> None:
+        self.personal = personal or Mask()
         self.registry: Registry = Schemas(log) if registry is None else registry
         self.auto_register = auto_register
+        self._personal: dict[type, Mapping[str, str]] = {}
         self._records: dict[type, Record] = {}
         self._writers: dict[type, Callable[[Any], bytes]] = {}
         self._readers: dict[type, dict[bytes, Callable[[bytes], Any]]] = {}
@@ -101,7 +113,7 @@ class FramedCodec(Codec):
             ids = await self.registry.ids(wanted)
         for (_, cls), (_, schema), number in zip(pairs, wanted, ids, strict=True):
             if cls not in self._writers:
-                self._writers[cls] = _writer(cls, schema.kind, _header(_known(number, schema)))
+                self._writers[cls] = self._sealing(cls, _writer(cls, schema.kind, _header(_known(number, schema))))
 
     def subject(self, topic: str, cls: type[Any]) -> str:
         """Return the subject under which a class's schemas are kept."""
@@ -130,6 +142,11 @@ class FramedCodec(Codec):
             raise WiringError(f"{type(value).__name__} has no schema id yet: call prepare with its topic first")
         return write(value)
 
+    def prepare_subjects(self, values: Iterable[object]) -> None:
+        """See `Codec.prepare_subjects`."""
+        if self._personal:
+            self.personal.prepare(subjects_of(values, self._personal))
+
     def decode(self, expected: type[T], data: bytes) -> T:
         """Return framed bytes, of any version of a class's schema, as a validated instance of the class.
 
@@ -150,7 +167,7 @@ class FramedCodec(Codec):
             write = self._rewriters[cls, header] = self._rewriter(cls, header)
         try:
             return write is not None and write(value) == data
-        except ContractError:
+        except (ContractError, WiringError):  # WiringError: without the right to encrypt, only decoding can tell
             return False
 
     def _rewriter(self, cls: type[Any], header: bytes) -> Callable[[Any], bytes] | None:
@@ -158,7 +175,9 @@ class FramedCodec(Codec):
         if len(header) < HEADER_BYTES or header[0] != MAGIC:
             return None
         schema = self.registry.schema(int.from_bytes(header[1:], "big"))
-        return None if schema is None or schema != self.schema_of(cls) else _writer(cls, schema.kind, header)
+        if schema is None or schema != self.schema_of(cls):
+            return None
+        return self._sealing(cls, _writer(cls, schema.kind, header))
 
     def _reader(self, expected: type[Any], data: bytes) -> Callable[[bytes], Any]:
         header = data[:HEADER_BYTES]
@@ -170,8 +189,18 @@ class FramedCodec(Codec):
         schema = self.registry.schema(schema_id)
         if schema is None:
             raise UnknownSchema(f"{expected.__name__}: schema id {schema_id} is not known here; refresh and try again")
-        read = self._readers.setdefault(expected, {})[header] = _reader(expected, schema)
+        read = _reader(expected, schema)
+        if fields := fields_in(self._record_of(expected)):
+            read = opening(self.personal, fields, read)
+        self._readers.setdefault(expected, {})[header] = read
         return read
+
+    def _sealing(self, cls: type[Any], write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+        fields = fields_in(self._record_of(cls))
+        if not fields:
+            return write
+        self._personal[cls] = fields
+        return sealing(self.personal, fields, write)
 
     def _record_of(self, cls: type[Any]) -> Record:
         if cls not in self._records:

@@ -18,6 +18,7 @@ from eventlib.identity.options import IdentityOptions
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.url import no_userinfo
+from eventlib.personal.options import PersonalOptions
 from eventlib.registry.server.options import SchemasOptions
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.sampling import Sampling
@@ -75,6 +76,7 @@ PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
     "schemas": (RegistryOptions,),
     "identity of HTTP callers": (IdentityOptions,),
     "logs on Kafka": (KafkaOptions,),
+    "personal data": (PersonalOptions,),
     "the registry of `eventlib schemas serve`": (SchemasOptions,),
     "traces and metrics": (TelemetryOptions, Sampling, SdkVariables),
 }

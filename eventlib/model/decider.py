@@ -10,6 +10,7 @@ from eventlib.errors import ContractError, WiringError
 from eventlib.model import signatures
 from eventlib.model.effect import Effect, Retry, effect_of
 from eventlib.model.event import Event, Meta, contract_of
+from eventlib.model.personal import check_state, personal_fields
 
 S = TypeVar("S")
 E = TypeVar("E", bound=Event)
@@ -97,6 +98,7 @@ class Decider(Generic[S]):
             raise WiringError(
                 f"decider {name}: every field of state {state.__name__} needs a default ({error})"
             ) from error
+        check_state(state)
         self.name = name
         self.state = state
         self.key = key
@@ -109,6 +111,11 @@ class Decider(Generic[S]):
 
     def __repr__(self) -> str:
         return f"Decider({self.name!r})"
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether its state, or an event that it handles or emits, has personal fields."""
+        return any(map(personal_fields, (self.state, *self.handlers, *self.emits)))
 
     @overload
     def on(self, event_type: type[E], /) -> _On[S, E]: ...
@@ -251,13 +258,18 @@ class Decider(Generic[S]):
         return tuple(dict.fromkeys(emitted + answered))
 
     @property
-    def modules(self) -> set[str]:
-        """The names of the modules that its state, its events and its functions are declared in."""
+    def functions(self) -> list[Callable[..., Any]]:
+        """The pure functions that decide: handlers, deadlines, evolve, and when a key is forgotten."""
         functions: list[Callable[..., Any]] = [each.call for each in self.handlers.values() if each is not FOLLOWS]
         functions += [deadline.due_at for deadline in self.deadlines.values()]
         functions += [d.handler.call for d in self.deadlines.values() if d.handler is not None]
         functions += [self._apply] if self.forgotten_at is None else [self._apply, self.forgotten_at]
-        return {declared.__module__ for declared in (self.state, *self.handlers, *self.emits, *functions)}
+        return functions
+
+    @property
+    def modules(self) -> set[str]:
+        """The names of the modules that its state, its events and its functions are declared in."""
+        return {declared.__module__ for declared in (self.state, *self.handlers, *self.emits, *self.functions)}
 
     @property
     def evolving(self) -> Handler:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from eventlib.arguments import AN_EVENT, check_class
 from eventlib.errors import ContractError, WiringError
+from eventlib.model.personal import check_event
 from eventlib.model.topic import Topic
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,6 +125,8 @@ class Event(BaseModel):
             raise WiringError(f"event {cls.__name__}: key {contract.key!r} is not one of its fields ({fields})")
         if contract is not None and contract.external is not None:
             contract.external.check(cls)
+        if contract is not None:
+            check_event(cls, contract.key, is_external=contract.external is not None)
 
 
 EventType: TypeAlias = type[Event]

@@ -9,6 +9,7 @@ from eventlib.errors import EventlibError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.topic import Topic
+from eventlib.personal.receipt import ERASURES, read_receipt
 from eventlib.runtime.parking.control import read_request
 from eventlib.runtime.parking.parked import SkippedInput, original_of
 from eventlib.runtime.records import POSITION_KEY, JournalEntry, ParkedKey, Positions
@@ -40,6 +41,7 @@ class RecordReader:
             self._readers[service.journal.name] = lambda record: log.codec.decode(JournalEntry, record.value or b"")
             self._readers[service.control.name] = lambda record: read_request(record, log.codec)
             self._readers[service.parked.name] = self._parked
+        self._readers[ERASURES.name] = read_receipt
 
     async def read(self, records: Iterable[Record]) -> list[Reading]:
         """Return records with what is in them, after learning the schemas that are new."""

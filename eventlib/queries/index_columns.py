@@ -8,6 +8,7 @@ from typing import Any
 
 from eventlib.errors import ContractError, WiringError
 from eventlib.model.decider import Decider
+from eventlib.model.personal import personal_fields
 from eventlib.values import to_ms
 
 _LARGEST = 2**63 - 1
@@ -20,6 +21,10 @@ def columns_of(decider: Decider[Any], indexes: Sequence[tuple[str, ...]]) -> lis
             raise WiringError(f"index {index!r} of {decider.name} has to name attributes, each of them once")
     names = list(dict.fromkeys(name for index in indexes for name in index))
     for name in names:
+        if name in personal_fields(decider.state):
+            raise WiringError(
+                f"an index of {decider.name} names {name}, which is personal: its column would be in plain text"
+            )
         if name.startswith("_") or not hasattr(decider.initial, name):
             raise WiringError(f"an index names {name!r}, which is no public attribute of {decider.state.__name__}")
         try:

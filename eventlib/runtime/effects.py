@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from eventlib.errors import ContractError, TerminalError
 from eventlib.eventlog import CALLER, SAGA
 from eventlib.log.record import Record
-from eventlib.model.effect import Asking, Effect
+from eventlib.model.effect import Effect
 from eventlib.model.event import Event
+from eventlib.model.personal import error_text, personal_fields
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.runtime.breaker import Breaker
@@ -73,9 +74,13 @@ class EffectAttempts:
         except Exception as raised:  # noqa: BLE001  an effect that cannot go on is parked, alone, with its reason
             return self.parked(raised)
 
+    def text_of(self, error: Exception) -> str:
+        """Return an error's text for logs and reasons."""
+        return error_text(error, withheld=bool(personal_fields(type(self._event))))
+
     def parked(self, error: Exception) -> Answer:
         """Return the effect as one that is parked, alone, with its reason."""
-        return Answer(self._request.event_id, None, f"{type(error).__name__}: {error}")
+        return Answer(self._request.event_id, None, self.text_of(error))
 
 
 _MOST_DOUBLINGS = 60  # beyond, every pause is the longest one anyway
@@ -162,7 +167,7 @@ class EffectRunner:
                 follows = attempts.failed(error)
                 if isinstance(follows, Answer):
                     return follows
-                _log.debug("%s %s failed: %s", request.type, request.event_id, error)
+                _log.debug("%s %s failed: %s", request.type, request.event_id, attempts.text_of(error))
                 await asyncio.sleep(_drawn(follows))
             else:
                 return attempts.answered(answer)
@@ -175,7 +180,7 @@ class EffectRunner:
                 if turn is not None:
                     self._out.add(request.event_id)
                     try:
-                        call = _call(attempts.asking, attempts.arguments(self._ports), breaker, turn)
+                        call = _call(attempts, attempts.arguments(self._ports), breaker, turn)
                         if self._observer is not None:
                             call = self._observer.attempt(self._service, request, attempts.asking, call)
                         return await call
@@ -184,8 +189,9 @@ class EffectRunner:
             await breaker.wait()
 
 
-async def _call(ask: Asking, arguments: list[Any], breaker: Breaker, turn: int) -> object:
+async def _call(attempts: EffectAttempts, arguments: list[Any], breaker: Breaker, turn: int) -> object:
     """Call the outside once, and tell the breaker whether it was there: also an error for good is an answer."""
+    ask = attempts.asking
     try:
         async with asyncio.timeout(ask.timeout_s):
             answer = await ask.call(*arguments)
@@ -193,7 +199,7 @@ async def _call(ask: Asking, arguments: list[Any], breaker: Breaker, turn: int) 
         breaker.worked(turn)
         raise
     except Exception as error:
-        breaker.failed(turn, error)
+        breaker.failed(turn, error, attempts.text_of(error))
         raise
     except BaseException:
         breaker.abandoned(turn)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from eventlib.errors import ContractError, DamagedRecord, UndecodableRecord
+from eventlib.errors import ContractError, DamagedRecord, LogUnavailable, UndecodableRecord
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.decider import Decider
@@ -125,9 +125,11 @@ class InputProcessor:
             try:
                 state, emitted = decider.decide(before, event, meta, emission.meta)
                 records = emission.records(emitted) if emitted else _NOTHING
+            except LogUnavailable:
+                raise
             except Exception as error:  # noqa: BLE001  whatever a handler raises, its input is parked and others go on
                 if attempt == HANDLER_ATTEMPTS:
-                    failure = Failure.of(error)
+                    failure = Failure.of(error, withheld=decider.is_personal)
                 continue
             if is_request:
                 entry = entry.replace(memory=entry.memory.with_answered(record.event_id, body_hash(record)))
@@ -182,9 +184,11 @@ class InputProcessor:
         try:
             state, emitted = decider.pass_deadline(name, entry.state, meta, emission.meta)
             records = emission.records(emitted)
+        except LogUnavailable:
+            raise
         except Exception as error:  # noqa: BLE001  whatever it raises, its key is parked and others go on
             waiting = deadline_copy(name, key, self.partition, at)
-            self.park(decider, waiting, Failure.of(error, during=name))
+            self.park(decider, waiting, Failure.of(error, during=name, withheld=decider.is_personal))
             return
         passed = entry.replace(memory=entry.memory.with_passed(name, at))
         self._apply(emission, passed, state, emitted, records)

@@ -11,6 +11,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider, EmittedMeta
 from eventlib.model.event import Event, Meta, contract_of, key_of
 from eventlib.model.service import Service
+from eventlib.personal.opening import ephemeral_cipher
 from eventlib.replay.rebuilding import rebuilt
 from eventlib.runtime.committer import TaskCommitter
 from eventlib.runtime.config import RuntimeConfig
@@ -53,7 +54,7 @@ class Stage:
         self.readers = _readers(self.played)
         self.handles = _handles(self.played)
         self._log = SimulatedLog(lambda: BEGIN_MS)
-        self._codec = FramedCodec(self._log)
+        self._codec = FramedCodec(self._log, personal=ephemeral_cipher(choreography))
         driven(self._prepare())
 
     def set(self, clock: Callable[[], int]) -> EventLog:

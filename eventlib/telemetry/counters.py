@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 
 from eventlib.model.decider import Decider
 from eventlib.model.event import Event, contract_of
+from eventlib.model.personal import personal_fields
 from eventlib.model.service import Service
 from eventlib.model.signatures import name_of
 from eventlib.runtime.transaction import ProcessingSpan, Transaction
@@ -184,7 +185,7 @@ class Counters:
 
     def _reason(self, event: Event) -> str:
         """Return why a saga ended so: a few words that recur; after too many of them, no more are distinguished."""
-        reason = str(getattr(event, "reason", ""))
+        reason = "" if "reason" in personal_fields(type(event)) else str(getattr(event, "reason", ""))
         if reason not in self._reasons and len(self._reasons) >= _MOST_REASONS:
             return OTHER
         self._reasons.add(reason)

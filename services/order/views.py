@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 from eventlib import ContractError
 from eventlib.live import SEPARATOR, CarriedStream, Keeping, LiveApp, Recorded, RecordedStream, added
+from eventlib.personal import pseudonym
 from services import shop
 from services.order.events import LargeOrderSeen, OrderCancelled, OrderCompleted, OrderPlaced, ProductListed
 
@@ -99,11 +100,16 @@ def list_price(placed: OrderPlaced) -> int:
     return total
 
 
+def _hashed(customer: str) -> str:
+    """Return a customer's pseudonym; without its key a plain hash, which whoever knows the ids can reverse by trying them."""
+    return pseudonym(customer) or blake2b(customer.encode(), digest_size=8).hexdigest()
+
+
 def _without_person(placed: OrderPlaced) -> LargeOrderSeen:
     customer = placed.customer_id
     return LargeOrderSeen(
         order_id=placed.order_id,
-        customer_hash=None if customer is None else blake2b(customer.encode(), digest_size=8).hexdigest(),
+        customer_hash=None if customer is None else _hashed(customer),
         country=placed.country,
         currency=placed.currency,
         amount_cents=placed.amount_cents,

@@ -3,6 +3,9 @@
 import importlib
 import logging
 import tracemalloc
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +18,9 @@ from eventlib.live.app import LiveApp
 from eventlib.log.kafka.batches import batches
 from eventlib.log.kafka.bounded_consumers import bound_fetches
 from eventlib.log.record import Record
+from eventlib.personal.secret_file import create_secret
 from services.order import views
+from services.order.events import OrderLine, OrderPlaced
 from tests.unit.test_kafka_batches import NOBODY, batches_from, placed
 
 
@@ -114,3 +119,25 @@ def test_a_batch_that_no_view_can_take_is_named_with_the_remedy() -> None:
         assert tracemalloc.get_traced_memory()[1] < 15_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_a_customers_hash_is_keyed_once_there_is_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_person = views._without_person  # noqa: SLF001  what is published of a customer
+    order = OrderPlaced(
+        order_id="1",
+        customer_id="12583",
+        country="France",
+        currency="EUR",
+        amount_cents=1,
+        lines=(OrderLine(line_no=1, sku="A", quantity=1, unit_price_cents=1),),
+        placed_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    plain = without_person(order).customer_hash
+    assert plain == blake2b(b"12583", digest_size=8).hexdigest()  # as before: who knows the ids can try them all
+    create_secret(tmp_path / "pseudonyms.key")
+    monkeypatch.setenv("EVENTLIB_PERSONAL_PSEUDONYMS", str(tmp_path / "pseudonyms.key"))
+    keyed = without_person(order).customer_hash
+    assert keyed is not None
+    assert len(keyed) == 16
+    assert keyed != plain
+    assert keyed == without_person(order).customer_hash

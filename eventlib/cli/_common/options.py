@@ -89,6 +89,12 @@ MetricsOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 
+PersonalOption = Annotated[
+    bool,
+    typer.Option("--personal", metavar="", help="Show personal fields in plain text; needs EVENTLIB_PERSONAL_MASTER."),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The shared options given before the command's name."""
@@ -105,13 +111,14 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The application (None: as in pyproject.toml) and the log's URL that a command uses."""
+    """The application (None: as in pyproject.toml), the log's URL, and whether personal fields are not masked."""
 
     app: str | None
     url: str
+    personal: bool = False
 
     @classmethod
-    def of(cls, context: typer.Context, app: str | None, log: str | None) -> "LogOptions":
+    def of(cls, context: typer.Context, app: str | None, log: str | None, *, personal: bool = False) -> "LogOptions":
         """Return the options after the command's name, else before it, else the environment's or the default.
 
         Raises: SettingsError for a variable EVENTLIB_… that is wrong or unknown.
@@ -120,7 +127,7 @@ class LogOptions:
 
         before = Shared.of(context)
         settings = eventlib_settings(app=app or before.app, log=log or before.log)
-        return cls(settings.app, settings.log)
+        return cls(settings.app, settings.log, personal)
 
 
 if TYPE_CHECKING:
@@ -146,7 +153,7 @@ def run_on_log(log_options: LogOptions, command: "Callable[[EventLog], Awaitable
         refuse_missing(log_options.url)
 
     async def opened() -> T:
-        async with open_log(log_options.url, choreography, read_only=True) as log:
+        async with open_log(log_options.url, choreography, read_only=True, personal=log_options.personal) as log:
             return await command(log)
 
     return asyncio.run(opened())

@@ -9,6 +9,7 @@ from eventlib.codec.base import Codec
 from eventlib.log.base import Log, TopicPartition
 from eventlib.log.record import Record, key_text
 from eventlib.model.evolution import wire_name, wire_name_of
+from eventlib.model.personal import error_text
 from eventlib.runtime.records import PARKED, SKIP, ParkedKey, parked_key, skip_key
 from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import SkipInput
@@ -26,12 +27,12 @@ class Failure(NamedTuple):
     traceback: str = ""
 
     @classmethod
-    def of(cls, error: Exception, *, during: str = "") -> "Failure":
-        """Return what a handler raised as a failure; the runtime's own frames are left out."""
+    def of(cls, error: Exception, *, during: str = "", withheld: bool = False) -> "Failure":
+        """Return what a handler raised as a failure; the runtime's own frames are left out, and its text if `withheld`."""
         told = TracebackException.from_exception(error)
         told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)][-_MOST_FRAMES:]
-        text = "".join(told.format())
-        reason = f"{type(error).__name__}: {error}"
+        reason = error_text(error, withheld=withheld)
+        text = "".join((*told.stack.format(), reason)) if withheld else "".join(told.format())
         return cls(f"{during}: {reason}" if during else reason, text[-_MOST_TEXT:])
 
 

@@ -1,0 +1,76 @@
+"""`eventlib forget`: erases a person by destroying the key of their personal data."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.prompts import user
+from eventlib.cli.parked_changes import ByOption
+from eventlib.operations.erasure import forget as forget_subject
+from eventlib.personal.opening import open_store, personal_options
+from eventlib.personal.receipt import Receipt
+
+if TYPE_CHECKING:
+    from eventlib.eventlog import EventLog
+
+
+def forget(  # noqa: PLR0913, PLR0917  one argument for each option
+    context: typer.Context,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The person's id, as the personal fields name it.")],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; stored on the log.", show_default=False)
+    ],
+    uncounted: Annotated[
+        bool, typer.Option("--uncounted", metavar="", help="Do not count the records that the receipt covers.")
+    ] = False,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Erase a person: destroy the key of their personal data, and print the receipt.
+
+    This cannot be undone. Services may run: each stops using the key within a
+    second. The personal fields then read as [erased] everywhere, and what is
+    written under this id later is erased, too. The erasure and its receipt are
+    events on the topic _erasures. Given again, it completes an erasure that was
+    interrupted, or prints the receipt of the first time.
+
+    [dim]Examples:[/dim]
+      eventlib forget 12583 --reason "request of 2026-01-31"
+      eventlib forget 12583 --reason "request of 2026-01-31" --json | jq .records
+    """
+    print_forgotten(
+        LogOptions.of(context, app, log), subject, (by or user(), reason), counted=not uncounted, as_json=as_json
+    )
+
+
+def print_forgotten(
+    log_options: LogOptions, subject: str, why: tuple[str, str], *, counted: bool, as_json: bool
+) -> None:
+    """Erase a subject, and print the receipt; `why` is (who, reason)."""
+
+    async def erased(log: "EventLog") -> Receipt:
+        store = open_store(log_options.url, personal_options(), create=True)
+        try:
+            return await forget_subject(log.port, store, subject, why[1], why[0], count=counted)
+        finally:
+            store.close()
+
+    receipt = run_on_log(log_options, erased)
+    if as_json:
+        output.print_json([asdict(receipt)])
+        return
+    console = output.terminal()
+    key = "its key is destroyed" if receipt.had_key else "it had no key, and gets none"
+    console.print(
+        Text(output.printable(f"{receipt.subject} is erased since {receipt.erased_at}: {key}."), style="bold")
+    )
+    console.print(output.printable(f"erasure {receipt.erasure}, by {receipt.by}: {receipt.reason}"), soft_wrap=True)
+    for topic, records in (receipt.records or {}).items():
+        console.print(f"  {output.counted(records, 'record')} of {topic} can no longer be decrypted")
+    console.print(Text("not covered: " + "; ".join(receipt.not_covered), style="dim"), soft_wrap=True)

@@ -1,0 +1,176 @@
+"""`eventlib subjects`: the master key, the subjects' keys, the erasures, and what is kept of a person."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from eventlib.cli._common import output
+from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.typer_ext import Command, Group
+from eventlib.eventlog import EventLog
+from eventlib.log.record import key_text
+from eventlib.operations.erasure import receipts, restore_keys, resume
+from eventlib.operations.personal_export import personal_records
+from eventlib.personal.opening import keys_path, open_store, personal_options
+from eventlib.personal.receipt import Receipt
+from eventlib.personal.secret_file import create_secret
+from eventlib.personal.store import KeyStore
+
+T = TypeVar("T")
+
+subjects = typer.Typer(
+    add_completion=False,
+    cls=Group,
+    no_args_is_help=True,
+    help="Make the master key; list erasures; export what is kept of a person.",
+)
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file.", show_default=False)]
+
+
+@subjects.command(cls=Command)
+def master(file: FileArgument) -> None:
+    """Make a master key in a file that only its owner can read.
+
+    Keep a copy elsewhere: without it no personal field can be read again. Never
+    keep it beside the subjects' keys or in a backup with them. A key of pseudonyms
+    (EVENTLIB_PERSONAL_PSEUDONYMS) is made in the same way, in a file of its own.
+
+    [dim]Examples:[/dim]
+      eventlib subjects master /etc/shop/master.key
+    """
+    create_secret(file)
+    made = f"{file} is a new key: for a master key, set EVENTLIB_PERSONAL_MASTER=file:{file.absolute()}"
+    output.terminal().print(output.printable(made), soft_wrap=True)
+
+
+@subjects.command("list", cls=Command)
+def list_(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """List the erasures, with their receipts.
+
+    [dim]Examples:[/dim]
+      eventlib subjects list
+      eventlib subjects list --json | jq -r .subject
+    """
+    _print_receipts(run_on_log(LogOptions.of(context, app, log), lambda log: receipts(log.port)), as_json=as_json)
+
+
+@subjects.command(cls=Command)
+def show(
+    context: typer.Context,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The person's id.")],
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Export all that is kept of a person: events, states and parked inputs, one JSON object a line.
+
+    It needs the master key. After an erasure the same lines come with [erased]
+    in their personal fields.
+
+    [dim]Examples:[/dim]
+      eventlib subjects show 12583 > 12583.ndjson
+    """
+
+    async def shown(log: EventLog) -> None:
+        async for reading in personal_records(log, subject):
+            record = reading.record
+            line = {
+                "topic": record.topic,
+                "partition": record.partition,
+                "offset": record.offset,
+                "recorded_at": output.iso_ms(record.timestamp_ms),
+                "key": None if record.key is None else key_text(record),
+                "type": record.type,
+                "id": record.event_id,
+                "data": reading.value,
+            }
+            output.write_lines([output.json_line(line if reading.error is None else {**line, "error": reading.error})])
+
+    run_on_log(LogOptions.of(context, app, log, personal=True), shown)
+
+
+@subjects.command("resume", cls=Command)
+def resume_(context: typer.Context, as_json: JsonOption = False, app: AppOption = None, log: LogOption = None) -> None:
+    """Complete interrupted erasures, and make the log and the keys agree on all.
+
+    Run it after a log was restored: an erasure that the backup did not have yet
+    is written to the log again, with its receipt.
+
+    [dim]Examples:[/dim]
+      eventlib subjects resume
+    """
+    options = LogOptions.of(context, app, log)
+    _print_receipts(_with_store(options, lambda log, store: resume(log.port, store)), as_json=as_json)
+
+
+@subjects.command(cls=Command)
+def backup(context: typer.Context, file: FileArgument, log: LogOption = None) -> None:
+    """Copy the subjects' keys to a new file; they stay wrapped by the master key.
+
+    [dim]Examples:[/dim]
+      eventlib subjects backup /mnt/keys/shop-2026-01-31.keys
+    """
+    store = open_store(LogOptions.of(context, None, log).url, personal_options(), create=False)
+    try:
+        store.backup(file)
+    finally:
+        store.close()
+    output.terminal().print(
+        f"{file} has the subjects' keys. Remove older copies: they hold keys that were destroyed since."
+    )
+
+
+@subjects.command(cls=Command)
+def restore(
+    context: typer.Context,
+    file: FileArgument,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+    log: LogOption = None,
+) -> None:
+    """Put a copy of the subjects' keys in the place of lost ones, and erase again who was erased since.
+
+    Stop the services first. The erasures come from the topic _erasures, and from
+    the present keys if they can be read.
+
+    [dim]Examples:[/dim]
+      eventlib subjects restore /mnt/keys/shop-2026-01-31.keys
+    """
+    options = LogOptions.of(context, app, log)
+
+    async def restored(log: EventLog) -> int:
+        path = keys_path(options.url, personal_options())
+        return await restore_keys(
+            log.port, file, path or open_store(options.url, personal_options(), create=False).path
+        )
+
+    erased = run_on_log(options, restored)
+    if as_json:
+        output.print_json([{"erased_again": erased}])
+    else:
+        output.terminal().print(f"The keys are restored; {output.counted(erased, 'subject')} erased again.")
+
+
+def _with_store(options: LogOptions, command: Callable[[EventLog, KeyStore], Awaitable[T]]) -> T:
+    async def run(log: EventLog) -> T:
+        store = open_store(options.url, personal_options(), create=False)
+        try:
+            return await command(log, store)
+        finally:
+            store.close()
+
+    return run_on_log(options, run)
+
+
+def _print_receipts(found: list[Receipt], *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(map(asdict, found))
+        return
+    console = output.terminal()
+    if not found:
+        console.print("No erasures.")
+    for each in found:
+        console.print(output.printable(f"{each.erased_at}  {each.subject}  by {each.by}: {each.reason}"))

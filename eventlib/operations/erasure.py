@@ -1,0 +1,186 @@
+"""Erases a subject: its key is destroyed, which is an event on the log, and a receipt tells what that covers.
+
+The order is: the intent on the log, the key destroyed, the receipt on the log. Each step can be repeated, so an erasure that
+was interrupted is completed by the next one of the same subject, or by `resume`.
+"""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from eventlib.errors import ContractError
+from eventlib.log.base import Log
+from eventlib.log.open import open_port
+from eventlib.log.reading import SkippingReader, chunks
+from eventlib.log.record import Record
+from eventlib.personal.opening import keys_path, open_store, personal_options
+from eventlib.personal.receipt import ERASED_TYPE, ERASURES, REQUESTED, Receipt, read_receipt
+from eventlib.values import from_ms, now_ms
+
+if TYPE_CHECKING:
+    from eventlib.personal.store import KeyStore
+
+
+async def forget(log: Log, store: "KeyStore", subject: str, reason: str, by: str, *, count: bool = True) -> Receipt:
+    """Erase a subject, and return the receipt; that of the first time when it was erased before.
+
+    Guarantee: when it returns, the key is gone from the key store's files, and the receipt is durable on the log.
+    Raises: ContractError without a subject or a reason; LogUnavailable and the like as `Log.append` does.
+    """
+    if not subject or not reason.strip():
+        raise ContractError("name the subject, and a reason: both are stored on the log")
+    requested, done = await _known(log)
+    if subject in done and subject not in requested:
+        return done[subject]
+    begun = requested.get(subject)
+    if begun is None:
+        begun = Receipt(token_hex(16), subject, reason.strip(), by, _iso(now_ms()))
+        await _write(log, REQUESTED, begun)
+    return await _complete(log, store, begun, count=count)
+
+
+async def resume(log: Log, store: "KeyStore") -> list[Receipt]:
+    """Complete the erasures that were interrupted, and make the log and the key store agree on all; return the new receipts.
+
+    After a restore one of them may lack erasures that the other has: those are applied to the store, or written again.
+    """
+    requested, done = await _known(log)
+    apply_erasures(store, done)
+    for subject, _ in store.erased():
+        if subject not in done and subject not in requested:
+            again = Receipt(token_hex(16), subject, "erased before the log was restored", "eventlib", _iso(now_ms()))
+            await _write(log, REQUESTED, again)
+            requested[subject] = again
+    return [await _complete(log, store, begun, count=True) for begun in requested.values()]
+
+
+async def erase_again(url: str) -> list[Receipt]:
+    """Apply to a log that was restored the erasures that the subjects' keys beside it know of; none without such keys.
+
+    Raises: as `resume`.
+    """
+    options = personal_options()
+    path = keys_path(url, options)
+    if path is None or not path.is_file():
+        return []
+    store = open_store(url, options, create=False)
+    try:
+        log = await open_port(url)
+        try:
+            return await resume(log, store)
+        finally:
+            await log.close()
+    finally:
+        store.close()
+
+
+async def restore_keys(log: Log, copy: Path, to: Path) -> int:
+    """Put a copy of a key store in the place of another, and return how many subjects were erased again.
+
+    Guarantee: what the log or the other store has erased is erased in the copy before it takes its place. Raises: WiringError
+    when there is no copy; LogCorrupt for one that cannot be read.
+    """
+    return _restored(copy, to, {subject for each in await _known(log) for subject in each})
+
+
+def _restored(copy: Path, to: Path, erased: set[str]) -> int:
+    from eventlib.personal.store import KeyStore
+
+    if to.is_file():
+        present = KeyStore(to, create=False)
+        erased |= {subject for subject, _ in present.erased()}
+        present.close()
+    source, made = KeyStore(copy, create=False), to.with_name(f"{to.name}.restoring")
+    made.unlink(missing_ok=True)
+    source.backup(made)
+    source.close()
+    store = KeyStore(made, create=False)
+    again = apply_erasures(store, erased)
+    store.close()
+    for rest in ("-wal", "-shm"):
+        to.with_name(to.name + rest).unlink(missing_ok=True)
+    made.replace(to)
+    return again
+
+
+async def receipts(log: Log) -> list[Receipt]:
+    """Return the receipts of all erasures, in order."""
+    return [*(await _known(log))[1].values()]
+
+
+def apply_erasures(store: "KeyStore", subjects: Any) -> int:
+    """Destroy the keys of these subjects in a key store, and return how many it still had."""
+    from eventlib.personal.ring import erase
+
+    gone = {subject for subject, _ in store.erased()}
+    return sum(erase(store, subject) for subject in subjects if subject not in gone)
+
+
+async def _complete(log: Log, store: "KeyStore", begun: Receipt, *, count: bool) -> Receipt:
+    from eventlib.personal.ring import erase, marker_of
+
+    erase(store, begun.subject)
+    row = store.of_subject(begun.subject)
+    assert row is not None  # noqa: S101  it was stored as erased
+    records = await _counted(log, marker_of(row.id)) if count else None
+    receipt = Receipt(
+        begun.erasure,
+        begun.subject,
+        begun.reason,
+        begun.by,
+        begun.requested_at,
+        _iso(row.erased_ms or 0),
+        had_key=row.had_key,
+        records=records,
+    )
+    await _write(log, ERASED_TYPE, receipt)
+    return receipt
+
+
+async def _write(log: Log, kind: str, receipt: Receipt) -> None:
+    if ERASURES.name not in await log.topics():
+        await log.create_topics([ERASURES])
+    value = json.dumps(asdict(receipt), ensure_ascii=False).encode()
+    key = receipt.subject.encode()
+    await log.append(
+        [Record(ERASURES.name, 0, -1, now_ms(), key, value, id=token_hex(16), type=kind, subject=receipt.subject)]
+    )
+
+
+async def _known(log: Log) -> tuple[dict[str, Receipt], dict[str, Receipt]]:
+    """Return the erasures that were requested and not completed, and the receipts of the others, by subject."""
+    requested, done = dict[str, Receipt](), dict[str, Receipt]()
+    if ERASURES.name in await log.topics():
+        async for record in records_of(log, ERASURES.name, 0):
+            receipt = read_receipt(record)
+            if record.type == ERASED_TYPE:
+                done.setdefault(receipt.subject, receipt)
+                requested.pop(receipt.subject, None)
+            elif receipt.subject not in done:
+                requested.setdefault(receipt.subject, receipt)
+    return requested, done
+
+
+async def records_of(log: Log, topic: str, partition: int) -> AsyncIterator[Record]:
+    """Yield a partition's records from its start to its end, without damaged ones."""
+    async for records in chunks(SkippingReader(log), (topic, partition), await log.start(topic, partition)):
+        for record in records:
+            yield record
+
+
+async def _counted(log: Log, marker: bytes) -> dict[str, int]:
+    found = Counter[str]()
+    for topic in (await log.topics()).values():
+        for partition in range(topic.partitions):
+            async for record in records_of(log, topic.name, partition):
+                if record.value is not None and marker in record.value:
+                    found[topic.name] += 1
+    return dict(found)
+
+
+def _iso(milliseconds: int) -> str:
+    return from_ms(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

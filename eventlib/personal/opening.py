@@ -1,0 +1,121 @@
+"""Opens the keys of an application's personal fields, as the settings and the log's URL tell."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eventlib.config.variables import read_settings
+from eventlib.errors import WiringError
+from eventlib.log.url import log_file
+from eventlib.model.choreography import Choreography
+from eventlib.model.personal import personal_fields
+from eventlib.personal.base import NO_MASTER, FieldCipher, Mask
+from eventlib.personal.options import PersonalOptions
+
+if TYPE_CHECKING:
+    from eventlib.personal.master import MasterKey
+    from eventlib.personal.store import KeyStore
+
+
+def open_cipher(choreography: Choreography, url: str, *, rights: bool) -> FieldCipher:
+    """Open the cipher for a log: with rights, the keys that the settings name; without, a mask that shows erasures.
+
+    Raises: WiringError, with rights, when the application has personal fields and the settings name no keys; SettingsError.
+    """
+    if not any(True for _ in personal_classes(choreography)):
+        return Mask()
+    if url.startswith("memory:"):
+        return ephemeral_cipher(choreography)
+    options = personal_options()
+    if rights:
+        return open_ring(url, options, create=True)
+    path = keys_path(url, options)
+    if path is None or not path.is_file():
+        return Mask()
+    from eventlib.personal.ring import StoreMask
+
+    return StoreMask(open_store(url, options, create=False))
+
+
+def open_ring(url: str, options: PersonalOptions, *, create: bool) -> FieldCipher:
+    """Open the keys of a log with the master key; with `create`, also for subjects that have none yet. Raises: WiringError."""
+    master = open_master(options)
+    from eventlib.personal.ring import KeyRing
+
+    return KeyRing(open_store(url, options, create=create), master, create=create)
+
+
+def personal_options() -> PersonalOptions:
+    """Return the settings. Raises: SettingsError."""
+    return read_settings(PersonalOptions, {}, also=None)
+
+
+def ephemeral_cipher(choreography: Choreography) -> FieldCipher:
+    """Return the cipher for what ends with the process: a log in memory, the simulator's, a temporary file."""
+    if not any(True for _ in personal_classes(choreography)):
+        return Mask()
+    _need_cryptography()
+    from eventlib.personal.cipher import EphemeralCipher
+
+    return EphemeralCipher()
+
+
+def open_master(options: PersonalOptions) -> "MasterKey":
+    """Open the master key that the settings name. Raises: WiringError."""
+    _need_cryptography()
+    from eventlib.personal.master import FileMaster, VaultMaster
+
+    where = options.personal_master
+    if where is None:
+        raise WiringError(f"the application has personal fields, and no master key is named: {NO_MASTER}")
+    if where.startswith("file:"):
+        return FileMaster(Path(where.removeprefix("file:")))
+    if where.startswith(("https://", "http://")):
+        token = options.personal_vault_token
+        return VaultMaster(where, None if token is None else token.get_secret_value())
+    raise WiringError(f"EVENTLIB_PERSONAL_MASTER={where!r}: write file:PATH, or https://HOST:PORT/transit/KEY")
+
+
+def open_store(url: str, options: PersonalOptions, *, create: bool) -> "KeyStore":
+    """Open the store of the subjects' keys for a log. Raises: WiringError, LogUnavailable, LogCorrupt."""
+    _need_cryptography()
+    from eventlib.personal.store import KeyStore
+
+    path = keys_path(url, options)
+    if path is None:
+        raise WiringError(
+            f"{url} is no file, so that the subjects' keys have no place beside it: set EVENTLIB_PERSONAL_KEYS to "
+            "sqlite:///PATH, one file that all processes of this log share"
+        )
+    return KeyStore(path, create=create)
+
+
+def personal_classes(choreography: Choreography) -> Iterator[type[Any]]:
+    """Yield the events and states that have personal fields."""
+    classes = [*choreography.events, *(decider.state for decider in choreography.deciders)]
+    yield from (cls for cls in dict.fromkeys(classes) if _is_personal(cls))
+
+
+def keys_path(url: str, options: PersonalOptions) -> Path | None:
+    """Return the file of the subjects' keys; None where neither the settings nor the log's URL tell. Raises: WiringError."""
+    if options.personal_keys is not None:
+        path = log_file(options.personal_keys)
+        if path is None:
+            raise WiringError(f"EVENTLIB_PERSONAL_KEYS={options.personal_keys!r}: write sqlite:///PATH")
+        return path
+    path = log_file(url)
+    return None if path is None else path.with_name(path.name + ".keys")
+
+
+def _is_personal(cls: type[Any]) -> bool:
+    try:
+        return bool(personal_fields(cls))
+    except NameError:
+        return False  # it has no schema either: preparing it is refused
+
+
+def _need_cryptography() -> None:
+    try:
+        import cryptography  # noqa: F401  whether it is installed
+    except ModuleNotFoundError as error:
+        raise WiringError("personal fields need the package cryptography: install eventlib-sagas[personal]") from error

@@ -1,0 +1,26 @@
+"""Pseudonyms: a keyed hash in the stead of an id, which cannot be reversed by trying all ids."""
+
+import hmac
+from functools import cache
+from pathlib import Path
+
+
+def pseudonym(text: str) -> str | None:
+    """Return the pseudonym of an id, 16 hexadecimal digits: HMAC-SHA-256 with a secret key; None when no key is set.
+
+    The key is in the file that EVENTLIB_PERSONAL_PSEUDONYMS names. Guarantee: one id has one pseudonym for each key, and without
+    the key nothing tells which id that is. Raises: WiringError for a file that others can read, or that is no key.
+    """
+    from eventlib.personal.opening import personal_options
+
+    path = personal_options().personal_pseudonyms
+    if path is None:
+        return None
+    return hmac.digest(_key_in(path), text.encode(), "sha256")[:8].hex()
+
+
+@cache
+def _key_in(path: str) -> bytes:
+    from eventlib.personal.secret_file import read_secret
+
+    return read_secret(Path(path), "pseudonyms' key")
