@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings
 
 from eventlib.codec.registry import RegistryOptions
 from eventlib.config.variables import Variables, read_settings
+from eventlib.http.limits import HttpLimits
 from eventlib.log import DEFAULT_URL
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.url import no_userinfo
@@ -66,6 +67,7 @@ _RuntimeSettings = create_model("_RuntimeSettings", __base__=Variables, **_field
 PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
     "commands": (EventlibSettings,),
     "services": (_RuntimeSettings,),
+    "HTTP servers": (HttpLimits,),
     "schemas": (RegistryOptions,),
     "logs on Kafka": (KafkaOptions,),
     "the registry of `eventlib schemas serve`": (SchemasOptions,),

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eventlib.errors import WiringError
+from eventlib.http.limits import HttpLimits, http_limits
+from eventlib.http.repeated_errors import limit_repeated_errors
 
 if TYPE_CHECKING:
     import uvicorn
@@ -27,6 +29,10 @@ _LOOK_S = 0.01
 _LARGEST_PORT = 65_535
 
 
+_WAITING = 2_048
+"""How many connections the kernel keeps until they are accepted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tls:
     """A certificate and its key, as paths of PEM files."""
@@ -39,10 +45,14 @@ class Tls:
 class Listening:
     """A socket that waits for connections, bound before anything else is opened; `option` is the option that named it.
 
-    Raises: WiringError when the address or the certificate cannot be used.
+    Clients are kept within the limits that EVENTLIB_HTTP_… set, or `limits`.
+    Raises: WiringError when the address or the certificate cannot be used; SettingsError.
     """
 
-    def __init__(self, address: str, *, option: str = "--http", tls: Tls | None = None) -> None:
+    def __init__(
+        self, address: str, *, option: str = "--http", tls: Tls | None = None, limits: HttpLimits | None = None
+    ) -> None:
+        self._limits = limits or http_limits()
         self._tls = _tls_options(tls)
         self._socket = _bound(address, option)
         host, port = self._socket.getsockname()[:2]
@@ -56,13 +66,17 @@ class Listening:
         Guarantee: requests in progress are answered first, for a few seconds; streams are ended.
         Raises: WiringError when the app does not start.
         """
-        uvicorns = _uvicorn_of(app, self._tls)
+        from eventlib.http.protocol import server_options  # a process that serves nothing does without uvicorn
+
+        limit_repeated_errors()
+        uvicorns = _uvicorn_of(app, {**self._tls, **server_options(self._limits)})
         server = Server(uvicorns, asyncio.create_task(_serve(uvicorns, self._socket), name="http"))
         try:
             while not (uvicorns.started or server.task.done()):  # noqa: ASYNC110  uvicorn has no event for it
                 await asyncio.sleep(_LOOK_S)
             if server.task.done():
                 server.task.result()
+            self._socket.listen(_WAITING)  # uvicorn has set it to what is accepted at once
             yield server
         finally:
             await server.stop()
@@ -96,7 +110,7 @@ class Server:
         _forget_the_signal()
 
 
-def _uvicorn_of(app: Any, tls: dict[str, Any]) -> "uvicorn.Server":
+def _uvicorn_of(app: Any, options: dict[str, Any]) -> "uvicorn.Server":
     """Return a server that leaves signals to the command."""
     import uvicorn  # a process that serves nothing does without
 
@@ -114,7 +128,7 @@ def _uvicorn_of(app: Any, tls: dict[str, Any]) -> "uvicorn.Server":
             server_header=False,
             ws="none",
             timeout_graceful_shutdown=_GRACE_S,
-            **tls,
+            **options,
         )
     )
 
@@ -151,7 +165,7 @@ def _bound(address: str, option: str) -> socket.socket:
     host, port = host_and_port(address, option)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2_048)
+        listening = socket.create_server((host, port), family=family, backlog=_WAITING)
     except OSError as error:
         raise WiringError(
             f"{option} {address}: this address cannot be used ({error.strerror}); name another port"
