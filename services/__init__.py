@@ -19,7 +19,14 @@ def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
     from services.order.api import create_app
 
     settings = shop_settings()
-    config = ApiConfig(backlog=settings.backlog, decision_s=settings.decision_s, index_age_s=settings.index_age_s)
+    config = ApiConfig(
+        backlog=settings.backlog,
+        decision_s=settings.decision_s,
+        index_age_s=settings.index_age_s,
+        work_rate=settings.work_rate,
+        work_burst=settings.work_burst,
+        streams_per_caller=settings.streams,
+    )
     return create_app(log, config)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         try_later,
     )
     from eventlib.http.protocol import BoundedProtocol, server_options
+    from eventlib.http.rate_limit import CALLER, caller_of, charge
     from eventlib.http.reads import HOW_CURRENT, POSITION, PREFERENCE_APPLIED, MinPosition, Prefer, Reads
     from eventlib.http.requests import Accepted, IdempotencyKey, RequestPlace, Requests
     from eventlib.http.saga_events import SagaEvents, TimelineEvent
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from eventlib.strict_json import JsonRefused, decode_json
 
 __all__ = [
+    "CALLER",
     "HOW_CURRENT",
     "POSITION",
     "PREFERENCE_APPLIED",
@@ -54,6 +56,8 @@ __all__ = [
     "TimelineEvent",
     "answer_problems",
     "bounded",
+    "caller_of",
+    "charge",
     "decode_json",
     "documented",
     "http_client",
@@ -83,6 +87,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "try_later",
             ],
             "http.protocol": ["BoundedProtocol", "server_options"],
+            "http.rate_limit": ["CALLER", "caller_of", "charge"],
             "http.reads": ["HOW_CURRENT", "POSITION", "PREFERENCE_APPLIED", "MinPosition", "Prefer", "Reads"],
             "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
             "http.saga_events": ["SagaEvents", "TimelineEvent"],

@@ -14,7 +14,7 @@ PUBLIC = {
     "eventlib.command_line": 17,
     "eventlib.config": 6,
     "eventlib.external": 3,
-    "eventlib.http": 33,
+    "eventlib.http": 36,
     "eventlib.invariants": 8,
     "eventlib.live": 11,
     "eventlib.operations": 4,

@@ -30,7 +30,7 @@ class Desk:
         request = await self._order_of(wanted, order_id)
         if not isinstance(request, OrderSubmitted):
             return request
-        return await self._requests.accept(request, wanted, idempotency_key)
+        return await self._requests.accept(request, wanted, idempotency_key, work=len(wanted.lines))
 
     async def cancel(self, order_id: str) -> RequestPlace | None:
         """Ask to cancel an order that there is, wait for what becomes of it, and return where the request stands.

@@ -14,6 +14,7 @@ from eventlib.http import (
     Prefer,
     Refusal,
     SagaApi,
+    charge,
     documented,
 )
 from services.order.events import OrderSubmitted
@@ -58,7 +59,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         status_code=202,
         responses={
             202: {"model": OrderDetail, "headers": _LOCATION | PREFERENCE_APPLIED, "description": "It was placed."},
-            **documented(400, 413, 415, 422, 503),
+            **documented(400, 413, 415, 422, 429, 503),
         },
         dependencies=[Depends(_json_only)],
         summary="Place an order",
@@ -68,6 +69,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
     ) -> Response:
         """Place an order at the catalogue's prices; the answer comes after the order service has decided."""
         del prefer  # read as it came, since it may stand in several headers
+        charge(request, len(wanted.lines))
         accepted = await desk.place(wanted, idempotency_key)
         applied = await ended(request, accepted.key)
         location = {"Location": f"/orders/{accepted.key}"}
@@ -78,7 +80,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         responses={
             200: {"model": OrderDetail, "headers": PREFERENCE_APPLIED, "description": "It is, or will be, cancelled."},
             202: {"model": OrderDetail, "headers": PREFERENCE_APPLIED, "description": "It is not decided yet."},
-            **documented(404, 409, 422, 503),
+            **documented(404, 409, 422, 429, 503),
         },
         summary="Cancel an order",
     )
@@ -137,11 +139,12 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         response_class=EventSourceResponse,
         responses={
             200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "A stream."},
-            **documented(404, 422, 503),
+            **documented(404, 422, 429, 503),
         },
         summary="Watch an order",
     )
     async def events(
+        request: Request,
         order_id: OrderId,
         last_event_id: Annotated[str | None, Header(max_length=10_000, description="Go on after this one.")] = None,
         min_position: MinPosition = None,
@@ -152,7 +155,7 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         has seen, to whichever instance, gets what it has not seen.
         """
         await reads.wait_for(min_position)
-        return await api.events.stream(order_id, last_event_id)
+        return await api.events.stream(order_id, last_event_id, request.scope)
 
     @routes.get("/products", responses=_found(ProductPage, 422, 503), summary="List products")
     async def products(cursor: Annotated[str | None, _CURSOR] = None, limit: Annotated[int, _LIMIT] = 50) -> Response:
@@ -173,4 +176,7 @@ def _answer(status: int, model: BaseModel, headers: dict[str, str] | None = None
 
 
 def _found(model: type[BaseModel], *problems: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model, "headers": HOW_CURRENT, "description": "What was found."}, **documented(*problems)}
+    return {
+        200: {"model": model, "headers": HOW_CURRENT, "description": "What was found."},
+        **documented(*problems, 429),
+    }
