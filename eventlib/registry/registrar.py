@@ -7,8 +7,10 @@ from functools import lru_cache
 
 from eventlib.registry.canonical import normal
 from eventlib.registry.catalogue import Catalogue
+from eventlib.registry.comparing import CompareLimits, Comparer
 from eventlib.registry.compatibility import Incompatibility, Level, incompatibilities
 from eventlib.registry.errors import (
+    changed_meanwhile,
     id_taken,
     incompatible,
     invalid_schema,
@@ -28,6 +30,7 @@ from eventlib.registry.records import Entry, Forgotten, Reference, Schema, Setti
 from eventlib.registry.writing import Writer
 
 _PARSED_KEPT = 512
+_ATTEMPTS = 5
 _SMALL = 4_000
 """Characters of a text that is parsed at once; a larger one is parsed beside the event loop."""
 
@@ -53,9 +56,10 @@ class Understood:
 class Registrar:
     """Decides on one catalogue, and has it written."""
 
-    def __init__(self, catalogue: Catalogue, writer: Writer) -> None:
+    def __init__(self, catalogue: Catalogue, writer: Writer, limits: CompareLimits | None = None) -> None:
         self._catalogue = catalogue
         self._writer = writer
+        self._comparer = Comparer(limits or CompareLimits())
 
     async def understand(self, wanted: RegistrationRequest, subject: str) -> Understood:
         """Return a schema as it would be kept. Raises: Refused for one that is none, or refers to nothing."""
@@ -73,28 +77,46 @@ class Registrar:
     async def register(self, subject: str, wanted: RegistrationRequest) -> Version:
         """Register a schema under a subject; one that is there already is only returned.
 
+        It is compared beside the writer's turn, so that other writes go on, and again if the subject has changed by then.
         Raises: Refused; NotTheWriter.
         """
         async with self._writer.turn():
             pass  # from here on the catalogue has all that the schema may refer to
         understood = await self.understand(wanted, subject)
-        async with self._writer.turn():
-            self._catalogue.texts(understood.schema.references)  # they may be gone since
-            known = self._catalogue.find(subject, understood.schema)
-            if known is not None and wanted.id in {None, known.id}:
-                return known
-            version = self._new_version(subject, wanted, understood.schema)
-            if wanted.id is None:  # what is imported was judged where it comes from
+        for _ in range(_ATTEMPTS):
+            compared, found = self._compared_with(subject), list[Incompatibility]()
+            is_new = self._catalogue.find(subject, understood.schema) is None
+            if wanted.id is None and is_new:  # what is imported was judged where it comes from
+                self._refuse_read_only(subject)
                 found = await self.judge(subject, understood)
-                if found:
-                    raise incompatible("; ".join(f"{each.rule} at {each.path}: {each.message}" for each in found[:20]))
-            await self._writer.write([version])
+            async with self._writer.turn():
+                if self._compared_with(subject) == compared:
+                    return await self._write_new(subject, wanted, understood.schema, found)
+        raise changed_meanwhile(subject)
+
+    def _compared_with(self, subject: str) -> tuple[Level, list[Version]]:
+        return self._catalogue.level(subject), self._catalogue.versions(subject)
+
+    async def _write_new(
+        self, subject: str, wanted: RegistrationRequest, schema: Schema, found: Sequence[Incompatibility]
+    ) -> Version:
+        self._catalogue.texts(schema.references)  # they may be gone since
+        known = self._catalogue.find(subject, schema)
+        if known is not None and wanted.id in {None, known.id}:
+            return known
+        version = self._new_version(subject, wanted, schema)
+        if found:
+            raise incompatible("; ".join(f"{each.rule} at {each.path}: {each.message}" for each in found[:20]))
+        await self._writer.write([version])
         return version
 
     async def judge(
         self, subject: str, understood: Understood, against: Sequence[Version] | None = None
     ) -> list[Incompatibility]:
-        """Return what the subject's level forbids about a schema, given all its versions, or just these."""
+        """Return what the subject's level forbids about a schema, given all its versions, or just these.
+
+        Raises: Refused when the comparison takes more than it may.
+        """
         level = self._catalogue.level(subject)
         versions = self._catalogue.versions(subject) if against is None else against
         if level is Level.NONE or not versions:
@@ -105,9 +127,8 @@ class Registrar:
             old = [_understood(schema, texts, normalize=False).parsed for schema, texts in keys]
             return incompatibilities(understood.schema.kind, understood.parsed, old, level)
 
-        if len(understood.schema.text) + sum(len(schema.text) for schema, _ in keys) <= _SMALL:
-            return compare()
-        return await asyncio.to_thread(compare)
+        length = len(understood.schema.text) + sum(len(schema.text) for schema, _ in keys)
+        return await self._comparer.run(compare, is_small=length <= _SMALL)
 
     async def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
         """Delete a subject's versions and return their numbers. Raises: Refused; NotTheWriter."""

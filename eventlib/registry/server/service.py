@@ -18,6 +18,7 @@ from eventlib.errors import EventlibError
 from eventlib.http.client import http_client
 from eventlib.log.base import Log
 from eventlib.registry.catalogue import Catalogue
+from eventlib.registry.comparing import CompareLimits
 from eventlib.registry.errors import LACKING, Refused, store_failed
 from eventlib.registry.following import View
 from eventlib.registry.records import SCHEMAS, WRITERS
@@ -148,7 +149,7 @@ async def open_service(
         await view.catch_up()
         async with http_client(verify=verify, trust_env=False) as others:
             forwarding = Forwarding(view, writer, url, others)
-            registrar = Registrar(view.catalogue, writer)
+            registrar = Registrar(view.catalogue, writer, CompareLimits(options.compare_pairs, options.compare_s))
             yield Service(view.catalogue, view, registrar, forwarding, Access(options), failed)
     finally:
         for task in reversed(tasks):
