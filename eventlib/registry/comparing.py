@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventlib.registry.compatibility import Budget, Incompatibility, OverBudgetError, within
-from eventlib.registry.errors import too_complex
+from eventlib.registry.errors import stopping, too_complex
 
 Compare = Callable[[], list[Incompatibility]]
 _SHORT_PAIRS = 2_000
@@ -31,6 +31,14 @@ class Comparer:
     def __init__(self, limits: CompareLimits) -> None:
         self._limits = limits
         self._beside = asyncio.Semaphore(_BESIDE)
+        self._running = set[Budget]()
+        self._is_ended = False
+
+    def end(self) -> None:
+        """End all comparisons, since the server stops."""
+        self._is_ended = True
+        for each in self._running:
+            each.end()
 
     async def run(self, compare: Compare, *, is_small: bool) -> list[Incompatibility]:
         """Return what a comparison finds. Raises: Refused when it takes more than it may."""
@@ -40,12 +48,16 @@ class Comparer:
             except OverBudgetError:
                 pass  # small texts can be long to compare
         async with self._beside:
-            budget = Budget(self._limits.pairs, self._limits.seconds)
+            budget = Budget(self._limits.pairs, 0 if self._is_ended else self._limits.seconds)
+            self._running.add(budget)
             try:
                 return await asyncio.to_thread(_within, budget, compare)
             except OverBudgetError as error:
+                if self._is_ended:
+                    raise stopping() from error
                 raise too_complex(self._limits.pairs, self._limits.seconds) from error
             finally:
+                self._running.discard(budget)
                 budget.end()  # the thread goes on when its request is cancelled
 
 

@@ -126,9 +126,14 @@ def too_complex(pairs: int, seconds: float) -> Refused:
     return Refused(422, 42290, f"Schema too complex: {text}")
 
 
+def stopping() -> Refused:
+    """An instance is stopping."""
+    return Refused(503, NO_WRITER, "This instance is stopping, and has not compared the schema: ask again")
+
+
 def changed_meanwhile(subject: str) -> Refused:
     """The subject has changed each time while the schema was compared."""
-    return Refused(503, 50004, f"Subject '{subject}' changes all the time: register the schema again")
+    return Refused(503, NO_WRITER, f"Subject '{subject}' changes all the time: register the schema again")
 
 
 def too_large(most: int) -> Refused:

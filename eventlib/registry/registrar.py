@@ -3,9 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from eventlib.registry.canonical import normal
 from eventlib.registry.catalogue import Catalogue
 from eventlib.registry.comparing import CompareLimits, Comparer
 from eventlib.registry.compatibility import Incompatibility, Level, incompatibilities
@@ -25,11 +23,11 @@ from eventlib.registry.errors import (
     version_deleted,
     version_not_deleted,
 )
-from eventlib.registry.parsing import InvalidSchema, Parsed, parse
+from eventlib.registry.parsing import InvalidSchema
 from eventlib.registry.records import Entry, Forgotten, Reference, Schema, Setting, Version, deleted, highest
+from eventlib.registry.understood import Understood, parsed_once
 from eventlib.registry.writing import Writer
 
-_PARSED_KEPT = 512
 _ATTEMPTS = 5
 _SMALL = 4_000
 """Characters of a text that is parsed at once; a larger one is parsed beside the event loop."""
@@ -45,14 +43,6 @@ class RegistrationRequest:
     normalize: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Understood:
-    """A schema as it is kept, and what it declares."""
-
-    schema: Schema
-    parsed: Parsed
-
-
 class Registrar:
     """Decides on one catalogue, and has it written."""
 
@@ -60,6 +50,10 @@ class Registrar:
         self._catalogue = catalogue
         self._writer = writer
         self._comparer = Comparer(limits or CompareLimits())
+
+    def end(self) -> None:
+        """End all comparisons, since the server stops."""
+        self._comparer.end()
 
     async def understand(self, wanted: RegistrationRequest, subject: str) -> Understood:
         """Return a schema as it would be kept. Raises: Refused for one that is none, or refers to nothing."""
@@ -69,8 +63,8 @@ class Registrar:
         normalize = wanted.normalize or self._catalogue.normalizes(subject)
         try:
             if sum(map(len, texts.values())) + len(wanted.schema.text) <= _SMALL:
-                return _understood(named, key, normalize=normalize)
-            return await asyncio.to_thread(_understood, named, key, normalize=normalize)
+                return parsed_once(named, key, normalize=normalize)
+            return await asyncio.to_thread(parsed_once, named, key, normalize=normalize)
         except InvalidSchema as error:
             raise invalid_schema(str(error)) from error
 
@@ -124,7 +118,7 @@ class Registrar:
         keys = [(each.schema, tuple(self._catalogue.texts(each.schema.references).items())) for each in versions]
 
         def compare() -> list[Incompatibility]:
-            old = [_understood(schema, texts, normalize=False).parsed for schema, texts in keys]
+            old = [parsed_once(schema, texts, normalize=False).parsed for schema, texts in keys]
             return incompatibilities(understood.schema.kind, understood.parsed, old, level)
 
         length = len(understood.schema.text) + sum(len(schema.text) for schema, _ in keys)
@@ -242,14 +236,3 @@ class Registrar:
         # Else compaction forgets which ids were given, and who starts after it gives the highest again.
         top = [each.id for each in versions if each.id == self._catalogue.highest]
         return [*gone, highest(top[0])] if top else gone
-
-
-@lru_cache(maxsize=_PARSED_KEPT)
-def _understood(schema: Schema, referenced_texts: tuple[tuple[str, str], ...], *, normalize: bool) -> Understood:
-    texts = dict(referenced_texts)
-    parsed = parse(schema.kind, schema.text, texts)
-    kept = replace(schema, text=parsed.text)
-    if normalize:
-        kept = normal(kept, parsed, texts)
-        parsed = parse(kept.kind, kept.text, texts)
-    return Understood(kept, parsed)

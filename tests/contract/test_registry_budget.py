@@ -5,12 +5,17 @@ import json
 from time import monotonic
 from typing import Any
 
+import httpx
 import pytest
 
+from eventlib.log.memory import MemoryLog
 from eventlib.registry.compatibility import Budget, OverBudgetError, within
 from eventlib.registry.compatibility.avro import avro_unreadable
 from eventlib.registry.compatibility.json_schema import json_unreadable
 from eventlib.registry.parsing import SchemaType, parse
+from eventlib.registry.server.app import make_app
+from eventlib.registry.server.options import SchemasOptions
+from eventlib.registry.server.service import open_service
 from tests.contract.registry_servers import registry
 
 
@@ -62,6 +67,18 @@ async def test_while_a_schema_is_compared_others_are_registered() -> None:
         assert not long.done()
         long.cancel()  # as when the server stops: the thread ends with it, or the loop would wait for it
         await asyncio.gather(long, return_exceptions=True)
+
+
+async def test_a_comparison_ends_when_the_server_stops() -> None:
+    async with open_service(MemoryLog(), SchemasOptions(compare_s=600), "http://registry") as service:
+        transport = httpx.ASGITransport(make_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://registry") as client, asyncio.timeout(120):
+            path = "/subjects/large/versions"
+            await client.post(path, json=body(alternatives(200)))
+            long = asyncio.create_task(client.post(path, json=body(alternatives(200, 1))))
+            await asyncio.sleep(0.2)
+            service.registrar.end()
+            assert (await long).status_code == 503
 
 
 async def test_a_subject_that_changes_meanwhile_is_compared_again() -> None:
