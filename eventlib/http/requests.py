@@ -120,7 +120,7 @@ class Requests(Generic[R]):
         self, event: Event, idempotency_key: str | None, headers: Mapping[str, str] | None = None, work: int = 1
     ) -> RequestPlace:
         """Put any request of the topic on the log, unless too much work waits. Raises: as `accept`."""
-        await self._refuse_over_backlog(work)
+        await self.refuse_over_backlog(work)
         weight = {WORK: str(work)} if work > 1 else {}
         admitted = self._waiting.admit(work)
         try:
@@ -199,7 +199,11 @@ class Requests(Generic[R]):
             )
         return Accepted(key, RequestPlace.of(first), self.read(first))
 
-    async def _refuse_over_backlog(self, work: int) -> None:
+    async def refuse_over_backlog(self, work: int = 1) -> None:
+        """Refuse work while too much waits; `publish` does so too, and this spares what is done before it.
+
+        Raises: Refusal; LogUnavailable.
+        """
         async with asyncio.timeout(self._config.append_s):
             waiting = await self._waiting.now()
         if waiting and waiting + work > self._config.backlog:

@@ -27,6 +27,7 @@ class Desk:
         repeated = await self._requests.repeated(order_id, wanted)
         if repeated is not None:
             return repeated
+        await self._requests.refuse_over_backlog(len(wanted.lines))
         request = await self._order_of(wanted, order_id)
         if not isinstance(request, OrderSubmitted):
             return request
