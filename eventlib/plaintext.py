@@ -19,7 +19,7 @@ def warn_of_plaintext(secret: str, url: str, remedy: str) -> None:
 def warn_of_plaintext_hosts(secret: str, hosts: Iterable[str], remedy: str) -> None:
     """Warn once if a secret would go unencrypted to a host other than this machine's loopback interface."""
     for host in hosts:
-        if not _is_loopback(host):
+        if not is_loopback(host):
             _warn(secret, host, remedy)
 
 
@@ -28,7 +28,9 @@ def _warn(secret: str, host: str, remedy: str) -> None:
     _LOG.warning("%s is sent to %s unencrypted: %s", secret, host, remedy)
 
 
-def _is_loopback(host: str) -> bool:
+@lru_cache(maxsize=4_096)
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address is this machine's loopback interface."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from eventlib.http.limits import HttpLimits
+from eventlib.plaintext import is_loopback
 
 _LOG = logging.getLogger("eventlib.http")
 _MOST_DESCRIPTORS = 65_536
+_OF_ADDRESS = 256
 _RESERVED = 128
 """Descriptors, at least, for logs, stores and clients of the process, and for connections that are being refused."""
 
@@ -27,9 +29,6 @@ class Admission:
         reserve = max(descriptors // 4, min(descriptors // 2, _RESERVED))
         self.most = min(limits.connections, descriptors - reserve)
         self._farewells = min(reserve // 8, 64)
-        of_address = limits.connections_per_address
-        is_bounded = of_address < limits.connections
-        self._most_of_address = min(of_address, max(1, self.most // 2)) if is_bounded else sys.maxsize
         self._waiting: dict[str, dict[object, Callable[[], None]]] = {}
         self.open = 0
         self.refused = 0
@@ -39,7 +38,7 @@ class Admission:
         """Count a new connection; return whether it is within the limits. Every `enter` needs its `leave`."""
         self.open += 1
         self._by_address[address] += 1
-        if self._by_address[address] <= self._most_of_address and (self.open <= self.most or self._has_made_room()):
+        if self._by_address[address] <= self._most_of(address) and (self.open <= self.most or self._has_made_room()):
             return True
         self.refused += 1
         _LOG.warning("connection refused (503): %d are open, %d from its address", self.open, self._by_address[address])
@@ -68,6 +67,14 @@ class Admission:
         self.is_busy(address, connection)
         close()
         return True
+
+    def _most_of(self, address: str) -> int:
+        most = self.limits.connections_per_address
+        if most is None:
+            if address == "" or is_loopback(address):
+                return sys.maxsize
+            most = _OF_ADDRESS
+        return sys.maxsize if most >= self.limits.connections else min(most, max(1, self.most // 2))
 
     def leave(self, address: str) -> None:
         """Count a connection as closed."""

@@ -42,11 +42,12 @@ class HttpLimits(Variables):
         Field(description="the most connections of a server (503); fewer where the process may open fewer files"),
     ] = 1_000
     connections_per_address: Annotated[
-        Count,
+        Count | None,
         Field(
-            description="the most connections from one address (503); a proxy has one address for all, so set it to EVENTLIB_HTTP_CONNECTIONS behind one"
+            description="the most connections from one address (503); unset: 256, and no limit for the loopback interface, "
+            "where a proxy may have them all. Behind a proxy elsewhere, set it to EVENTLIB_HTTP_CONNECTIONS"
         ),
-    ] = 256
+    ] = None
 
 
 def http_limits() -> HttpLimits:

@@ -205,6 +205,16 @@ async def test_a_connection_without_a_request_gives_way_to_a_new_one() -> None:
         await asyncio.gather(*(each.wait_closed() for _, each in waiting), return_exceptions=True)
 
 
+def test_an_address_elsewhere_has_a_limit_unless_all_may_come_from_one() -> None:
+    def admitted(address: str, **limits: int) -> int:
+        admission = Admission(HttpLimits(connections=600, **limits))
+        return sum(admission.enter(address) for _ in range(1_000))
+
+    assert admitted("192.0.2.1") == 256
+    assert admitted("127.0.0.1") == admitted("192.0.2.1", connections_per_address=600) == 600
+    assert admitted("127.0.0.1", connections_per_address=7) == 7
+
+
 def test_descriptors_are_kept_for_other_files() -> None:
     most = Admission(HttpLimits(connections=1_000_000, connections_per_address=1_000_000)).most
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
