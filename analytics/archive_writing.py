@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from eventlib.durable import settle, sha256_of
 from eventlib.log.archive.files import HEADERS, SCHEMA, DataFile, Span
 from eventlib.log.record import Record
+from eventlib.private_files import create_private, make_private_directory
 
 GROUP_ROWS = 16_384
 """Rows of a row group: as many as a reader holds at once for each partition that it reads."""
@@ -75,7 +76,8 @@ class FileWriter:
         self._place = place
         self._topic, self._date = topic, date
         self._path = f"data/topic={topic}/date={date}/{name}.parquet"
-        (place / self._path).parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory((place / self._path).parent)
+        create_private(place / self._path)
         self._writer: Any = pq.ParquetWriter(place / self._path, SCHEMA, compression="zstd", write_page_checksum=True)
         self._spans = dict[int, list[int]]()
         self._times = list[int]()

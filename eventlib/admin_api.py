@@ -58,7 +58,9 @@ class Selection(BaseModel):
 
     service: list[str] = []
     decider: list[str] = []
-    reason_matches: Annotated[str | None, Field(description="Where the reason matches this regular expression.")] = None
+    reason_matches: Annotated[
+        str | None, Field(max_length=1_000, description="Where the reason matches this regular expression.")
+    ] = None
 
     def on(self, log: EventLog) -> ParkedQuery:
         """Return the query for a log. Raises: WiringError, ContractError."""

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eventlib.errors import LogUnavailable
+from eventlib.private_files import make_private_directory
 
 
 @contextmanager
 def alone(place: Path, does: str) -> Iterator[None]:
     """Be the only process on this machine that `does` something in a directory. Raises: LogUnavailable; OSError."""
-    place.mkdir(parents=True, exist_ok=True)
+    make_private_directory(place)
     handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:

@@ -24,6 +24,9 @@ def make_api(log: EventLog) -> Callable[..., Awaitable[None]]:
         decision_s=settings.decision_s,
         index_age_s=settings.index_age_s,
         idempotency_s=settings.idempotency_s,
+        work_rate=settings.work_rate,
+        work_burst=settings.work_burst,
+        streams_per_caller=settings.streams,
     )
     return create_app(log, config)
 

@@ -53,8 +53,20 @@ class ShopSettings(BaseSettings):
     simulators_ledger: Annotated[Path, Field(description="the ledger file of that server")] = Path("var/simulators.db")
     backlog: Annotated[
         int,
-        Field(ge=1, description="how many requests may wait for the order service before HTTP refuses new ones (503)"),
+        Field(
+            ge=1, description="how many lines of orders may wait for the order service before HTTP refuses more (503)"
+        ),
     ] = ApiConfig.backlog
+    work_rate: Annotated[
+        float,
+        Field(
+            ge=0, allow_inf_nan=False, description="lines of orders, or reads, that a caller may send a second; 0: any"
+        ),
+    ] = ApiConfig.work_rate
+    work_burst: Annotated[int, Field(ge=1, description="how many of them at once")] = ApiConfig.work_burst
+    streams: Annotated[int, Field(ge=1, description="the most event streams that a caller has open")] = (
+        ApiConfig.streams_per_caller
+    )
     decision_s: Annotated[Seconds, Field(description="how long an HTTP answer waits for its decision (seconds)")] = (
         ApiConfig.decision_s
     )

@@ -21,6 +21,7 @@ from eventlib.operations.backup.restore import restore as restore_backup
 from eventlib.operations.backup.witnesses import Behind
 from eventlib.operations.backup.write import back_up
 from eventlib.operations.erasure import erase_again
+from eventlib.private_files import make_private_directory
 
 
 def backup(
@@ -101,7 +102,7 @@ def print_backup(url: str, to: str, *, full: bool, as_json: bool) -> int:
     """Make a backup, print its content, and return the exit code: 1 when something in the log is damaged."""
     place = Path(to)
     if to.endswith("/"):
-        place.mkdir(parents=True, exist_ok=True)
+        make_private_directory(place)
     bars = Progress(
         TextColumn("copying"),
         BarColumn(),

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
-from eventlib.cli._common.prompts import user
+from eventlib.cli._common.prompts import actor
 from eventlib.cli.parked_changes import ByOption
 from eventlib.operations.erasure import forget as forget_subject
 from eventlib.personal.opening import open_store, personal_options
@@ -45,7 +45,7 @@ def forget(  # noqa: PLR0913, PLR0917  one argument for each option
       eventlib forget 12583 --reason "request of 2026-01-31" --json | jq .records
     """
     print_forgotten(
-        LogOptions.of(context, app, log), subject, (by or user(), reason), counted=not uncounted, as_json=as_json
+        LogOptions.of(context, app, log), subject, (actor(by), reason), counted=not uncounted, as_json=as_json
     )
 
 

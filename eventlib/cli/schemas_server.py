@@ -49,6 +49,7 @@ async def _serve(url: str, options: SchemasOptions, listening: Listening) -> Non
             tell(f"schemas of {log.url} on {listening.url} (/docs){_warning(options, listening.url)}")
             ends: set[asyncio.Future[Any]] = {stop, server.task, service.failed}
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            service.registrar.end()
             for each in done:
                 each.result()
 

@@ -13,6 +13,7 @@ from eventlib.codec.schema_ids import same_text
 from eventlib.errors import RegistryRefused, RegistryUnavailable, WiringError
 from eventlib.http.client import http_client
 from eventlib.log.url import is_host, refuse_userinfo
+from eventlib.plaintext import warn_of_plaintext
 
 _TIMEOUT_S = 10.0
 _CONNECT_ATTEMPTS = 2
@@ -37,6 +38,8 @@ class RemoteRegistry(Registry):
         if parts.scheme not in {"http", "https"} or not is_host(parts.hostname or "") or not _has_good_port(parts):
             raise WiringError(f"EVENTLIB_REGISTRY is no URL of a registry: give {_FORM}")
         self._place = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+        if auth is not None:
+            warn_of_plaintext("EVENTLIB_REGISTRY_PASSWORD", url, "give EVENTLIB_REGISTRY an https:// URL")
         transport = httpx.AsyncHTTPTransport(verify=_trust(ca), retries=_CONNECT_ATTEMPTS)
         self._client = http_client(transport=transport, auth=auth, timeout=_TIMEOUT_S, headers={"Accept": _TYPE})
         self._known: dict[int, Schema] = {}

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings
 
 from eventlib.codec.registry import RegistryOptions
 from eventlib.config.variables import Variables, read_settings
+from eventlib.http.limits import HttpLimits
 from eventlib.identity.identity import identity_of
 from eventlib.identity.options import IdentityOptions
 from eventlib.log import DEFAULT_URL
@@ -73,6 +74,7 @@ _RuntimeSettings = create_model("_RuntimeSettings", __base__=Variables, **_field
 PARTS: Mapping[str, tuple[type[BaseSettings], ...]] = {
     "commands": (EventlibSettings,),
     "services": (_RuntimeSettings,),
+    "HTTP servers": (HttpLimits,),
     "schemas": (RegistryOptions,),
     "identity of HTTP callers": (IdentityOptions,),
     "logs on Kafka": (KafkaOptions,),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from eventlib.http.client import http_client
     from eventlib.http.config import ApiConfig
     from eventlib.http.docs import serve_docs
+    from eventlib.http.limits import HttpLimits
     from eventlib.http.problems import (
         FieldError,
         Problem,
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
         refused_field,
         try_later,
     )
+    from eventlib.http.protocol import BoundedProtocol, server_options
+    from eventlib.http.rate_limit import CALLER, caller_of, charge
     from eventlib.http.reads import HOW_CURRENT, POSITION, PREFERENCE_APPLIED, MinPosition, Prefer, Reads
     from eventlib.http.requests import Accepted, IdempotencyKey, RequestPlace, Requests
     from eventlib.http.saga_events import SagaEvents, TimelineEvent
@@ -26,12 +29,15 @@ if TYPE_CHECKING:
     from eventlib.strict_json import JsonRefused, decode_json
 
 __all__ = [
+    "CALLER",
     "HOW_CURRENT",
     "POSITION",
     "PREFERENCE_APPLIED",
     "Accepted",
     "ApiConfig",
+    "BoundedProtocol",
     "FieldError",
+    "HttpLimits",
     "IdempotencyKey",
     "JsonRefused",
     "Limits",
@@ -50,11 +56,14 @@ __all__ = [
     "TimelineEvent",
     "answer_problems",
     "bounded",
+    "caller_of",
+    "charge",
     "decode_json",
     "documented",
     "http_client",
     "refused_field",
     "serve_docs",
+    "server_options",
     "try_later",
 ]
 
@@ -67,6 +76,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "http.client": ["http_client"],
             "http.config": ["ApiConfig"],
             "http.docs": ["serve_docs"],
+            "http.limits": ["HttpLimits"],
             "http.problems": [
                 "FieldError",
                 "Problem",
@@ -76,6 +86,8 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
                 "refused_field",
                 "try_later",
             ],
+            "http.protocol": ["BoundedProtocol", "server_options"],
+            "http.rate_limit": ["CALLER", "caller_of", "charge"],
             "http.reads": ["HOW_CURRENT", "POSITION", "PREFERENCE_APPLIED", "MinPosition", "Prefer", "Reads"],
             "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
             "http.saga_events": ["SagaEvents", "TimelineEvent"],

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 
 from eventlib.arguments import check
 from eventlib.errors import RetryableError
-from eventlib.http.body_limit import StrictRoute
 from eventlib.http.config import ApiConfig
 from eventlib.http.docs import serve_docs
 from eventlib.http.problems import answer_problems, documented, index_behind, try_later
+from eventlib.http.rate_limit import MeteredRoute, RateLimits
 from eventlib.http.reads import Reads
 from eventlib.http.requests import Requests
 from eventlib.http.saga_events import SagaEvents
@@ -66,12 +66,14 @@ class SagaApi(Generic[R]):
         self.app = FastAPI(lifespan=self._lifespan, docs_url=None, redoc_url=None, **about)
         serve_docs(self.app)
         answer_problems(self.app, f"urn:{name}:problem:")
+        if config.work_rate:
+            self.app.state.rate_limits = RateLimits(config.work_rate, config.work_burst)
         guard(self.app, self.identity)
         self.app.add_middleware(Limits, body_bytes=config.body_bytes, metrics=self.metrics)
 
     def routes(self, tag: str) -> APIRouter:
-        """Return a router for operations: strict JSON, and refused until the index holds the log. Give it to `include`."""
-        return APIRouter(tags=[tag], route_class=StrictRoute, dependencies=[Depends(self.refuse_until_current)])
+        """Return a router for operations: strict JSON, metered, refused until the index holds the log. Give it to `include`."""
+        return APIRouter(tags=[tag], route_class=MeteredRoute, dependencies=[Depends(self.refuse_until_current)])
 
     def include(self, *routes: APIRouter) -> FastAPI:
         """Return the app, with these operations and those that machines ask."""
@@ -128,7 +130,7 @@ class SagaApi(Generic[R]):
         return self.metrics.text(
             {
                 "log_reachable": ("Whether the log could be read just now.", reachable),
-                "backlog": ("Requests that wait for the service; -1: unknown.", backlog),
+                "backlog": ("Work that waits for the service, a small request is 1; -1: unknown.", backlog),
                 "index_behind": ("Records that the index has not read yet; -1: unknown.", behind),
                 "index_age_seconds": ("All that was on the log so long ago is in the index.", await index.age_s()),
                 "index_damaged": (

@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 
+from eventlib.plaintext import warn_of_plaintext
+
 _EITHER = 47  # the header says whether it is gzip's form or zlib's
 
 
@@ -52,10 +54,12 @@ _INFLATED = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 def http_client(most_bytes: int = MOST_BYTES, **options: Any) -> httpx.AsyncClient:
-    """Return a client; `options` are httpx's.
+    """Return a client; `options` are httpx's. A password that would leave this machine unencrypted is warned of.
 
     Guarantee: a body has at most `most_bytes`, also while it is inflated; for a larger one a call raises httpx.ReadError.
     """
+    if options.get("auth"):
+        warn_of_plaintext("a password", str(options.get("base_url", "")), "give an https:// URL")
 
     async def bound(answer: httpx.Response) -> None:
         _bound(answer, most_bytes)

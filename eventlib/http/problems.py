@@ -202,6 +202,6 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _headers(status: int) -> dict[str, Any]:
-    if status != HTTPStatus.SERVICE_UNAVAILABLE:
+    if status not in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}:
         return {}
     return {"headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}}

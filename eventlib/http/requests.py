@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from secrets import token_hex
-from time import monotonic
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from fastapi import Header
@@ -15,10 +14,11 @@ from eventlib.errors import ContractError, EventlibError, LogFull, RetryableErro
 from eventlib.http.config import ApiConfig
 from eventlib.http.problems import FieldError, Refusal, try_later
 from eventlib.http.traffic import Metrics
+from eventlib.http.waiting_work import WaitingWork
 from eventlib.identity.principal import Principal
 from eventlib.log.record import Record
 from eventlib.model.event import Event, contract_of, key_of
-from eventlib.queries.saga_index import SagaIndex
+from eventlib.queries.saga_index import WORK, SagaIndex
 from eventlib.values import now_ms
 
 R = TypeVar("R", bound=Event)
@@ -27,7 +27,6 @@ BODY_HASH = "http-body"
 ACTED_BY = "acted-by"
 """The header of a request that holds the name of the caller, where callers have an identity."""
 _ID_BYTES = 10
-_COUNTED_FOR_S = 0.02
 
 IdempotencyKey = Annotated[
     str | None,
@@ -88,8 +87,7 @@ class Requests(Generic[R]):
             f"{counted_as}_repeated", f"Repeated requests for {counted_as}: same Idempotency-Key, same body."
         )
         metrics.declare("refused_over_backlog", "Requests refused because too many waited.")
-        self._waiting = 0
-        self._counted_at = float("-inf")
+        self._waiting = WaitingWork(index, self.topic)
 
     def key_for(self, idempotency_key: str | None) -> str:
         """Return the key of the saga that a request begins: always the same under one Idempotency-Key."""
@@ -123,15 +121,16 @@ class Requests(Generic[R]):
         return accepted
 
     async def accept(
-        self, event: R, body: BaseModel, idempotency_key: str | None, caller: Principal | None = None
+        self, event: R, body: BaseModel, idempotency_key: str | None, *, work: int = 1, caller: Principal | None = None
     ) -> Accepted[R]:
         """Put a request on the log, wait for its decision, and return what counts under the key.
 
-        The record has the name of the caller, if it has an identity. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
+        `work` is what the request costs the service, in units of a small request's; the record has the name of the caller,
+        if it has an identity. Raises: Refusal; LogUnavailable and the like when nothing was accepted.
         """
         key, body_hash = key_of(event) or "", _hash(body)
         own = None if idempotency_key is None else f"http/{self._name}/{idempotency_key}"
-        place = await self.publish(event, own, {BODY_HASH: body_hash}, caller)
+        place = await self.publish(event, own, {BODY_HASH: body_hash}, work=work, caller=caller)
         self._metrics.count(f"{self._counted_as}_accepted")
         await self._settled(place)
         accepted = Accepted(key, place, event)
@@ -142,16 +141,28 @@ class Requests(Generic[R]):
         event: Event,
         idempotency_key: str | None,
         headers: Mapping[str, str] | None = None,
+        *,
+        work: int = 1,
         caller: Principal | None = None,
     ) -> RequestPlace:
-        """Put any request of the topic on the log, unless too many wait. Raises: as `accept`."""
-        await self._refuse_over_backlog()
-        named = {} if caller is None or not caller.scope else {ACTED_BY: caller.by}
+        """Put any request of the topic on the log, unless too much work waits. Raises: as `accept`."""
+        await self.refuse_over_backlog(work)
+        own = {WORK: str(work)} if work > 1 else {}
+        if caller is not None and caller.scope:
+            own[ACTED_BY] = caller.by
+        admitted = self._waiting.admit(work)
+        try:
+            place = await self._put(event, idempotency_key, {**(headers or {}), **own})
+        except BaseException:
+            self._waiting.withdraw(admitted)
+            raise
+        admitted.at = place
+        return place
+
+    async def _put(self, event: Event, idempotency_key: str | None, headers: Mapping[str, str]) -> RequestPlace:
         try:
             async with asyncio.timeout(self._config.append_s):
-                at = await self._index.log.publish(
-                    event, headers={**(headers or {}), **named}, idempotency_key=idempotency_key
-                )
+                at = await self._index.log.publish(event, headers=headers, idempotency_key=idempotency_key)
         except ContractError as error:
             raise Refusal(413, "too-large", "the request does not fit into one event: split it") from error
         except LogFull:
@@ -171,7 +182,10 @@ class Requests(Generic[R]):
         return await self._index.decided(self.topic, *place, self._config.decision_s)
 
     async def backlog(self) -> int:
-        """Return how many requests wait for the service. Raises: LogUnavailable."""
+        """Return how much work waits for the service: 1 for each request, or the `work` that it was accepted with.
+
+        Raises: LogUnavailable.
+        """
         return await self._index.backlog(self.topic)
 
     def read(self, record: Record) -> R | None:
@@ -213,14 +227,16 @@ class Requests(Generic[R]):
             )
         return Accepted(key, RequestPlace.of(first), self.read(first))
 
-    async def _refuse_over_backlog(self) -> None:
-        now = monotonic()
-        if now - self._counted_at >= _COUNTED_FOR_S:
-            async with asyncio.timeout(self._config.append_s):
-                self._waiting, self._counted_at = await self.backlog(), now
-        if self._waiting >= self._config.backlog:
+    async def refuse_over_backlog(self, work: int = 1) -> None:
+        """Refuse work while too much waits; `publish` does so too, and this spares what is done before it.
+
+        Raises: Refusal; LogUnavailable.
+        """
+        async with asyncio.timeout(self._config.append_s):
+            waiting = await self._waiting.now()
+        if waiting and waiting + work > self._config.backlog:
             self._metrics.count("refused_over_backlog")
-            raise try_later("backlog", f"{self._config.backlog} requests wait already: come back when some are done")
+            raise try_later("backlog", f"{waiting} units of work wait already: come back when some are done")
 
 
 def _hash(body: BaseModel) -> str:

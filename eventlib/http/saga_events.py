@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Scope
 
 from eventlib.errors import EventlibError, RetryableError
 from eventlib.http.config import ApiConfig
+from eventlib.http.open_streams import CountedStream, OpenStreams
 from eventlib.http.problems import Refusal, refused_field
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record, key_text
@@ -60,7 +62,12 @@ class SagaEvents:
         self._request = request
         self.has_ended = has_ended
         self._config = config
-        self.open = 0
+        self._streams = OpenStreams(config.streams_per_caller)
+
+    @property
+    def open(self) -> int:
+        """How many streams are open."""
+        return self._streams.count
 
     async def first(self, key: str) -> Record | None:
         """Return a saga's request; None when the log has none. Raises: ProjectionBehind when that is not known."""
@@ -79,15 +86,21 @@ class SagaEvents:
         saga = saga_of(key, await log.decode_many(once.values()), log.choreography)
         return bool(saga.ended), [_timeline_event(event, hidden) for event in saga.events]
 
-    async def stream(self, key: str, last_id: str | None, hidden: Collection[str] = ()) -> EventSourceResponse:
+    async def stream(
+        self, key: str, last_id: str | None, scope: Scope | None = None, hidden: Collection[str] = ()
+    ) -> EventSourceResponse:
         """Return the stream, from the beginning or from what was seen last, without the fields `hidden`.
 
-        Raises: Refusal; ProjectionBehind.
+        `scope` is its request's, which has the caller. Raises: Refusal, also for a caller who has as many streams open as is
+        allowed; ProjectionBehind.
         """
         if await self.first(key) is None and self._index.get(key) is None:
             raise self.unknown(key)
         sent = _sent_until(last_id)
-        return EventSourceResponse(self._events(key, sent, hidden), ping=self._config.heartbeat_s)
+        self._streams.refuse_over_limit(scope or {})
+        found = CountedStream(self._events(key, sent, hidden), ping=self._config.heartbeat_s)
+        found.streams = self._streams
+        return found
 
     async def refuse_unknown(self, key: str) -> None:
         """Refuse a key that no request has, or whose request the caller may not know of, after the same work for both.
@@ -105,7 +118,6 @@ class SagaEvents:
     async def _events(
         self, key: str, sent: dict[TopicPartition, int], hidden: Collection[str]
     ) -> AsyncIterator[ServerSentEvent]:
-        self.open += 1
         try:
             number, ended = 0, False
             request = self._index.first(key, self._request)
@@ -125,8 +137,6 @@ class SagaEvents:
                     await self._something_new(key, number)
         except EventlibError:
             return  # the index cannot be read: the client comes back with its last id, and gets the reason
-        finally:
-            self.open -= 1
 
     async def _event(self, record: Record, since_ms: int, hidden: Collection[str]) -> TimelineEvent:
         """Return one event, without what only the whole saga shows: whether it makes up for a failure."""

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventlib.errors import WiringError
 from eventlib.http.problems import Refusal, problem, try_later
+from eventlib.http.rate_limit import CALLER
 from eventlib.identity.identity import Identity
 from eventlib.identity.principal import IdentityUnavailable, Principal, Role, Rule, Unauthenticated, rule_of
 
@@ -19,8 +20,6 @@ _log = logging.getLogger("eventlib.identity")
 
 PRINCIPAL = "eventlib.principal"
 """The member of an ASGI scope with the principal; none for a public route."""
-CALLER = "eventlib.caller"
-"""The member of an ASGI scope with the principal's name, by which limits are counted."""
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PUBLIC_PATHS = frozenset({"/openapi.json", "/docs/oauth2-redirect"})
 """Routes that FastAPI adds; they hold no data."""

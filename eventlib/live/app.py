@@ -32,6 +32,7 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import Event, contract_of
 from eventlib.model.topic import DEFAULT_PARTITIONS, Topic
 from eventlib.opening import open_log
+from eventlib.private_files import make_private_directory
 from eventlib.startup import Startup
 from eventlib.state.global_table import GlobalTable
 
@@ -175,7 +176,7 @@ class LiveApp(faust.App):
         opened = partial(open_log, url, self.choreography, read_only=True)
         log = await self.startup.enter(self._stack, f"the log {url}", opened)
         directory = self.directory(log.port.log_id)
-        directory.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory.parent)
         with catch_warnings(action="ignore", category=AlreadyConfiguredWarning):  # tables ask for it later
             self.conf.datadir = directory
         if self.conf.web_enabled:  # a port is one worker's on this machine: when it is back, none waits for the dead

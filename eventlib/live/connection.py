@@ -9,7 +9,7 @@ from yarl import URL
 
 from eventlib.errors import WiringError
 from eventlib.log.kafka.options import KafkaOptions, parse_url
-from eventlib.log.kafka.security import connection_arguments
+from eventlib.log.kafka.security import connection_arguments, warn_of_plaintext_brokers
 
 _NOBODY = (
     "localhost:9092",
@@ -45,6 +45,7 @@ class Connection:
     def _credentials(self) -> CredentialsT | None:
         """Return who we are, to Faust. Raises: WiringError when a certificate cannot be read."""
         options, arguments = self.options, connection_arguments(self.options)
+        warn_of_plaintext_brokers(options, [each.rpartition(":")[0] for each in self.brokers])
         context = arguments["ssl_context"]
         if options.sasl == "OAUTHBEARER":
             return faust.OAuthCredentials(oauth_cb=arguments["sasl_oauth_token_provider"], ssl_context=context)

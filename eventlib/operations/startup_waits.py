@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from eventlib.log.processes import described, give_up, is_dead, new_owner
+from eventlib.private_files import create_private, make_private_directory
 from eventlib.runtime.config import RuntimeConfig
 from eventlib.state.open import store_directory
 from eventlib.values import from_ms, now_ms
@@ -67,9 +68,10 @@ class WaitingNote:
                 path.parent.rmdir()
             return
         self._since_ms = self._since_ms or now_ms()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         note = {"owner": self._owner, "runs": self._runs, "since_ms": self._since_ms, "reason": reason}
         draft = path.with_suffix(".new")
+        create_private(draft)
         draft.write_text(json.dumps(note), encoding="utf-8")
         draft.replace(path)
 

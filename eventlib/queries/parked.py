@@ -1,6 +1,5 @@
 """What a choreography's services could not handle: which keys and effects are parked, since when, why, what waits."""
 
-import re
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +7,7 @@ from datetime import datetime
 from eventlib.arguments import A_LOG, check
 from eventlib.errors import ContractError
 from eventlib.eventlog import EventLog
+from eventlib.linear_regex import LinearRegex
 from eventlib.log.reading import chunks
 from eventlib.log.record import Record
 from eventlib.model.service import Service
@@ -56,7 +56,7 @@ class ParkedQuery:
 
     services: Collection[str] = ()
     deciders: Collection[str] = ()
-    reason: re.Pattern[str] | None = None
+    reason: LinearRegex | None = None
 
     @classmethod
     def of(
@@ -66,15 +66,15 @@ class ParkedQuery:
         names = [log.choreography.service(name).name for name in services]
         of_deciders = [log.choreography.decider(name).name for name in deciders]
         try:
-            return cls(names, of_deciders, None if reason is None else re.compile(reason))
-        except re.error as error:
-            raise ContractError(f"{reason!r} is no regular expression: {error}") from error
+            return cls(names, of_deciders, None if reason is None else LinearRegex(reason))
+        except ValueError as error:
+            raise ContractError(f"{reason!r} is no regular expression that can be searched for: {error}") from error
 
     def has(self, parking: Parking) -> bool:
         """Tell whether something parked is meant."""
         of_service = not self.services or parking.service in self.services
         of_decider = not self.deciders or parking.decider in self.deciders
-        return of_service and of_decider and (self.reason is None or bool(self.reason.search(parking.reason)))
+        return of_service and of_decider and (self.reason is None or self.reason.search(parking.reason))
 
 
 ALL = ParkedQuery()

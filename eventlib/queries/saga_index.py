@@ -12,10 +12,14 @@ from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event, contract_of
 from eventlib.queries.state_index import StateIndex
+from eventlib.runtime.records import Positions
 from eventlib.state.projection_file import View
 
 S = TypeVar("S")
 _CHUNK = 500
+_DIGITS = 9
+WORK = "http-work"
+"""The header of a request that costs its service more than a small one: how many times as much."""
 _TABLES = """
 CREATE TABLE events (
     number INTEGER PRIMARY KEY, saga TEXT,
@@ -24,7 +28,10 @@ CREATE TABLE events (
     correlation_id TEXT, causation_id TEXT, headers TEXT
 );
 CREATE INDEX events_of_saga ON events (saga) WHERE saga IS NOT NULL;
-CREATE INDEX events_beside ON events (correlation_id) WHERE saga IS NULL
+CREATE INDEX events_beside ON events (correlation_id) WHERE saga IS NULL;
+CREATE TABLE waiting_work (
+    topic TEXT, partition INTEGER, "offset" INTEGER, work INTEGER NOT NULL, PRIMARY KEY (topic, partition, "offset")
+) WITHOUT ROWID
 """
 _ROW = """number, topic, partition, "offset", recorded_at, key, value, id, type, source, subject, sequence, correlation_id,
 causation_id, headers"""
@@ -86,6 +93,15 @@ class SagaIndex(StateIndex[S], Generic[S]):
         """Wait until this index has all that the log has now of a key's partition. Raises: ProjectionBehind."""
         await self.up_to_date([_partition(key, event_type)], timeout_s)
 
+    async def backlog(self, topic: str) -> int:
+        """Return the work that waits for the service: 1 for each record, or what its header `http-work` has.
+
+        Raises: LogUnavailable.
+        """
+        question = """SELECT coalesce(sum(work - 1), 0) FROM waiting_work AS waiting LEFT JOIN handled USING (topic, partition)
+            WHERE waiting.topic = ? AND waiting."offset" >= coalesce(handled.next, 0)"""
+        return await super().backlog(topic) + int(self.rows(question, (topic,))[0][0])
+
     async def first_before(self, key: str, event_type: type[Event], end: int) -> Record | None:
         """Return the first event of a type under a key before an offset of its partition, also where this index is behind.
 
@@ -108,12 +124,32 @@ class SagaIndex(StateIndex[S], Generic[S]):
         headers = None
         if record.headers:
             headers = to_json([(name, value.decode("latin-1")) for name, value in record.headers]).decode()
+        if (work := _work_of(record)) > 1 and record.offset >= _handled(db, record):
+            place = record.topic, record.partition, record.offset
+            db.execute("INSERT OR REPLACE INTO waiting_work VALUES (?, ?, ?, ?)", (*place, work))
         columns = record.astuple()
         db.execute(_PUT, (key, *columns[:7], event_name, *columns[8:13], headers))
         return () if key is None else [key]
 
+    def _changed(self, db: sqlite3.Connection, record: Record, value: Any) -> Iterable[Hashable]:
+        if isinstance(value, Positions):
+            rows = [(topic, record.partition, offset) for topic, offset in value.next.items()]
+            db.executemany('DELETE FROM waiting_work WHERE topic = ? AND partition = ? AND "offset" < ?', rows)
+        return super()._changed(db, record, value)
+
     def _type_of(self, record: Record) -> str | None:
         return self.log.external.type_of(record)
+
+
+def _work_of(record: Record) -> int:
+    text = next((value for name, value in record.headers if name == WORK), b"")
+    return int(text[:_DIGITS]) if text.isdigit() else 1
+
+
+def _handled(db: sqlite3.Connection, record: Record) -> int:
+    question = "SELECT next FROM handled WHERE topic = ? AND partition = ?"
+    row = db.execute(question, (record.topic, record.partition)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _partition(key: str, event_type: type[Event]) -> TopicPartition:

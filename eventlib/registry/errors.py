@@ -117,6 +117,25 @@ def invalid_subject(subject: str, reason: str) -> Refused:
     return Refused(422, 42208, f"The specified subject '{subject[:80]}' is not a valid subject: {reason}")
 
 
+def too_complex(pairs: int, seconds: float) -> Refused:
+    """The comparison with the earlier versions takes more than it may."""
+    remedy = "use fewer alternatives in anyOf and oneOf, or split the schema into subjects that it refers to"
+    text = (
+        f"the comparison with the earlier versions takes more than {pairs:,} pairs of types, or {seconds:g} s: {remedy}"
+    )
+    return Refused(422, 42290, f"Schema too complex: {text}")
+
+
+def stopping() -> Refused:
+    """An instance is stopping."""
+    return Refused(503, NO_WRITER, "This instance is stopping, and has not compared the schema: ask again")
+
+
+def changed_meanwhile(subject: str) -> Refused:
+    """The subject has changed each time while the schema was compared."""
+    return Refused(503, NO_WRITER, f"Subject '{subject}' changes all the time: register the schema again")
+
+
 def too_large(most: int) -> Refused:
     """The schema does not fit into a record of the log."""
     return Refused(422, 42209, f"The schema is too large: with its references and escapes it may have {most:,} bytes")

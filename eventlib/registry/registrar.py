@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from eventlib.registry.canonical import normal
 from eventlib.registry.catalogue import Catalogue
+from eventlib.registry.comparing import CompareLimits, Comparer
 from eventlib.registry.compatibility import Incompatibility, Level, incompatibilities
 from eventlib.registry.errors import (
+    changed_meanwhile,
     id_taken,
     incompatible,
     invalid_schema,
@@ -23,11 +23,12 @@ from eventlib.registry.errors import (
     version_deleted,
     version_not_deleted,
 )
-from eventlib.registry.parsing import InvalidSchema, Parsed, parse
+from eventlib.registry.parsing import InvalidSchema
 from eventlib.registry.records import Entry, Forgotten, Reference, Schema, Setting, Version, deleted, highest
+from eventlib.registry.understood import Understood, parsed_once
 from eventlib.registry.writing import Writer
 
-_PARSED_KEPT = 512
+_ATTEMPTS = 5
 _SMALL = 4_000
 """Characters of a text that is parsed at once; a larger one is parsed beside the event loop."""
 
@@ -42,20 +43,17 @@ class RegistrationRequest:
     normalize: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Understood:
-    """A schema as it is kept, and what it declares."""
-
-    schema: Schema
-    parsed: Parsed
-
-
 class Registrar:
     """Decides on one catalogue, and has it written."""
 
-    def __init__(self, catalogue: Catalogue, writer: Writer) -> None:
+    def __init__(self, catalogue: Catalogue, writer: Writer, limits: CompareLimits | None = None) -> None:
         self._catalogue = catalogue
         self._writer = writer
+        self._comparer = Comparer(limits or CompareLimits())
+
+    def end(self) -> None:
+        """End all comparisons, since the server stops."""
+        self._comparer.end()
 
     async def understand(self, wanted: RegistrationRequest, subject: str) -> Understood:
         """Return a schema as it would be kept. Raises: Refused for one that is none, or refers to nothing."""
@@ -65,36 +63,54 @@ class Registrar:
         normalize = wanted.normalize or self._catalogue.normalizes(subject)
         try:
             if sum(map(len, texts.values())) + len(wanted.schema.text) <= _SMALL:
-                return _understood(named, key, normalize=normalize)
-            return await asyncio.to_thread(_understood, named, key, normalize=normalize)
+                return parsed_once(named, key, normalize=normalize)
+            return await asyncio.to_thread(parsed_once, named, key, normalize=normalize)
         except InvalidSchema as error:
             raise invalid_schema(str(error)) from error
 
     async def register(self, subject: str, wanted: RegistrationRequest) -> Version:
         """Register a schema under a subject; one that is there already is only returned.
 
+        It is compared beside the writer's turn, so that other writes go on, and again if the subject has changed by then.
         Raises: Refused; NotTheWriter.
         """
         async with self._writer.turn():
             pass  # from here on the catalogue has all that the schema may refer to
         understood = await self.understand(wanted, subject)
-        async with self._writer.turn():
-            self._catalogue.texts(understood.schema.references)  # they may be gone since
-            known = self._catalogue.find(subject, understood.schema)
-            if known is not None and wanted.id in {None, known.id}:
-                return known
-            version = self._new_version(subject, wanted, understood.schema)
-            if wanted.id is None:  # what is imported was judged where it comes from
+        for _ in range(_ATTEMPTS):
+            compared, found = self._compared_with(subject), list[Incompatibility]()
+            is_new = self._catalogue.find(subject, understood.schema) is None
+            if wanted.id is None and is_new:  # what is imported was judged where it comes from
+                self._refuse_read_only(subject)
                 found = await self.judge(subject, understood)
-                if found:
-                    raise incompatible("; ".join(f"{each.rule} at {each.path}: {each.message}" for each in found[:20]))
-            await self._writer.write([version])
+            async with self._writer.turn():
+                if self._compared_with(subject) == compared:
+                    return await self._write_new(subject, wanted, understood.schema, found)
+        raise changed_meanwhile(subject)
+
+    def _compared_with(self, subject: str) -> tuple[Level, list[Version]]:
+        return self._catalogue.level(subject), self._catalogue.versions(subject)
+
+    async def _write_new(
+        self, subject: str, wanted: RegistrationRequest, schema: Schema, found: Sequence[Incompatibility]
+    ) -> Version:
+        self._catalogue.texts(schema.references)  # they may be gone since
+        known = self._catalogue.find(subject, schema)
+        if known is not None and wanted.id in {None, known.id}:
+            return known
+        version = self._new_version(subject, wanted, schema)
+        if found:
+            raise incompatible("; ".join(f"{each.rule} at {each.path}: {each.message}" for each in found[:20]))
+        await self._writer.write([version])
         return version
 
     async def judge(
         self, subject: str, understood: Understood, against: Sequence[Version] | None = None
     ) -> list[Incompatibility]:
-        """Return what the subject's level forbids about a schema, given all its versions, or just these."""
+        """Return what the subject's level forbids about a schema, given all its versions, or just these.
+
+        Raises: Refused when the comparison takes more than it may.
+        """
         level = self._catalogue.level(subject)
         versions = self._catalogue.versions(subject) if against is None else against
         if level is Level.NONE or not versions:
@@ -102,12 +118,11 @@ class Registrar:
         keys = [(each.schema, tuple(self._catalogue.texts(each.schema.references).items())) for each in versions]
 
         def compare() -> list[Incompatibility]:
-            old = [_understood(schema, texts, normalize=False).parsed for schema, texts in keys]
+            old = [parsed_once(schema, texts, normalize=False).parsed for schema, texts in keys]
             return incompatibilities(understood.schema.kind, understood.parsed, old, level)
 
-        if len(understood.schema.text) + sum(len(schema.text) for schema, _ in keys) <= _SMALL:
-            return compare()
-        return await asyncio.to_thread(compare)
+        length = len(understood.schema.text) + sum(len(schema.text) for schema, _ in keys)
+        return await self._comparer.run(compare, is_small=length <= _SMALL)
 
     async def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
         """Delete a subject's versions and return their numbers. Raises: Refused; NotTheWriter."""
@@ -221,14 +236,3 @@ class Registrar:
         # Else compaction forgets which ids were given, and who starts after it gives the highest again.
         top = [each.id for each in versions if each.id == self._catalogue.highest]
         return [*gone, highest(top[0])] if top else gone
-
-
-@lru_cache(maxsize=_PARSED_KEPT)
-def _understood(schema: Schema, referenced_texts: tuple[tuple[str, str], ...], *, normalize: bool) -> Understood:
-    texts = dict(referenced_texts)
-    parsed = parse(schema.kind, schema.text, texts)
-    kept = replace(schema, text=parsed.text)
-    if normalize:
-        kept = normal(kept, parsed, texts)
-        parsed = parse(kept.kind, kept.text, texts)
-    return Understood(kept, parsed)

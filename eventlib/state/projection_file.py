@@ -11,6 +11,7 @@ from eventlib.errors import LogUnavailable
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record
 from eventlib.log.sqlite.errors import Transaction, explained, is_busy, is_damaged, unavailable
+from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import now_ms
 
 Apply = Callable[[sqlite3.Connection, Record, Any], Iterable[Hashable] | None]
@@ -165,7 +166,7 @@ class ViewFile:
 
     def _opened(self) -> sqlite3.Connection:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self.path.parent)
             return self._connected()
         except OSError as error:
             raise unavailable(self.path, f"its directory cannot be made ({error})", WHAT) from error
@@ -179,6 +180,8 @@ class ViewFile:
         return self._connected()
 
     def _connected(self) -> sqlite3.Connection:
+        if self.path != Path(":memory:"):
+            create_private(self.path)
         self.db = db = sqlite3.connect(self.path, timeout=0, isolation_level=None, cached_statements=256)
         try:
             db.execute("PRAGMA locking_mode=EXCLUSIVE")

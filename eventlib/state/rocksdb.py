@@ -15,6 +15,7 @@ from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
 from eventlib.errors import EventlibError, LogFull, LogUnavailable
 from eventlib.log.base import TOMBSTONES_KEPT, Claim
+from eventlib.private_files import make_private_directory
 from eventlib.state.base import Store, Stores
 from eventlib.state.memory import refuse_older
 from eventlib.values import now_ms
@@ -241,13 +242,14 @@ class _RocksStore(Store):
 def _opened(path: Path) -> Rdict | None:
     """Open a database, thrown away and new if it is damaged; None when another process holds it."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path)
         try:
             return Rdict(str(path), _options())
         except Exception as error:
             if not _is_damage(str(error)):
                 raise
             shutil.rmtree(path)
+            make_private_directory(path)
             return Rdict(str(path), _options())
     except Exception as error:  # the binding has no narrower type
         if "While lock file" in str(error) or "lock hold by current process" in str(error):

@@ -10,6 +10,7 @@ from eventlib.errors import EventlibError, OwnershipLost, StoreLost
 from eventlib.log.base import TOMBSTONES_KEPT
 from eventlib.log.checksum import seal, value_checksum
 from eventlib.log.sqlite.errors import Transaction, explained, is_damaged, unavailable
+from eventlib.private_files import create_private, make_private_directory
 from eventlib.state.memory import refuse_older
 from eventlib.values import now_ms
 
@@ -60,7 +61,7 @@ class ServiceFile:
         self.path = path
         self.broken = False
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(path.parent)
             self._connection = _open_or_begin_anew(path)
         except OSError as error:
             raise unavailable(path, f"its directory cannot be made ({error})", "state store") from error
@@ -183,6 +184,7 @@ def _open_or_begin_anew(path: Path) -> sqlite3.Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    create_private(path)
     connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from zlib import crc32
 
 from eventlib.log.base import TOMBSTONES_KEPT, TopicPartition
+from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import now_ms
 
 _FORM = 1
@@ -100,10 +101,11 @@ class TableFile:
         What changes meanwhile may be in the file or not: who goes on from `positions` reads it again.
         Raises: OSError.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self.path.parent)
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         about = [self._subject, now_ms(), [[*place, offset] for place, offset in positions.items()]]
         try:
+            create_private(beside)
             with beside.open("wb") as file:
                 _put(file, json.dumps(about).encode())
                 for packed in values.packed():

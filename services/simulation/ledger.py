@@ -157,7 +157,9 @@ def _connected(path: Path) -> sqlite3.Connection:
 def open_ledger(path: Path) -> Ledger:
     """Open a ledger's file, or create it with its directory. Raises: RetryableError while others lock it."""
     if path != Path(":memory:"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch(mode=0o600)  # it has what customers pay; SQLite gives its other files the same mode
     return Ledger(path)
 
 

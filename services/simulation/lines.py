@@ -5,12 +5,13 @@ from contextlib import suppress
 from typing import Any, ClassVar, cast
 
 from starlette.requests import Request
-from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from eventlib.http import BoundedProtocol
 
 Address = tuple[str, int]
 
 
-class Line(H11Protocol):
+class Line(BoundedProtocol):
     """One client's connection; `Line.of` finds that of a request."""
 
     open: ClassVar[dict[Address, "Line"]] = {}

@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from eventlib.http import StrictRoute, serve_docs
+from eventlib.http import HttpLimits, StrictRoute, serve_docs, server_options
 from eventlib.identity import Identity, Role, allow, guard, identity_of, public
 from services.dispatch.http_carrier import CalledBack, OnItsWay
 from services.dispatch.http_carrier import Refused as NotBrought
@@ -228,5 +228,6 @@ def serve(host: str, settings: ShopSettings, identity: Identity) -> None:
         sys.stderr.write(f"Gateway and carrier on http://{host}:{port} (/docs), ledger {settings.simulators_ledger}\n")
         sys.stderr.flush()
         app = make_app(Simulators(ledger, settings), identity)
-        config = uvicorn.Config(app, http=Line, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+        options = server_options(HttpLimits(), Line)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, **options)
         uvicorn.Server(config).run(sockets=[listening])

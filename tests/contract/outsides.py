@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 from pydantic import AnyHttpUrl
 
+from eventlib.http import HttpLimits, server_options
 from services.dispatch.http_carrier import HttpCarrier
 from services.dispatch.ports import Carrier
 from services.http_calls import open_calls
@@ -72,7 +73,8 @@ _PATHS = ("/gateway", "/carrier")
 async def serving(app: Callable[..., Awaitable[None]]) -> AsyncIterator[str]:
     """Serve an application on a free port, and give its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(app, http=Line, log_level="warning", timeout_graceful_shutdown=1)
+        options = server_options(HttpLimits(), Line)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, **options)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve(sockets=[listening]))
         while not server.started:

@@ -133,6 +133,34 @@ def test_pods_have_no_rights_and_what_they_refer_to_is_there(overlay: str) -> No
             assert secrets <= users, f"{name}: nobody makes the secret"
 
 
+_SECURE_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+_SECURE_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+_SHARED = ("hostNetwork", "hostPID", "hostIPC")
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_namespaces_enforce_the_restricted_standard_and_pods_comply(overlay: str) -> None:
+    """Source: Kubernetes, "Pod Security Standards", restricted."""
+    resources = built(ROOT / "overlays" / overlay)
+    namespaces = [each["metadata"]["labels"] for each in resources if each["kind"] == "Namespace"]
+    assert [each["pod-security.kubernetes.io/enforce"] for each in namespaces] == ["restricted"]
+    for name, pod in _pods(resources):
+        assert pod["securityContext"].items() >= _SECURE_POD.items(), name
+        assert not any(pod.get(each) for each in _SHARED), name
+        assert all(each.keys() - {"name"} <= _VOLUMES for each in pod["volumes"]), name
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            assert container["securityContext"].items() >= _SECURE_CONTAINER.items(), name
+            assert not any("hostPort" in port for port in container.get("ports", ())), name
+    pools = [each["spec"]["template"] for each in resources if each["kind"] == "KafkaNodePool"]
+    operators = [each["spec"]["entityOperator"]["template"] for each in resources if each["kind"] == "Kafka"]
+    for template in (*pools, *operators):
+        assert template["pod"]["securityContext"].items() >= _SECURE_POD.items()
+    containers = [pool["kafkaContainer"] for pool in pools]
+    containers += [each[f"{kind}OperatorContainer"] for each in operators for kind in ("topic", "user")]
+    assert [each["securityContext"] for each in containers] == [_SECURE_CONTAINER] * 3
+
+
 def _pods(resources: list[Resource]) -> Iterator[tuple[str, dict[str, Any]]]:
     for each in resources:
         if each["kind"] in POD_KINDS:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from eventlib.errors import WiringError
+from eventlib.http.limits import HttpLimits, http_limits
+from eventlib.http.repeated_errors import limit_repeated_errors
 from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import METRICS_READERS, Rule
 
@@ -30,6 +32,10 @@ _LOOK_S = 0.01
 _LARGEST_PORT = 65_535
 
 
+_WAITING = 2_048
+"""How many connections the kernel keeps until they are accepted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tls:
     """A certificate and its key, as paths of PEM files."""
@@ -42,8 +48,9 @@ class Tls:
 class Listening:
     """A socket that waits for connections, bound before anything else is opened; `option` is the option that named it.
 
+    Clients are kept within the limits that EVENTLIB_HTTP_… set, or `limits`.
     Raises: WiringError when the address or the certificate cannot be used, and when others reach the address, while
-    `identity` (by default that of the settings; None: the app's own) lets everyone in.
+    `identity` (by default that of the settings; None: the app's own) lets everyone in; SettingsError.
     """
 
     def __init__(
@@ -53,7 +60,9 @@ class Listening:
         option: str = "--http",
         tls: Tls | None = None,
         identity: Identity | Literal["settings"] | None = "settings",
+        limits: HttpLimits | None = None,
     ) -> None:
+        self._limits = limits or http_limits()
         self._tls = _tls_options(tls)
         host, _ = host_and_port(address, option)
         if identity is not None:
@@ -70,13 +79,17 @@ class Listening:
         Guarantee: requests in progress are answered first, for a few seconds; streams are ended.
         Raises: WiringError when the app does not start.
         """
-        uvicorns = _uvicorn_of(app, self._tls)
+        from eventlib.http.protocol import server_options  # a process that serves nothing does without uvicorn
+
+        limit_repeated_errors()
+        uvicorns = _uvicorn_of(app, {**self._tls, **server_options(self._limits)})
         server = Server(uvicorns, asyncio.create_task(_serve(uvicorns, self._socket), name="http"))
         try:
             while not (uvicorns.started or server.task.done()):  # noqa: ASYNC110  uvicorn has no event for it
                 await asyncio.sleep(_LOOK_S)
             if server.task.done():
                 server.task.result()
+            self._socket.listen(_WAITING)  # uvicorn has set it to what is accepted at once
             yield server
         finally:
             await server.stop()
@@ -141,7 +154,7 @@ class Server:
         _forget_the_signal()
 
 
-def _uvicorn_of(app: Any, tls: dict[str, Any]) -> "uvicorn.Server":
+def _uvicorn_of(app: Any, options: dict[str, Any]) -> "uvicorn.Server":
     """Return a server that leaves signals to the command."""
     import uvicorn  # a process that serves nothing does without
 
@@ -159,7 +172,7 @@ def _uvicorn_of(app: Any, tls: dict[str, Any]) -> "uvicorn.Server":
             server_header=False,
             ws="none",
             timeout_graceful_shutdown=_GRACE_S,
-            **tls,
+            **options,
         )
     )
 
@@ -196,7 +209,7 @@ def _bound(address: str, option: str) -> socket.socket:
     host, port = host_and_port(address, option)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2_048)
+        listening = socket.create_server((host, port), family=family, backlog=_WAITING)
     except OSError as error:
         raise WiringError(
             f"{option} {address}: this address cannot be used ({error.strerror}); name another port"

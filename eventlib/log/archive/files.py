@@ -20,6 +20,7 @@ from eventlib.durable import settle, sha256_of
 from eventlib.errors import LogCorrupt, LogUnavailable, LogVersionMismatch
 from eventlib.log.base import TopicPartition
 from eventlib.model.topic import Topic
+from eventlib.private_files import create_private, make_private_directory
 from eventlib.pydantic_errors import sentence_of
 
 M = TypeVar("M", bound=BaseModel)
@@ -212,8 +213,9 @@ def commit(directory: Path, manifest: Manifest) -> None:
     Guarantee: the files it names are on disk before it is, and it is durable when this returns.
     """
     path = _path(directory, manifest.number)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_directory(path.parent)
     unfinished = path.with_suffix(".unfinished")
+    create_private(unfinished)
     with unfinished.open("wb") as file:
         content = manifest.model_dump(mode="json")
         file.write(json.dumps({**content, "sha256": _sum_of(content)}).encode())

@@ -27,7 +27,7 @@ from eventlib.log.kafka.failures import Code, Transient, failure
 from eventlib.log.kafka.options import KafkaOptions, parse_url
 from eventlib.log.kafka.probing import refuse_what_stays
 from eventlib.log.kafka.requests import ApiVersionsRequest3, Exactly
-from eventlib.log.kafka.security import NoToken, connection_arguments
+from eventlib.log.kafka.security import NoToken, connection_arguments, warn_of_plaintext_brokers
 
 T = TypeVar("T")
 
@@ -62,6 +62,7 @@ class Cluster:
         self.brokers: Mapping[int, Broker] = {}
         self.features: Mapping[str, int] = {}
         self.hosts = [Broker(host, int(port)) for host, _, port in (each.rpartition(":") for each in hosts)]
+        warn_of_plaintext_brokers(options, [each.host for each in self.hosts])
         self._arguments = connection_arguments(options)
         self._connections = dict[tuple[int, str], AIOKafkaConnection]()
         self._connecting = dict[tuple[int, str], asyncio.Lock]()

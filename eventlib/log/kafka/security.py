@@ -2,6 +2,7 @@
 
 import ssl
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ from aiokafka.abc import AbstractTokenProvider
 from eventlib.errors import WiringError
 from eventlib.http.client import http_client
 from eventlib.log.kafka.options import KafkaOptions
+from eventlib.plaintext import warn_of_plaintext, warn_of_plaintext_hosts
 
 _RENEW_AT = 0.8  # of a token's lifetime
 _MOST_BYTES = 1_000_000  # of a token response
@@ -31,6 +33,13 @@ def connection_arguments(options: KafkaOptions) -> dict[str, Any]:
     if options.sasl == "OAUTHBEARER":
         found["sasl_oauth_token_provider"] = _Tokens(options)
     return found
+
+
+def warn_of_plaintext_brokers(options: KafkaOptions, hosts: Iterable[str]) -> None:
+    """Warn if this user's password or token would go to brokers of other machines unencrypted."""
+    if options.sasl and not options.tls:
+        what = "the token" if options.sasl == "OAUTHBEARER" else "the password"
+        warn_of_plaintext_hosts(f"{what} of EVENTLIB_KAFKA_SASL={options.sasl}", hosts, "set EVENTLIB_KAFKA_TLS=1")
 
 
 def _tls(options: KafkaOptions) -> ssl.SSLContext:
@@ -58,6 +67,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not t
     """OAuth 2 tokens by client credentials (RFC 6749, 4.4), renewed before they expire."""
 
     def __init__(self, options: KafkaOptions) -> None:
+        warn_of_plaintext("EVENTLIB_KAFKA_OAUTH_CLIENT_SECRET", options.oauth_token_url or "", "give an https:// URL")
         self._options = options
         self._token = ""
         self._renew_at = 0.0

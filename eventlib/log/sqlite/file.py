@@ -23,6 +23,7 @@ from eventlib.log.sqlite.sealed import meta_value, owner_rows, partition_rows, t
 from eventlib.log.sqlite.state import Listeners, OwnerRow, PartitionState, SqliteOptions, topic_of
 from eventlib.log.sqlite.upgrade import show_as_it_is, upgrade
 from eventlib.model.topic import Topic
+from eventlib.private_files import create_private, make_private_directory
 
 T = TypeVar("T")
 _NOTHING_YET = -1
@@ -60,12 +61,13 @@ class LogFile:
     async def open(cls, path: Path, options: SqliteOptions) -> "LogFile":
         """Open the file, or create it. Raises: LogCorrupt, LogVersionMismatch, LogReadOnly, LogUnavailable."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(path.parent)
         except OSError as error:
             raise read_only(path, f"its directory cannot be created: {error}") from error
 
         def attempt() -> "LogFile":
             refuse_cut_off(path)
+            create_private(path)
             connection = connect(path, options.max_bytes)
             try:
                 file = cls(path, connection, prepare(connection, path), options)

@@ -110,7 +110,7 @@ def why_no_mark(path: Path) -> str:
 
 
 def _mapped(path: Path) -> mmap.mmap:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         os.posix_fallocate(handle, 0, _BYTES)  # writing a hole to a full disk would raise a signal
         return mmap.mmap(handle, _BYTES)

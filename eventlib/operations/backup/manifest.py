@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from eventlib.durable import settle, sha256_of
 from eventlib.errors import EventlibError, LogCorrupt, LogFull, LogReadOnly, LogVersionMismatch, WiringError
 from eventlib.log.base import TopicPartition
+from eventlib.private_files import create_private
 from eventlib.pydantic_errors import sentence_of
 
 FORMAT = 1
@@ -138,6 +139,7 @@ def commit(unfinished: Path, path: Path, manifest: Manifest) -> Backup:
     unfinished.rename(backup.file)
     settle(path.parent)
     beside = path.with_name(f"{path.name}.unfinished")
+    create_private(beside)
     beside.write_bytes(manifest.model_dump_json(indent=1).encode())
     settle(beside)
     beside.rename(path)

@@ -16,6 +16,7 @@ from eventlib.operations.backup.increments import put_on_top
 from eventlib.operations.backup.manifest import Backup, cannot_write, chain
 from eventlib.operations.backup.verify import content_of
 from eventlib.operations.backup.witnesses import Testimony, ask_witnesses
+from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import from_ms, now_ms
 
 # Where SQLite keeps its shared locks: https://sqlite.org/fileformat2.html, "The Lock-Byte Page"; while a process has
@@ -54,7 +55,7 @@ async def restore(source: Path, path: Path, live: str | None, reason: str | None
     try:
         for backup in backups:
             backup.refuse_changed()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         with _exclusively(path):
             pass
         mark = mark_beside(path)
@@ -88,6 +89,7 @@ async def restore(source: Path, path: Path, live: str | None, reason: str | None
 def _build(backups: Sequence[Backup], to: Path) -> int:
     """Build a log from a full backup and its increments, and return how many records it has. Raises: LogCorrupt."""
     full, *increments = backups
+    create_private(to)
     shutil.copyfile(full.file, to)
     if increments:
         with closing(sqlite3.connect(f"file:{to}", uri=True, isolation_level=None)) as connection:

@@ -13,6 +13,7 @@ from eventlib.log.sqlite.schema import check_version, connect, refuse_cut_off
 from eventlib.operations.backup.increments import increment_fits, write_increment
 from eventlib.operations.backup.manifest import Backup, Manifest, cannot_write, commit, manifest_of, newest, numbered
 from eventlib.operations.backup.verify import Content, content_of
+from eventlib.private_files import create_private, make_private_directory
 from eventlib.values import from_ms, now_ms
 
 _UNFINISHED = ".unfinished"
@@ -36,7 +37,7 @@ def back_up(log: Path, url: str, to: Path, *, full: bool, progress: Progress) ->
         if to.is_dir():
             with alone(to, "makes backups in"):
                 return _next(log, url, to, full=full, progress=progress)
-        to.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(to.parent)
         if to.exists() or manifest_of(to).exists():
             raise WiringError(f"{to} exists already: give this backup another name, or a directory")
         with alone(to.parent, "makes backups in"):
@@ -103,6 +104,7 @@ def _copy(log: Path, to: Path, progress: Progress) -> None:
     A read transaction fixes that point, while others continue to write: without it, SQLite restarts the copy after each
     write of another process.
     """
+    create_private(to)
     with closing(connect(log)) as source, closing(sqlite3.connect(to, isolation_level=None)) as target:
         check_version(source, log)
         target.execute("PRAGMA journal_mode=OFF")

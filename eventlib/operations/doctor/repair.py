@@ -17,6 +17,7 @@ from eventlib.log.sqlite.scan import Progress
 from eventlib.log.sqlite.schema import FORMAT_VERSION, check_version, connect, version_of
 from eventlib.log.sqlite.state import SqliteOptions
 from eventlib.log.sqlite.upgrade import seal_records, upgrade
+from eventlib.private_files import create_private
 
 _AGAIN = 3  # a repair may uncover more damage: a row of partitions, for one
 
@@ -89,6 +90,7 @@ def _heartbeats(connection: sqlite3.Connection) -> set[tuple[str, str, int]]:
 def _kept(path: Path) -> Path:
     """Copy the file, with its write-ahead log, beside it, and return the copy."""
     copy = path.with_name(f"{path.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}Z")
+    create_private(copy)
     with closing(connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     return copy

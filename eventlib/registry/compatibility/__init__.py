@@ -7,10 +7,19 @@ reads the latest; FORWARD: the latest reads the new one; FULL: both; TRANSITIVE:
 from collections.abc import Sequence
 from enum import StrEnum
 
-from eventlib.registry.compatibility.base import Incompatibility
+from eventlib.registry.compatibility.base import Budget, Incompatibility, OverBudgetError, within
 from eventlib.registry.parsing import Parsed, SchemaType
 
-__all__ = ["Incompatibility", "Level", "SchemaType", "incompatibilities", "unreadable"]
+__all__ = [
+    "Budget",
+    "Incompatibility",
+    "Level",
+    "OverBudgetError",
+    "SchemaType",
+    "incompatibilities",
+    "unreadable",
+    "within",
+]
 
 
 class Level(StrEnum):

@@ -5,7 +5,7 @@ read as one in microseconds, and a decimal with another scale: the bytes fit, an
 refused (LOGICAL_TYPE_MISMATCH).
 """
 
-from eventlib.registry.compatibility.base import Incompatibility, Pairs
+from eventlib.registry.compatibility.base import Incompatibility, Pairs, spend
 from eventlib.registry.parsing.avro_types import (
     NO_DEFAULT,
     Array,
@@ -45,6 +45,7 @@ class _Comparison:
 
     def of(self, reader: Type, writer: Type, path: str) -> list[Incompatibility]:  # noqa: PLR0911  one answer for each kind
         """Return what is wrong at a path of the reader."""
+        spend()
         if isinstance(writer, Union):
             return self._of_union(reader, writer, path)
         match reader, writer:

@@ -1,7 +1,10 @@
 """An incompatibility of two schemas, and pairs of types visited once."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from time import monotonic
 
 
 @dataclass(frozen=True)
@@ -14,6 +17,49 @@ class Incompatibility:
 
 
 Found = list[Incompatibility]
+
+
+class OverBudgetError(Exception):
+    """A comparison has taken all that it was given."""
+
+
+class Budget:
+    """What a comparison may take: so many pairs of types, so many seconds, and it ends when `end` is called."""
+
+    def __init__(self, pairs: int, seconds: float) -> None:
+        self._pairs = pairs
+        self._until = monotonic() + seconds
+        self._is_ended = False
+
+    def end(self) -> None:
+        """End the comparison from another thread."""
+        self._is_ended = True
+
+    def spend(self) -> None:
+        """Pay for a pair. Raises: OverBudgetError."""
+        self._pairs -= 1
+        if self._pairs < 0 or self._is_ended or monotonic() > self._until:
+            raise OverBudgetError
+
+
+_BUDGET = ContextVar[Budget | None]("_BUDGET", default=None)
+
+
+@contextmanager
+def within(budget: Budget) -> Iterator[None]:
+    """Let the comparisons made here take no more than a budget."""
+    token = _BUDGET.set(budget)
+    try:
+        yield
+    finally:
+        _BUDGET.reset(token)
+
+
+def spend() -> None:
+    """Pay for a pair of types, where there is a budget. Raises: OverBudgetError."""
+    budget = _BUDGET.get()
+    if budget is not None:
+        budget.spend()
 
 
 class Pairs:

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
-from pydantic_core import SchemaError, SchemaValidator, core_schema
-
+from eventlib.linear_regex import LinearRegex
 from eventlib.registry.compatibility.base import Found, Incompatibility
 from eventlib.registry.compatibility.json_types import FAMILIES, exact, values_of
 
@@ -113,13 +111,7 @@ def _multiples(before: Any, now: Any, path: str, types: frozenset[str]) -> Found
 
 def matches(pattern: str, name: str) -> bool | None:
     """Tell whether a name has a match of a pattern anywhere in it; None when that stays open."""
-    validator = _validator(pattern)
-    return None if validator is None else bool(validator.isinstance_python(name))
-
-
-@lru_cache(maxsize=512)
-def _validator(pattern: str) -> SchemaValidator | None:
     try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
-    except SchemaError:
+        return LinearRegex(pattern).search(name)
+    except ValueError:
         return None

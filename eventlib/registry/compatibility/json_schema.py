@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from eventlib.registry.compatibility.base import Found, Incompatibility, Pairs
+from eventlib.registry.compatibility.base import Found, Incompatibility, Pairs, spend
 from eventlib.registry.compatibility.json_arrays import arrays
 from eventlib.registry.compatibility.json_combinators import choices, products
 from eventlib.registry.compatibility.json_objects import objects
@@ -37,6 +37,7 @@ class Comparison:
 
     def of(self, old: Node, new: Node, path: str) -> Found:
         """Return what is wrong at a path."""
+        spend()
         old, new = self._resolved(old), self._resolved(new)
         if is_empty(new.schema) or old.schema is False:
             return []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from eventlib.registry.compatibility.base import Found, Incompatibility, Pairs
+from eventlib.registry.compatibility.base import Found, Incompatibility, Pairs, spend
 from eventlib.registry.parsing.protobuf import Files, enums_of, messages_of
 
 _F = FieldDescriptorProto
@@ -108,6 +108,7 @@ class _Comparison:
         return found
 
     def _fields(self, path: str, old: FieldDescriptorProto, new: FieldDescriptorProto) -> Found:
+        spend()
         entries = self._old.map_entry(old), self._new.map_entry(new)
         if entries[0] is not None and entries[1] is not None:
             return [

@@ -8,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 
 from eventlib.config.variables import Variables, read_settings
 from eventlib.log.url import no_userinfo
+from eventlib.registry.comparing import CompareLimits
 from eventlib.registry.compatibility import Level
 
 
@@ -28,6 +29,13 @@ class SchemasOptions(Variables):
     key: Annotated[str | None, Field(description="a PEM file with the certificate's key")] = None
     key_password: Annotated[SecretStr | None, Field(description="the password of that key")] = None
     ca: Annotated[str | None, Field(description="a PEM file of authorities that other instances are trusted by")] = None
+    compare_pairs: Annotated[
+        int, Field(ge=1, description="the most pairs of types that a comparison with earlier versions takes (422)")
+    ] = CompareLimits.pairs
+    compare_s: Annotated[
+        float,
+        Field(gt=0, allow_inf_nan=False, description="the most seconds that such a comparison takes (422)"),
+    ] = CompareLimits.seconds
     address: Annotated[
         AnyHttpUrl | None,
         no_userinfo("leave them out"),

@@ -20,6 +20,7 @@ from eventlib.identity.identity import Identity, identity_of
 from eventlib.identity.principal import IdentityUnavailable, Role, Unauthenticated
 from eventlib.log.base import Log
 from eventlib.registry.catalogue import Catalogue
+from eventlib.registry.comparing import CompareLimits
 from eventlib.registry.errors import LACKING, Refused, store_failed
 from eventlib.registry.following import View
 from eventlib.registry.records import SCHEMAS, WRITERS
@@ -172,7 +173,7 @@ async def open_service(
         await view.catch_up()
         async with http_client(verify=verify, trust_env=False) as others:
             forwarding = Forwarding(view, writer, url, others)
-            registrar = Registrar(view.catalogue, writer)
+            registrar = Registrar(view.catalogue, writer, CompareLimits(options.compare_pairs, options.compare_s))
             yield Service(view.catalogue, view, registrar, forwarding, Access(options, identity_of()), failed)
     finally:
         for task in reversed(tasks):

@@ -33,10 +33,12 @@ class Desk:
         repeated = await self._requests.repeated(order_id, wanted)
         if repeated is not None:
             return repeated
+        await self._requests.refuse_over_backlog(len(wanted.lines))
         request = await self._order_of(wanted, order_id)
         if not isinstance(request, OrderSubmitted):
             return request
-        return await self._requests.accept(request, wanted, idempotency_key, caller)
+        work = len(wanted.lines)
+        return await self._requests.accept(request, wanted, idempotency_key, work=work, caller=caller)
 
     async def cancel(self, order_id: str, caller: Principal) -> RequestPlace | None:
         """Ask to cancel an order that there is, wait for what becomes of it, and return where the request stands.

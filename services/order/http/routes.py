@@ -14,6 +14,7 @@ from eventlib.http import (
     Prefer,
     Refusal,
     SagaApi,
+    charge,
     documented,
     refused_field,
 )
@@ -64,7 +65,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         status_code=202,
         responses={
             202: {"model": OrderDetail, "headers": _LOCATION | PREFERENCE_APPLIED, "description": "It was placed."},
-            **documented(400, 401, 403, 413, 415, 422, 503),
+            **documented(400, 401, 403, 413, 415, 422, 429, 503),
         },
         summary="Place an order",
     )
@@ -81,6 +82,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         A customer places its own: `customer_id` may be left out.
         """
         del prefer  # read as it came, since it may stand in several headers
+        charge(request, len(wanted.lines))
         accepted = await desk.place(_own(wanted, caller), idempotency_key, caller)
         applied = await ended(request, accepted.key)
         location = {"Location": f"/orders/{accepted.key}"}
@@ -91,7 +93,7 @@ def _add_writes(routes: APIRouter, operations: Operations) -> None:
         responses={
             200: {"model": OrderDetail, "headers": PREFERENCE_APPLIED, "description": "It is, or will be, cancelled."},
             202: {"model": OrderDetail, "headers": PREFERENCE_APPLIED, "description": "It is not decided yet."},
-            **documented(401, 403, 404, 409, 422, 503),
+            **documented(401, 403, 404, 409, 422, 429, 503),
         },
         summary="Cancel an order",
     )
@@ -161,12 +163,13 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         response_class=EventSourceResponse,
         responses={
             200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "A stream."},
-            **documented(401, 403, 404, 422, 503),
+            **documented(401, 403, 404, 422, 429, 503),
         },
         summary="Watch an order",
     )
     @allow(Role.CUSTOMER, *_READERS)
     async def events(
+        request: Request,
         order_id: OrderId,
         caller: Caller,
         last_event_id: Annotated[str | None, Header(max_length=10_000, description="Go on after this one.")] = None,
@@ -179,7 +182,7 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         """
         await reads.wait_for(min_position)
         await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
-        return await api.events.stream(order_id, last_event_id, _hidden_from(caller))
+        return await api.events.stream(order_id, last_event_id, request.scope, _hidden_from(caller))
 
     @routes.get("/products", responses=_found(ProductPage, 422, 503), summary="List products")
     @allow(Role.CUSTOMER, *_READERS)
@@ -215,5 +218,5 @@ def _answer(status: int, model: BaseModel, headers: dict[str, str] | None = None
 def _found(model: type[BaseModel], *problems: int) -> dict[int | str, dict[str, Any]]:
     return {
         200: {"model": model, "headers": HOW_CURRENT, "description": "What was found."},
-        **documented(401, 403, *problems),
+        **documented(401, 403, 429, *problems),
     }

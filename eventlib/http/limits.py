@@ -1,0 +1,55 @@
+"""What one HTTP server gives its clients: bytes, time and connections."""
+
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from eventlib.config.variables import Variables, read_settings
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class HttpLimits(Variables):
+    """The limits of each HTTP server of a process.
+
+    An answer to a client that is over a limit is short, and its connection is closed.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="EVENTLIB_HTTP_", env_ignore_empty=True, frozen=True, extra="forbid")
+
+    header_bytes: Annotated[Count, Field(description="the most bytes of a request line and its headers (431)")] = 65_536
+    header_count: Annotated[Count, Field(description="the most headers of a request (431)")] = 100
+    header_s: Annotated[
+        Seconds, Field(description="how long the headers of a request may take to arrive (408) (seconds)")
+    ] = 10.0
+    idle_s: Annotated[Count, Field(description="how long a connection may wait for its next request (seconds)")] = 5
+    body_s: Annotated[
+        Seconds, Field(description="how long a body may take to arrive, beside what its rate allows (408) (seconds)")
+    ] = 10.0
+    body_rate: Annotated[
+        Count, Field(description="the least rate of a body: so many bytes give it one second more")
+    ] = 10_000
+    body_longest_s: Annotated[
+        Seconds, Field(description="how long a body may take at most, whatever its rate (408) (seconds)")
+    ] = 300.0
+    write_s: Annotated[
+        Seconds, Field(description="how long a client may leave an answer unread before it is disconnected (seconds)")
+    ] = 30.0
+    connections: Annotated[
+        Count,
+        Field(description="the most connections of a server (503); fewer where the process may open fewer files"),
+    ] = 1_000
+    connections_per_address: Annotated[
+        Count | None,
+        Field(
+            description="the most connections from one address (503); unset: 256, and no limit for the loopback interface, "
+            "where a proxy may have them all. Behind a proxy elsewhere, set it to EVENTLIB_HTTP_CONNECTIONS"
+        ),
+    ] = None
+
+
+def http_limits() -> HttpLimits:
+    """Return the limits as the environment has them. Raises: SettingsError."""
+    return read_settings(HttpLimits, {})
