@@ -197,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what cannot be read, or is over a limit."""
-        del msg  # it says what the status does
+        del msg  # the status has it
         self._refuse(self._refusal)
 
     def _refuse(self, status: HTTPStatus) -> None:
