@@ -12,6 +12,7 @@ from eventlib.errors import WiringError
 from eventlib.log.url import is_loopback, no_userinfo
 
 KEY_BYTES = 16
+_A_KEY = "32 hex digits or more: `openssl rand -hex 32`"
 
 
 class IdentityOptions(Variables):
@@ -100,12 +101,8 @@ class IdentityOptions(Variables):
             ip_network(each)
         if self.introspection_url is not None and (self.client_id is None or self.client_secret is None):
             raise ValueError("introspection_url needs client_id and client_secret")
-        if self.key is not None and len(_hex(self.key.get_secret_value())) < KEY_BYTES:
-            raise ValueError("key has to have 32 hex digits or more: `openssl rand -hex 32`")
         if self.is_configured and self.insecure:
             raise ValueError("insecure contradicts the other settings of identity: leave it out")
-        if self.is_configured and self.key is None and self.key_file is None:
-            raise ValueError("with identity, a key is needed, too (EVENTLIB_IDENTITY_KEY): `openssl rand -hex 32`")
         return self
 
     @property
@@ -118,25 +115,21 @@ class IdentityOptions(Variables):
         return [part for each in str(getattr(self, name)).split(",") if (part := each.strip())]
 
     def installation_key(self) -> bytes | None:
-        """Return the installation's key; None without one. Raises: WiringError for a file that has none."""
-        if self.key is not None:
-            return _hex(self.key.get_secret_value())
-        if self.key_file is None:
+        """Return the installation's key; None without identity. Raises: WiringError when it is missing, or no key."""
+        if self.key is None and self.key_file is None:
+            if self.is_configured:
+                raise WiringError(f"with identity, a key is needed, too: set EVENTLIB_IDENTITY_KEY to {_A_KEY}")
             return None
         try:
-            found = _hex(self.key_file.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise WiringError(f"EVENTLIB_IDENTITY_KEY_FILE={self.key_file} cannot be read: {error}") from error
+            text = "" if self.key_file is None else self.key_file.read_text()
+            found = bytes.fromhex((text if self.key is None else self.key.get_secret_value()).strip())
+        except OSError as error:
+            raise WiringError(f"EVENTLIB_IDENTITY_KEY_FILE={self.key_file} cannot be read: {error.strerror}") from error
+        except ValueError:  # whose sentence would quote it
+            found = b""
         if len(found) < KEY_BYTES:
-            raise WiringError(f"EVENTLIB_IDENTITY_KEY_FILE={self.key_file}: it has fewer than 32 hex digits")
+            raise WiringError(f"EVENTLIB_IDENTITY_KEY is {_A_KEY}")
         return found
-
-
-def _hex(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text.strip())
-    except ValueError:
-        return b""
 
 
 def identity_options(**given: Any) -> IdentityOptions:

@@ -95,7 +95,8 @@ def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
         (["--no-services"], "leaves nothing to run: give --http PORT"),
         (["--no-services", "--service", "order", "--http", "0"], "contradict each other"),
         (["--http", "web"], "expected a port or HOST:PORT"),
-        (["--http", "192.0.2.1:80"], "this address cannot be used"),
+        (["--http", "192.0.2.1:80"], "no identity is configured"),
+        (["--http", "192.0.2.1:80", "--insecure"], "this address cannot be used"),
     ):
         process = run(tmp_path, *options)
         _, said = process.communicate(timeout=120)

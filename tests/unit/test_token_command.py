@@ -92,7 +92,7 @@ def test_settings_that_contradict_each_other_are_named(
 ) -> None:
     for name, value in settings.items():
         monkeypatch.setenv(f"EVENTLIB_IDENTITY_{name.upper()}", value)
-    assert run(["config"]) == 1
+    assert run(["run", "--no-services", "--http", "0", "--app", "services:shop", "--log", "memory://"]) == 1
     assert reason in capsys.readouterr().err
 
 
