@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eventlib.http.rate_limit import CALLER, caller_of, charge
     from eventlib.http.reads import HOW_CURRENT, POSITION, PREFERENCE_APPLIED, MinPosition, Prefer, Reads
     from eventlib.http.requests import Accepted, IdempotencyKey, RequestPlace, Requests
-    from eventlib.http.saga_events import SagaEvents, TimelineEvent
+    from eventlib.http.saga_events import SagaEvents, Shown, TimelineEvent
     from eventlib.http.traffic import Limits, Metrics
     from eventlib.strict_json import JsonRefused, decode_json
 
@@ -52,6 +52,7 @@ __all__ = [
     "Requests",
     "SagaApi",
     "SagaEvents",
+    "Shown",
     "StrictRoute",
     "TimelineEvent",
     "answer_problems",
@@ -90,7 +91,7 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name i
             "http.rate_limit": ["CALLER", "caller_of", "charge"],
             "http.reads": ["HOW_CURRENT", "POSITION", "PREFERENCE_APPLIED", "MinPosition", "Prefer", "Reads"],
             "http.requests": ["Accepted", "IdempotencyKey", "RequestPlace", "Requests"],
-            "http.saga_events": ["SagaEvents", "TimelineEvent"],
+            "http.saga_events": ["SagaEvents", "Shown", "TimelineEvent"],
             "http.traffic": ["Limits", "Metrics"],
             "strict_json": ["JsonRefused", "decode_json"],
         },

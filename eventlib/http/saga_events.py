@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from eventlib.http.problems import Refusal, refused_field
 from eventlib.log.base import TopicPartition
 from eventlib.log.record import Record, key_text
 from eventlib.model.event import Event
+from eventlib.model.personal import masked
 from eventlib.model.saga import SagaEvent, saga_of
 from eventlib.queries.saga_index import SagaIndex
 from eventlib.queries.sagas import in_order
@@ -48,6 +50,22 @@ class TimelineEvent(BaseModel):
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a caller sees of events: no field of `without`, and personal fields as text or masked."""
+
+    without: frozenset[str] = frozenset()
+    personal: bool = True
+
+    def of(self, event: Event) -> dict[str, Any]:
+        """Return the fields of an event."""
+        seen = event if self.personal else masked(event)
+        return {name: value for name, value in seen if name not in self.without}
+
+
+EVERYTHING = Shown()
+
+
 class SagaEvents:
     """The events of an index's sagas, which begin with `request`; `has_ended` returns whether the saga of a key is over.
 
@@ -73,8 +91,8 @@ class SagaEvents:
         """Return a saga's request; None when the log has none. Raises: ProjectionBehind when that is not known."""
         return await self._index.first_current(key, self._request, self._config.decision_s)
 
-    async def timeline(self, key: str, hidden: Collection[str] = ()) -> tuple[bool, list[TimelineEvent]]:
-        """Return whether a saga has ended, and its events, causes before effects, without the fields `hidden`.
+    async def timeline(self, key: str, shown: Shown = EVERYTHING) -> tuple[bool, list[TimelineEvent]]:
+        """Return whether a saga has ended, and its events, causes before effects, as far as the caller may see them.
 
         Raises: Refusal, ProjectionBehind.
         """
@@ -84,12 +102,12 @@ class SagaEvents:
             raise self.unknown(key)
         log = self._index.log
         saga = saga_of(key, await log.decode_many(once.values()), log.choreography)
-        return bool(saga.ended), [_timeline_event(event, hidden) for event in saga.events]
+        return bool(saga.ended), [_timeline_event(event, shown) for event in saga.events]
 
     async def stream(
-        self, key: str, last_id: str | None, scope: Scope | None = None, hidden: Collection[str] = ()
+        self, key: str, last_id: str | None, scope: Scope | None = None, shown: Shown = EVERYTHING
     ) -> EventSourceResponse:
-        """Return the stream, from the beginning or from what was seen last, without the fields `hidden`.
+        """Return the stream, from the beginning or from what was seen last, as far as the caller may see them.
 
         `scope` is its request's, which has the caller. Raises: Refusal, also for a caller who has as many streams open as is
         allowed; ProjectionBehind.
@@ -98,7 +116,7 @@ class SagaEvents:
             raise self.unknown(key)
         sent = _sent_until(last_id)
         self._streams.refuse_over_limit(scope or {})
-        found = CountedStream(self._events(key, sent, hidden), ping=self._config.heartbeat_s)
+        found = CountedStream(self._events(key, sent, shown), ping=self._config.heartbeat_s)
         found.streams = self._streams
         return found
 
@@ -115,9 +133,7 @@ class SagaEvents:
         name = self._index.decider.name
         return Refusal(404, f"unknown-{name}", f"there is no {name} {key}")
 
-    async def _events(
-        self, key: str, sent: dict[TopicPartition, int], hidden: Collection[str]
-    ) -> AsyncIterator[ServerSentEvent]:
+    async def _events(self, key: str, sent: dict[TopicPartition, int], shown: Shown) -> AsyncIterator[ServerSentEvent]:
         try:
             number, ended = 0, False
             request = self._index.first(key, self._request)
@@ -132,17 +148,17 @@ class SagaEvents:
                     place = record.topic, record.partition
                     if record.offset > sent.get(place, -1):
                         sent[place] = record.offset
-                        yield _message(await self._event(record, since_ms, hidden), sent)
+                        yield _message(await self._event(record, since_ms, shown), sent)
                 if not has_ended:
                     await self._something_new(key, number)
         except EventlibError:
             return  # the index cannot be read: the client comes back with its last id, and gets the reason
 
-    async def _event(self, record: Record, since_ms: int, hidden: Collection[str]) -> TimelineEvent:
+    async def _event(self, record: Record, since_ms: int, shown: Shown) -> TimelineEvent:
         """Return one event, without what only the whole saga shows: whether it makes up for a failure."""
         log = self._index.log
         saga = saga_of(key_text(record), await log.decode_many([record]), log.choreography)
-        event = _timeline_event(saga.events[0], hidden)
+        event = _timeline_event(saga.events[0], shown)
         return event.model_copy(update={"cause": record.causation_id, "after_ms": record.timestamp_ms - since_ms})
 
     async def _has_settled(self) -> bool:
@@ -160,9 +176,9 @@ class SagaEvents:
             pass
 
 
-def _timeline_event(event: SagaEvent, hidden: Collection[str]) -> TimelineEvent:
+def _timeline_event(event: SagaEvent, shown: Shown) -> TimelineEvent:
     record = event.record
-    facts = None if event.event is None else {name: value for name, value in event.facts.items() if name not in hidden}
+    facts = None if event.event is None else shown.of(event.event)
     return TimelineEvent.model_construct(
         id=record.event_id,
         type=event.type,

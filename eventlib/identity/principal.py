@@ -72,6 +72,11 @@ class Principal:
         """Return whether the principal has one of these roles, or is an admin."""
         return Role.ADMIN in self.roles or not self.roles.isdisjoint(roles)
 
+    @property
+    def sees_personal(self) -> bool:
+        """Whether personal fields are shown: to customers, shops and operators, and masked for auditors."""
+        return self.has(Role.CUSTOMER, Role.SHOP, Role.OPERATOR)
+
     def only_customer(self, *unless: Role) -> str | None:
         """Return the one customer whose data the principal may use; None for any, which the roles `unless` may.
 

@@ -14,7 +14,7 @@ PUBLIC = {
     "eventlib.command_line": 17,
     "eventlib.config": 7,
     "eventlib.external": 3,
-    "eventlib.http": 36,
+    "eventlib.http": 37,
     "eventlib.identity": 14,
     "eventlib.invariants": 8,
     "eventlib.live": 11,

@@ -14,6 +14,7 @@ from eventlib.http import (
     Prefer,
     Refusal,
     SagaApi,
+    Shown,
     charge,
     documented,
     refused_field,
@@ -155,7 +156,7 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         await reads.wait_for(min_position)
         await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
         current = await reads.how_current()
-        has_ended, found = await api.events.timeline(order_id, _hidden_from(caller))
+        has_ended, found = await api.events.timeline(order_id, _shown_to(caller))
         return _answer(200, Timeline.model_construct(order_id=order_id, ended=has_ended, events=found), current)
 
     @routes.get(
@@ -182,7 +183,7 @@ def _add_reads(routes: APIRouter, operations: Operations) -> None:
         """
         await reads.wait_for(min_position)
         await reading.refuse_unless_of(caller.only_customer(*_READERS), order_id)
-        return await api.events.stream(order_id, last_event_id, request.scope, _hidden_from(caller))
+        return await api.events.stream(order_id, last_event_id, request.scope, _shown_to(caller))
 
     @routes.get("/products", responses=_found(ProductPage, 422, 503), summary="List products")
     @allow(Role.CUSTOMER, *_READERS)
@@ -207,8 +208,9 @@ def _own(wanted: WantedOrder, caller: Principal) -> WantedOrder:
     return wanted.model_copy(update={"customer_id": only})
 
 
-def _hidden_from(caller: Principal) -> frozenset[str]:
-    return frozenset() if caller.has(*_READERS) else _NOT_FOR_CUSTOMERS
+def _shown_to(caller: Principal) -> Shown:
+    without = frozenset[str]() if caller.has(*_READERS) else _NOT_FOR_CUSTOMERS
+    return Shown(without, personal=caller.sees_personal)
 
 
 def _answer(status: int, model: BaseModel, headers: dict[str, str] | None = None) -> Response:
