@@ -1,6 +1,7 @@
 """Log URLs: which are files, and their text without credentials; and host names."""
 
 import re
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ def no_userinfo(instead: str) -> "AfterValidator":
     return AfterValidator(check)
 
 
+@lru_cache(maxsize=1_024)
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine only: `localhost`, 127.0.0.0/8 or ::1, also in brackets."""
     name = host.removeprefix("[").removesuffix("]")
@@ -81,6 +83,7 @@ def is_host(name: str) -> bool:
     return 0 < len(ascii_name) <= _LONGEST and all(_LABEL.fullmatch(label) for label in ascii_name.split("."))
 
 
+@lru_cache(maxsize=1_024)
 def is_address(text: str) -> bool:
     """Whether a text is an IP address."""
     try:
