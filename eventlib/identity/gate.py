@@ -55,7 +55,13 @@ class Gate:
             return
         routes = self._routes
         if routes is None:  # at the first message, when all routes are there
-            routes = self._routes = _compiled(rules_of(scope["app"]))
+            try:
+                routes = self._routes = _compiled(rules_of(scope["app"]))
+            except WiringError as error:
+                if scope["type"] == "lifespan":  # else a server takes the app for one without a lifespan, and goes on
+                    await receive()
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                raise
         if scope["type"] == "http":
             try:
                 await self._admit(scope, routes)

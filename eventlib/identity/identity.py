@@ -5,7 +5,7 @@ import binascii
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -56,14 +56,16 @@ class Identity:
 
         Raises: Unauthenticated; IdentityUnavailable when the identity provider is out of reach.
         """
-        found = dict(headers)
+        given = [*headers]
         if not self.is_configured:
-            return self._unidentified(found, peer)
-        credentials = found.get(b"authorization")
+            return self._unidentified({name for name, _ in given}, peer)
+        credentials = _only(given, b"authorization")
         if credentials is not None:
             return await self._of_credentials(credentials.decode("latin-1"))
-        if self._certificate_header in found and self._is_proxy(peer):
-            principal = self._named.of_certificate(found[self._certificate_header].decode("utf-8", "replace"))
+        header = self._certificate_header
+        certificate = _only(given, header) if header is not None and self._is_proxy(given, peer) else None
+        if certificate is not None:
+            principal = self._named.of_certificate(certificate.decode("utf-8", "replace"))
             if principal is not None:
                 return principal
             raise Unauthenticated("the certificate is valid, and has no role here")
@@ -105,7 +107,8 @@ class Identity:
         key = self._key
         if not caller.scope or key is None:
             return idempotency_key
-        message = f"{caller.scope}\x1f{idempotency_key}".encode("utf-8", "surrogatepass")
+        # With its length, since both parts may hold any character.
+        message = f"{len(caller.scope)}\x1f{caller.scope}\x1f{idempotency_key}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, "sha256").hexdigest()[:_KEY_HEX]
 
     def serves_host(self, host: str, peer: str | None) -> bool:
@@ -126,7 +129,7 @@ class Identity:
                 "or EVENTLIB_IDENTITY_ISSUER, listen on 127.0.0.1, or give --insecure to let everyone in"
             )
 
-    def _unidentified(self, headers: dict[bytes, bytes], peer: str | None) -> Principal:
+    def _unidentified(self, headers: set[bytes], peer: str | None) -> Principal:
         if not self.options.insecure:
             if peer is not None and is_address(peer) and not is_loopback(peer):
                 raise Unauthenticated("this server has no identity configured, and serves its own machine only")
@@ -135,12 +138,13 @@ class Identity:
         return LOCAL
 
     async def _of_credentials(self, credentials: str) -> Principal:
-        scheme, _, value = credentials.partition(" ")
+        scheme, _, rest = credentials.partition(" ")
+        value = rest.strip(" \t")
         match scheme.lower():
             case "bearer":
-                return await self.of_token(value.strip())
+                return await self.of_token(value)
             case "basic":  # clients of registries know no other: the name and the text of a token
-                return self._of_basic(value.strip())
+                return self._of_basic(value)
             case _:
                 raise Unauthenticated("give a token: Authorization: Bearer TOKEN")
 
@@ -154,16 +158,43 @@ class Identity:
             raise Unauthenticated("the token is unknown, or has another name")
         return principal
 
-    def _is_proxy(self, peer: str | None) -> bool:
-        try:
-            return peer is not None and any(ip_address(peer) in network for network in self._proxies)
-        except ValueError:
+    def _is_proxy(self, headers: Headers, peer: str | None) -> bool:
+        """Return whether a request comes from a configured proxy itself.
+
+        A server may take the peer's address from X-Forwarded-For, as Uvicorn does for what comes from this machine. What
+        that header names is no proxy: one adds the address that it sees, not its own.
+        """
+        address = _address(peer or "")
+        if address is None or not any(address in network for network in self._proxies):
             return False
+        forwarded = [value.decode("latin-1").split(",") for name, value in headers if name == b"x-forwarded-for"]
+        return all(_address(each) != address for values in forwarded for each in values)
 
 
 def identity_of(options: IdentityOptions | None = None, **given: Any) -> Identity:
     """Return the identity that the settings describe. Raises: SettingsError, WiringError."""
     return Identity(options or identity_options(**given))
+
+
+def _only(headers: Headers, name: bytes) -> bytes | None:
+    """Return a header's value; None without it. Raises: Unauthenticated when there are several: a proxy may read another."""
+    found = [value for each, value in headers if each == name]
+    if len(found) > 1:
+        raise Unauthenticated(f"the request has {len(found)} headers {name.decode('latin-1')}: send one")
+    return found[0] if found else None
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return an address, which may have a port, as X-Forwarded-For may; None for what is none."""
+    host = text.strip()
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
 
 
 def _digest(token: str) -> bytes:

@@ -2,12 +2,21 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from eventlib.cli import run
 from tests.integration.shop_log import Objects, Print, fill
+from tests.keycloak import Keycloak, running_keycloak
+
+
+@pytest.fixture(scope="session")
+def keycloak() -> Iterator[Keycloak]:
+    """A Keycloak for all tests of a process: each makes realms of its own."""
+    with running_keycloak() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

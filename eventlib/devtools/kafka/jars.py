@@ -27,18 +27,19 @@ _TELLING = ("unresolved dependency", "not found", "error", "exception", "downloa
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One pinned jar; `size` is in bytes."""
+    """One pinned jar, or an artifact of another type, such as `zip`; `size` is in bytes."""
 
     organisation: str
     name: str
     version: str
     sha256: str
     size: int
+    type: str = "jar"
 
     @property
     def file(self) -> str:
         """Its file's name."""
-        return f"{self.name}-{self.version}.jar"
+        return f"{self.name}-{self.version}.{self.type}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,8 @@ def _pinned(lock: Path) -> tuple[Jar, ...]:
 
 
 def _jar(sha256: str, size: str, coordinates: str) -> Jar:
-    organisation, name, version = coordinates.split(":")
-    return Jar(organisation, name, version, sha256, int(size))
+    organisation, name, version, *other_type = coordinates.split(":")
+    return Jar(organisation, name, version, sha256, int(size), *other_type)
 
 
 def _bytes_in(place: Path) -> int:
@@ -212,10 +213,17 @@ def _ivy_module(jars: Iterable[Jar]) -> str:
     """Return an Ivy module that asks for each pinned jar by itself, so that nothing is left to resolve."""
     dependencies = "".join(
         f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.version)} "
-        'transitive="false" conf="default->master(default)"/>'
+        f'transitive="false" conf="default->master(default)">{_artifact(jar)}</dependency>'
         for jar in jars
     )
     return (
         '<ivy-module version="2.0"><info organisation="eventlib" module="broker"/>'
         f'<configurations><conf name="default"/></configurations><dependencies>{dependencies}</dependencies></ivy-module>'
     )
+
+
+def _artifact(jar: Jar) -> str:
+    """Return what names the file to Ivy, which by itself looks for a jar."""
+    if jar.type == "jar":
+        return ""
+    return f"<artifact name={quoteattr(jar.name)} type={quoteattr(jar.type)} ext={quoteattr(jar.type)}/>"
