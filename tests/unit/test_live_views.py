@@ -134,10 +134,13 @@ def test_a_customers_hash_is_keyed_once_there_is_a_key(tmp_path: Path, monkeypat
     )
     plain = without_person(order).customer_hash
     assert plain == blake2b(b"12583", digest_size=8).hexdigest()  # as before: who knows the ids can try them all
+    monkeypatch.setenv("EVENTLIB_IDENTITY_KEY", "ab" * 16)
+    by_installation = without_person(order).customer_hash
+    assert by_installation not in {None, plain}
     create_secret(tmp_path / "pseudonyms.key")
     monkeypatch.setenv("EVENTLIB_PERSONAL_PSEUDONYMS", str(tmp_path / "pseudonyms.key"))
     keyed = without_person(order).customer_hash
     assert keyed is not None
     assert len(keyed) == 16
-    assert keyed != plain
+    assert keyed not in {plain, by_installation}
     assert keyed == without_person(order).customer_hash
