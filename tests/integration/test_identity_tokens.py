@@ -18,7 +18,6 @@ from joserfc.jwe import encrypt_compact
 from eventlib.identity import Unauthenticated
 from tests.issuers import Issuer, answer, asked, ec, part, refused, rsa, running_issuer, signed, signed_by_hand
 
-NOW = int(time())
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 JSON = st.recursive(
     LEAVES, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=5), each, max_size=3)
@@ -205,7 +204,8 @@ class Mutable:
     def __init__(self, runner: asyncio.Runner, issuer: Issuer) -> None:
         self.token = issuer.token()
         self._runner = runner
-        self._identity = issuer.identity(clock=lambda: NOW + 10.0)
+        made_at = time()  # no token expires, however long the examples take
+        self._identity = issuer.identity(clock=lambda: made_at + 10)
 
     def accepts(self, token: str) -> bool:
         """Return whether it lets a token in."""

@@ -1,4 +1,5 @@
-"""Personal data is ciphertext wherever it is written, and gone from everywhere once its subject is forgotten."""
+"""Personal data is ciphertext wherever it is written, and gone from getpass import getuser
+from everywhere once its subject is forgotten."""
 
 import asyncio
 import base64
@@ -10,6 +11,7 @@ import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from getpass import getuser
 from pathlib import Path
 
 import pytest
@@ -227,7 +229,7 @@ async def test_forget_prints_a_receipt_and_the_same_one_again(url: str) -> None:
     arguments = ["--reason", "asked by mail", "--by", "ada", "--log", url, "--app", "examples.letters:app", "--json"]
     receipt = json.loads(said("forget", "c5", *arguments))
     assert receipt["records"] == {"letter.requests": 1, "letters.parked": 1}
-    assert (receipt["subject"], receipt["reason"], receipt["by"]) == ("c5", "asked by mail", "ada")
+    assert (receipt["subject"], receipt["reason"], receipt["by"]) == ("c5", "asked by mail", f"os:{getuser()} (ada)")
     assert receipt["had_key"]
     assert receipt["not_covered"] == list(NOT_COVERED)
     assert json.loads(said("forget", "c5", *arguments)) == receipt
