@@ -1,5 +1,4 @@
-"""Personal data is ciphertext wherever it is written, and gone from getpass import getuser
-from everywhere once its subject is forgotten."""
+"""Personal data is ciphertext wherever it is written, and gone from everywhere once its subject is forgotten."""
 
 import asyncio
 import base64
