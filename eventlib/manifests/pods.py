@@ -18,7 +18,7 @@ METRICS, VIEWS = 9464, 6066
 _EVERYWHERE = "0.0.0.0"  # noqa: S104  a network policy restricts it
 _TELLS = {"OTEL_EXPORTER_PROMETHEUS_HOST": _EVERYWHERE, "OTEL_EXPORTER_PROMETHEUS_PORT": str(METRICS)}
 _USER_ID = 10_001
-_STATE, _CA, _TMP = "/var/lib/shop", "/etc/kafka", "/tmp"  # noqa: S108  a container's own
+_STATE, _CA, _REGISTRY_CA, _TMP = "/var/lib/shop", "/etc/kafka", "/etc/registry", "/tmp"  # noqa: S108  a container's own
 _HANDS_OVER_S = 25
 """How long a process that stops needs besides its effects' grace: others are notified, appends are finished, spans sent."""
 
@@ -83,7 +83,11 @@ def _pod(program: Program, options: KafkaOptions, kafka: str, labels: dict[str, 
         },
         "topologySpreadConstraints": [spread],
         "containers": [_container(program, options)],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, {"name": "kafka-ca", "secret": ca}],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+            {"name": "kafka-ca", "secret": ca},
+            {"name": "registry-ca", "secret": {**ca, "secretName": f"{options.application}-registry-tls"}},
+        ],
     }
 
 
@@ -116,6 +120,7 @@ def _container(program: Program, options: KafkaOptions) -> dict[str, Any]:
             {"name": "state", "mountPath": _STATE},
             {"name": "tmp", "mountPath": _TMP},
             {"name": "kafka-ca", "mountPath": _CA, "readOnly": True},
+            {"name": "registry-ca", "mountPath": _REGISTRY_CA, "readOnly": True},
         ],
     }
 

@@ -24,6 +24,8 @@ class PersonalOptions(Variables):
     ] = None
     personal_pseudonyms: Annotated[
         str | None,
-        Field(description="a file with the key of pseudonyms, such as `customer_hash`; unset: it follows from the installation's key, and without one they are plain hashes"),
+        Field(
+            description="a file with the key of pseudonyms, such as `customer_hash`; unset: it follows from the installation's key, and without one they are plain hashes"
+        ),
     ] = None
     personal_vault_token: Annotated[SecretStr | None, Field(description="the token for Vault")] = None

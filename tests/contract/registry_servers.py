@@ -18,11 +18,12 @@ from eventlib.registry.server.options import SchemasOptions
 from eventlib.registry.server.service import open_service
 
 
-def self_signed(directory: Path) -> Tls:
-    """Make a certificate of this machine's, signed by itself, and its key."""
+def self_signed(directory: Path, name: str | None = None) -> Tls:
+    """Make a certificate of a host, by default this machine's address, signed by itself, and its key."""
     certificate, key = directory / "c.pem", directory / "k.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    host = "IP:127.0.0.1" if name is None else f"DNS:{name}"
+    names = ["-addext", f"subjectAltName={host}", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run([*made, *names], check=True, capture_output=True)
     return Tls(str(certificate), str(key))
 

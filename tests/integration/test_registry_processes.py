@@ -105,26 +105,35 @@ async def test_a_thousand_schemas_on_kafka(stack: ExitStack, tmp_path: Path, bro
     await attacked(stack, log, tmp_path, count=1_000, kills=12)
 
 
-async def test_it_is_reached_over_tls_and_forwards_with_the_users_password(stack: ExitStack, tmp_path: Path) -> None:
-    tls = self_signed(tmp_path)
+@pytest.mark.parametrize("name", [None, "shop-registry"])
+async def test_it_is_reached_over_tls_and_forwards_with_the_users_password(
+    stack: ExitStack, tmp_path: Path, name: str | None
+) -> None:
+    tls = self_signed(tmp_path, name)
+    named = {} if name is None else {"sni_hostname": name}
     variables = {
         "EVENTLIB_SCHEMAS_CERTIFICATE": tls.certificate,
         "EVENTLIB_SCHEMAS_KEY": tls.key,
         "EVENTLIB_SCHEMAS_CA": tls.certificate,
         "EVENTLIB_SCHEMAS_WRITERS": json.dumps({"ann": "s3cret"}),
+        "EVENTLIB_SCHEMAS_CERTIFICATE_NAME": name or "",
     }
     log = f"sqlite:///{tmp_path}/shop.db"
-    instances = [stack.enter_context(Instance(log, tmp_path, name, **variables)) for name in ("one", "other")]
+    instances = [stack.enter_context(Instance(log, tmp_path, each, **variables)) for each in ("one", "other")]
     trusting = ssl.create_default_context(cafile=tls.certificate)
     async with httpx.AsyncClient(verify=trusting, auth=("ann", "s3cret"), timeout=60) as client:
         for number, each in enumerate(instances):
             await each.answers()
             assert each.url.startswith("https://")
-            answer = await client.post(f"{each.url}/subjects/x/versions", json={"schema": schema(number)})
+            answer = await client.post(
+                f"{each.url}/subjects/x/versions", json={"schema": schema(number)}, extensions=named
+            )
             assert answer.json() == {"id": number + 1}
         for each in instances:
             async with asyncio.timeout(120):
-                while (await client.get(f"{each.url}/subjects/x/versions")).json() != [1, 2]:
+                while (await client.get(f"{each.url}/subjects/x/versions", extensions=named)).json() != [1, 2]:
                     await asyncio.sleep(0.05)  # who follows is a moment behind
-            assert (await client.get(f"{each.url}/subjects", auth=("ann", "guess"))).status_code == 401
+            assert (
+                await client.get(f"{each.url}/subjects", auth=("ann", "guess"), extensions=named)
+            ).status_code == 401
             assert "everybody may write" not in each.said

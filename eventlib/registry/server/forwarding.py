@@ -27,11 +27,14 @@ class Forwarding:
     have done without saying so is not asked for again, but for what has the same effect twice.
     """
 
-    def __init__(self, view: View, writer: Writer, own_url: str, client: httpx.AsyncClient) -> None:
+    def __init__(
+        self, view: View, writer: Writer, own_url: str, client: httpx.AsyncClient, certificate_name: str | None = None
+    ) -> None:
         self._view = view
         self._writer = writer
         self._own_url = own_url
         self._client = client
+        self._extensions = {} if certificate_name is None else {"sni_hostname": certificate_name}
 
     async def write(self, request: Request, act: Callable[[], Awaitable[object]]) -> Response:
         """Answer a request that writes. Raises: Refused."""
@@ -79,6 +82,7 @@ class Forwarding:
                 content=await request.body(),
                 headers={**headers, FORWARDED: "1"},
                 timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
+                extensions=self._extensions,
             )
         except (httpx.ConnectError, httpx.ConnectTimeout):
             return None

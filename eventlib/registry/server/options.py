@@ -36,6 +36,13 @@ class SchemasOptions(Variables):
         float,
         Field(gt=0, allow_inf_nan=False, description="the most seconds that such a comparison takes (422)"),
     ] = CompareLimits.seconds
+    certificate_name: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="the host name in the certificates of all instances; unset: each has its address's",
+        ),
+    ] = None
     address: Annotated[
         AnyHttpUrl | None,
         no_userinfo("leave them out"),

@@ -172,7 +172,7 @@ async def open_service(
     try:
         await view.catch_up()
         async with http_client(verify=verify, trust_env=False) as others:
-            forwarding = Forwarding(view, writer, url, others)
+            forwarding = Forwarding(view, writer, url, others, options.certificate_name)
             registrar = Registrar(view.catalogue, writer, CompareLimits(options.compare_pairs, options.compare_s))
             yield Service(view.catalogue, view, registrar, forwarding, Access(options, identity_of()), failed)
     finally:
