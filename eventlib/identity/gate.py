@@ -133,7 +133,7 @@ def rules_of(app: FastAPI) -> list[Rule]:
     return found
 
 
-def principal_of(request: Request) -> Principal:
+async def principal_of(request: Request) -> Principal:  # not sync: FastAPI would ask a thread, for milliseconds
     """Return who sends a request that has passed the gate."""
     principal: Principal = request.scope[PRINCIPAL]
     return principal
