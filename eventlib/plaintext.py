@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from eventlib.log.url import is_loopback
 
 _LOG = logging.getLogger("eventlib")
 
@@ -19,19 +20,10 @@ def warn_of_plaintext(secret: str, url: str, remedy: str) -> None:
 def warn_of_plaintext_hosts(secret: str, hosts: Iterable[str], remedy: str) -> None:
     """Warn once if a secret would go unencrypted to a host other than this machine's loopback interface."""
     for host in hosts:
-        if not is_loopback(host):
+        if not (is_loopback(host) or host.endswith(".localhost")):
             _warn(secret, host, remedy)
 
 
 @lru_cache(maxsize=256)
 def _warn(secret: str, host: str, remedy: str) -> None:
     _LOG.warning("%s is sent to %s unencrypted: %s", secret, host, remedy)
-
-
-@lru_cache(maxsize=4_096)
-def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is this machine's loopback interface."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

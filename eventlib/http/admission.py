@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from eventlib.http.limits import HttpLimits
-from eventlib.plaintext import is_loopback
+from eventlib.log.url import is_loopback
 
 _LOG = logging.getLogger("eventlib.http")
 _MOST_DESCRIPTORS = 65_536

@@ -103,7 +103,7 @@ class Identity:
         return {_digest(token): Principal(subject=INTERNAL, source="token", roles=roles)} if token else {}
 
     def scoped(self, caller: Principal, idempotency_key: str) -> str:
-        """Return the text that stands for a caller's idempotency key: nobody can guess it, and no other caller has it."""
+        """Return the text that stands for a caller's idempotency key: it cannot be guessed, and no other caller has it."""
         key = self._key
         if not caller.scope or key is None:
             return idempotency_key

@@ -101,7 +101,7 @@ def list_price(placed: OrderPlaced) -> int:
 
 
 def _hashed(customer: str) -> str:
-    """Return a customer's pseudonym; without its key a plain hash, which whoever knows the ids can reverse by trying them."""
+    """Return a customer's pseudonym; without its key a plain hash, which can be reversed by trying all ids."""
     return pseudonym(customer) or blake2b(customer.encode(), digest_size=8).hexdigest()
 
 

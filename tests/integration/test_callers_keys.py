@@ -1,4 +1,4 @@
-"""An idempotency key is its caller's own, leads to an id that nobody can guess, and may expire."""
+"""An idempotency key is its caller's own, leads to an id that cannot be guessed, and may expire."""
 
 import asyncio
 from collections.abc import AsyncIterator
