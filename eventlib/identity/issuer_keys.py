@@ -20,7 +20,8 @@ TIMEOUT_S = 5.0
 _KEY_TYPES = frozenset({"RSA", "EC", "OKP"})
 _KEYS_COUNT_S = 300.0
 _KEYS_LAST_S = 3_600.0
-_ASK_AGAIN_S = 10.0
+_ASK_AGAIN_S = 1.0
+"""How long a request waits at most before the issuer is asked again, for a key that it had not a moment ago."""
 _DISCOVERY = "/.well-known/openid-configuration"
 _MISFITS = (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
@@ -28,8 +29,8 @@ _MISFITS = (JoseError, ValueError, TypeError, KeyError, AttributeError, Recursio
 class IssuerKeys:
     """The keys that an issuer signs with.
 
-    They are fetched when they are first needed, every few minutes, and when a token names an unknown one, at most every
-    ten seconds. While the issuer is out of reach, its last keys count for an hour. A key that the issuer has removed
+    They are fetched when they are first needed, every few minutes, and when a token names an unknown one, at most once a
+    second, for all requests together. While the issuer is out of reach, its last keys count for an hour. A key that the issuer has removed
     counts for five minutes at most while the issuer is within reach.
     """
 
@@ -58,13 +59,14 @@ class IssuerKeys:
         return self._keys
 
     async def other_than(self, known: KeySet) -> KeySet:
-        """Return newer keys than those known; the same ones if the issuer has no others, or was just asked.
+        """Return newer keys than those known, where another request has not fetched them meanwhile.
 
         Raises: IdentityUnavailable when the issuer did not answer, so that it may have others.
         """
         async with self._fetching:
             if self._keys is known:
-                await self._renew()
+                await asyncio.sleep(max(0.0, _ASK_AGAIN_S - abs(self._clock() - self._tried_at)))
+                await self._renew(at_once=True)
         if self._keys is None or self._has_failed:
             raise self._unavailable()
         return self._keys
@@ -75,10 +77,10 @@ class IssuerKeys:
     def _unavailable(self) -> IdentityUnavailable:
         return IdentityUnavailable(f"the identity provider {self.issuer} does not give its keys")
 
-    async def _renew(self) -> None:
-        """Fetch the keys, unless that was just tried."""
+    async def _renew(self, *, at_once: bool = False) -> None:
+        """Fetch the keys, unless that was just tried, or anyway `at_once`."""
         now = self._clock()
-        if abs(now - self._tried_at) < _ASK_AGAIN_S:
+        if not at_once and abs(now - self._tried_at) < _ASK_AGAIN_S:
             return
         self._tried_at, self._has_failed = now, True
         try:

@@ -65,11 +65,9 @@ class Oidc:
         try:
             return _decoded(token, keys)
         except InvalidKeyIdError:
-            renewed = await self._keys.other_than(keys)
-            if renewed is keys:
-                raise Unauthenticated("the token is signed with a key that the issuer does not have") from None
+            keys = await self._keys.other_than(keys)
         try:
-            return _decoded(token, renewed)
+            return _decoded(token, keys)
         except InvalidKeyIdError:
             raise Unauthenticated("the token is signed with a key that the issuer does not have") from None
 
