@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from time import monotonic
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -26,6 +27,7 @@ from eventlib.values import from_ms
 
 _PART = re.compile(r"([A-Za-z0-9._]{1,249})/([0-9]{1,6})/([0-9]{1,15})")
 _SETTLE_S = 1.0
+_JUDGED_AGAIN_S = 300.0
 
 
 class TimelineEvent(BaseModel):
@@ -70,7 +72,8 @@ class SagaEvents:
     """The events of an index's sagas, which begin with `request`; `has_ended` returns whether the saga of a key is over.
 
     Guarantee of a stream: each event of the saga is sent once, in each partition's order, also when the client comes
-    back with the last id that it has seen, to this instance or another one: the id has how far each partition was sent.
+    back with the last id that it has seen, to this instance or another one: the id has how far each partition was sent. A
+    stream ends after five minutes at most, so that its caller is judged again when it comes back.
     """
 
     def __init__(
@@ -135,10 +138,10 @@ class SagaEvents:
 
     async def _events(self, key: str, sent: dict[TopicPartition, int], shown: Shown) -> AsyncIterator[ServerSentEvent]:
         try:
-            number, ended = 0, False
+            number, ended, until = 0, False, monotonic() + _JUDGED_AGAIN_S
             request = self._index.first(key, self._request)
             since_ms = 0 if request is None else request.timestamp_ms
-            while not ended:
+            while not ended and monotonic() < until:
                 has_ended = self.has_ended(key)
                 # What was emitted together with the end may stand on topics that were read before it.
                 ended = has_ended and await self._has_settled()
@@ -150,7 +153,7 @@ class SagaEvents:
                         sent[place] = record.offset
                         yield _message(await self._event(record, since_ms, shown), sent)
                 if not has_ended:
-                    await self._something_new(key, number)
+                    await self._something_new(key, number, until)
         except EventlibError:
             return  # the index cannot be read: the client comes back with its last id, and gets the reason
 
@@ -168,12 +171,13 @@ class SagaEvents:
             await asyncio.sleep(_SETTLE_S)
             return False
 
-    async def _something_new(self, key: str, number: int) -> None:
+    async def _something_new(self, key: str, number: int, until: float) -> None:
         def is_there() -> bool:
             return self.has_ended(key) or self._index.has_events(key, number)
 
-        while not await self._index.until(key, is_there, self._config.heartbeat_s):
-            pass
+        while (left_s := until - monotonic()) > 0:
+            if await self._index.until(key, is_there, min(left_s, self._config.heartbeat_s)):
+                return
 
 
 def _timeline_event(event: SagaEvent, shown: Shown) -> TimelineEvent:

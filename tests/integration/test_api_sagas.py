@@ -158,6 +158,22 @@ async def test_a_stream_tells_everything_and_ends_with_the_order(running: Shop, 
     assert "OrderCompleted" in [each["event"] for each in seen]
 
 
+async def test_a_stream_ends_before_the_order_so_that_its_caller_is_judged_again(
+    running: Shop, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventlib.http.saga_events._JUDGED_AGAIN_S", 0.5)
+    running.world.charged.clear()
+    order_id = (await place(client))["order_id"]
+    seen = [message async for message in messages(client, order_id) if message]
+    assert not running.world.charged.is_set()
+    running.world.charged.set()
+    rest = list[Json]()
+    while "OrderCompleted" not in [each["event"] for each in rest]:
+        rest += [message async for message in messages(client, order_id, [*seen, *rest][-1]["id"]) if message]
+    timeline = (await client.get(f"/orders/{order_id}/timeline")).json()["events"]
+    assert sorted(each["data"]["id"] for each in [*seen, *rest]) == sorted(event["id"] for event in timeline)
+
+
 async def test_a_stream_goes_on_after_what_was_seen_on_any_instance(running: Shop, client: httpx.AsyncClient) -> None:
     order_id = (await client.post("/orders", json=wanted("A", "B"), headers={"Prefer": "wait=5"})).json()["order_id"]
     whole = [message async for message in messages(client, order_id)]
