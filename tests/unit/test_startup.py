@@ -174,6 +174,12 @@ async def test_http_answers_before_its_application_can_start() -> None:
             assert answer.status_code == 503
             assert answer.headers["retry-after"] == "1"
             assert answer.json()["detail"] == "this process is starting, and waits for the log: no broker"
+        elsewhere = httpx.AsyncClient(
+            transport=httpx.ASGITransport(late, client=("10.0.0.1", 1)), base_url="http://late"
+        )
+        passed_on = await client.get("/readyz", headers={"X-Forwarded-For": "10.0.0.1"})
+        for answer in (await elsewhere.get("/readyz"), passed_on):
+            assert answer.json()["detail"] == "this process is starting"
         app = Starlette(routes=[Route("/", greeting)], lifespan=lifespan)
         async with AsyncExitStack() as stack:
             await startup.enter(stack, "its index", lambda: late.opened(app))

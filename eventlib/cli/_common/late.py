@@ -1,4 +1,4 @@
-"""Serves HTTP before the application behind it has started: clients learn what it waits for."""
+"""Serves HTTP before the application behind it has started: clients of this machine learn what it waits for."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from eventlib.errors import WiringError
+from eventlib.log.url import is_loopback
 
 Message = MutableMapping[str, Any]
 
@@ -24,9 +25,9 @@ _RETRY_AFTER_S = b"1"
 
 
 class LateApp:
-    """An ASGI app for one that has not started yet: /healthz is 200, everything else 503 with `lacks`.
+    """An ASGI app for one that has not started yet: /healthz is 200, everything else 503.
 
-    With an `error_code`, clients of a schema registry can read the 503, too.
+    Clients on this machine are told what it `lacks`, which has addresses in it; others find that in this process's log. With an `error_code`, clients of a schema registry can read the 503, too.
     """
 
     def __init__(self, lacks: Callable[[], str], error_code: int | None = None) -> None:
@@ -51,13 +52,19 @@ class LateApp:
         elif scope["path"] == "/healthz":
             await _answer(send, 200, {"status": "ok"})
         else:
-            why = self._why()
+            why = self._why(scope)
             code = {} if self._error_code is None else {"error_code": self._error_code, "message": why}
             await _answer(send, 503, {"type": "about:blank", "title": "starting", "status": 503, "detail": why, **code})
 
-    def _why(self) -> str:
-        lacks = self._lacks()
+    def _why(self, scope: Message) -> str:
+        lacks = self._lacks() if _is_local(scope) else ""
         return f"this process is starting, and waits for {lacks}" if lacks else "this process is starting"
+
+
+def _is_local(scope: Message) -> bool:
+    """Return whether a request comes from this machine, and not through a proxy on it."""
+    passed_on = any(name == b"forwarded" or name.startswith(b"x-forwarded-") for name, _ in scope["headers"])
+    return not passed_on and scope["client"] is not None and is_loopback(scope["client"][0])
 
 
 async def _answer(send: Send, status: int, body: dict[str, object]) -> None:
