@@ -14,6 +14,8 @@ from eventlib.model.choreography import Choreography
 from eventlib.model.event import contract_of
 from eventlib.model.service import Service
 from eventlib.model.topic import Topic
+from eventlib.personal.opening import personal_classes
+from eventlib.personal.receipt import ERASURES
 from eventlib.registry.records import SCHEMAS, WRITERS
 
 
@@ -125,9 +127,9 @@ def _outside(choreography: Choreography, options: KafkaOptions, views: Sequence[
 
 def _operator(choreography: Choreography, options: KafkaOptions, views: Sequence[Viewing]) -> User:
     """Return who looks after it: reads everything, and sends services instructions for what is parked."""
-    controls = _names(service.control for service in choreography.services)
+    acts = _names([*(service.control for service in choreography.services), *erasure_topics(choreography)])
     about = "people with the command line: read everything, and retry, edit or discard what is parked"
-    user = _beside("operator", about, controls, choreography, options)
+    user = _beside("operator", about, acts, choreography, options)
     groups = (Right(Kind.GROUP, options.group(viewing.group), (Operation.DESCRIBE,)) for viewing in views)
     between = _names(topic for viewing in views for topic in viewing.own_topics)
     return user._replace(rights=(*user.rights, *_topics(between, _READS, options), *groups))
@@ -150,7 +152,12 @@ def _beside(name: str, about: str, writes: set[str], choreography: Choreography,
 
 
 def _everything(choreography: Choreography) -> set[str]:
-    return _names([*choreography.topics, SCHEMAS, DECLARATIONS, OWNERS])
+    return _names([*choreography.topics, SCHEMAS, DECLARATIONS, OWNERS, *erasure_topics(choreography)])
+
+
+def erasure_topics(choreography: Choreography) -> tuple[Topic, ...]:
+    """Return the topic of erasures, for an application that has personal fields."""
+    return (ERASURES,) if any(True for _ in personal_classes(choreography)) else ()
 
 
 def _analyst(choreography: Choreography, options: KafkaOptions) -> User:

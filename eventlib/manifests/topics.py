@@ -6,6 +6,7 @@ from typing import NamedTuple
 from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.log.kafka.topic_configs import DECLARATIONS, MOST_REPLICAS, OWNERS, creation_configs
+from eventlib.manifests.acls import erasure_topics
 from eventlib.model.choreography import Choreography
 from eventlib.model.topic import Topic
 from eventlib.registry.records import SCHEMAS, WRITERS
@@ -25,6 +26,7 @@ def topic_specs(choreography: Choreography, options: KafkaOptions, views: Iterab
     replicas = options.replication_factor or MOST_REPLICAS
     between = (topic for viewing in views for topic in viewing.own_topics)
     every: list[Topic] = [*choreography.topics, *between, SCHEMAS, WRITERS, OWNERS, DECLARATIONS]
+    every += erasure_topics(choreography)
     return [
         TopicSpec(f"{options.prefix}{each.name}", each.partitions, replicas, creation_configs(each, replicas, options))
         for each in sorted(every, key=lambda topic: topic.name)

@@ -13,7 +13,9 @@ from eventlib.contracts.view_manifest import Viewing
 from eventlib.log.kafka.options import KafkaOptions
 from eventlib.manifests.acls import Kind, Operation, User, users_of
 from eventlib.manifests.exporters import documents
+from eventlib.manifests.topics import topic_specs
 from eventlib.model.event import contract_of
+from examples.letters import app as letters
 from services import shop
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +50,15 @@ def test_a_service_writes_what_it_says_and_reads_what_it_handles(service: Any) -
     for other in shop.services:
         if other is not service:
             assert not allowed(user, Operation.WRITE) & {topic.name for topic in other.own_topics}
+
+
+def test_erasures_have_a_topic_where_fields_are_personal_and_operators_write_it() -> None:
+    users = {user.name: user for user in users_of(letters, OPTIONS, [])}
+    assert "_erasures" in {topic.name for topic in topic_specs(letters, OPTIONS, [])}
+    writers = {name for name, user in users.items() if "_erasures" in allowed(user, Operation.WRITE)}
+    assert writers == {"shop-operator", "shop-installer"}
+    assert "_erasures" in allowed(users["shop-analytics"], Operation.READ)
+    assert not any("_erasures" in allowed(user, Operation.READ) for user in USERS.values())
 
 
 @pytest.mark.parametrize("viewing", VIEWS, ids=lambda viewing: viewing.service)
