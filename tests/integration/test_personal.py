@@ -256,7 +256,7 @@ _KILLED = """
 import asyncio, os, signal, sys
 from eventlib.cli import run
 from eventlib.operations import erasure
-from eventlib.personal import ring, store
+from eventlib.personal import ring, sqlite_store
 step, arguments = sys.argv[1], sys.argv[2:]
 def die(*_a, **_k): os.kill(os.getpid(), signal.SIGKILL)
 real = erasure._write
@@ -265,9 +265,9 @@ async def write(log, kind, receipt):
     await real(log, kind, receipt)
     if step == "after " + kind: die()
 erasure._write = write
-destroy = store._destroy
-if step == "in the transaction": store._destroy = lambda *a: (destroy(*a), die())
-if step == "before the truncation": store.KeyStore._truncate = die
+destroy = sqlite_store._destroy
+if step == "in the transaction": sqlite_store._destroy = lambda *a: (destroy(*a), die())
+if step == "before the truncation": sqlite_store.SqliteKeyStore._truncate = die
 sys.exit(run(arguments))
 """
 
