@@ -7,7 +7,7 @@ from eventlib.errors import WiringError
 from eventlib.model.personal import ERASED, MASKED
 
 NO_MASTER = (
-    "set EVENTLIB_PERSONAL_MASTER to the master key, file:PATH or https://VAULT/transit/KEY; "
+    "set EVENTLIB_PERSONAL_MASTER to the master key, file:PATH, https://VAULT/transit/KEY or aws-kms:KEY; "
     "`eventlib subjects master PATH` makes one"
 )
 

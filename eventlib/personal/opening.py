@@ -73,7 +73,19 @@ def open_master(options: PersonalOptions) -> "MasterKey":
     if where.startswith(("https://", "http://")):
         token = options.personal_vault_token
         return VaultMaster(where, None if token is None else token.get_secret_value())
-    raise WiringError(f"EVENTLIB_PERSONAL_MASTER={where!r}: write file:PATH, or https://HOST:PORT/transit/KEY")
+    if where.startswith("aws-kms:"):
+        return _kms_master(where.removeprefix("aws-kms:"))
+    raise WiringError(
+        f"EVENTLIB_PERSONAL_MASTER={where!r}: write file:PATH, https://HOST:PORT/transit/KEY, or aws-kms:KEY"
+    )
+
+
+def _kms_master(key: str) -> "MasterKey":
+    try:
+        from eventlib.personal.kms import KmsMaster
+    except ImportError as error:
+        raise WiringError(f"a master key in AWS KMS needs boto3 ({error}): install eventlib-sagas[kms]") from error
+    return KmsMaster(key)
 
 
 def open_store(url: str, options: PersonalOptions, *, create: bool) -> "KeyStore":

@@ -27,7 +27,9 @@ class PersonalOptions(Variables):
     personal_master: Annotated[
         str | None,
         no_userinfo("set EVENTLIB_PERSONAL_VAULT_TOKEN"),
-        Field(description="the master key: file:PATH, or https://HOST:PORT/transit/KEY of Vault's transit engine"),
+        Field(
+            description="the master key: file:PATH, https://HOST:PORT/transit/KEY of Vault's transit engine, or aws-kms:KEY, an ARN or alias/NAME of AWS KMS"
+        ),
     ] = None
     personal_keys: Annotated[
         str | None,
