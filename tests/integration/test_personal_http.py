@@ -85,7 +85,7 @@ async def parked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def written(directory: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in directory.glob("log.db*"))
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
 
 
 @asynccontextmanager
