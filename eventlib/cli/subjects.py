@@ -9,9 +9,9 @@ import typer
 
 from eventlib.cli._common import output
 from eventlib.cli._common.options import AppOption, JsonOption, LogOption, LogOptions, run_on_log
+from eventlib.cli._common.record_json import record_line
 from eventlib.cli._common.typer_ext import Command, Group
 from eventlib.eventlog import EventLog
-from eventlib.log.record import key_text
 from eventlib.operations.erasure import receipts, restore_keys, resume
 from eventlib.operations.personal_export import personal_records
 from eventlib.personal.copies import back_up
@@ -77,18 +77,7 @@ def show(
 
     async def shown(log: EventLog) -> None:
         async for reading in personal_records(log, subject):
-            record = reading.record
-            line = {
-                "topic": record.topic,
-                "partition": record.partition,
-                "offset": record.offset,
-                "recorded_at": output.iso_ms(record.timestamp_ms),
-                "key": None if record.key is None else key_text(record),
-                "type": record.type,
-                "id": record.event_id,
-                "data": reading.value,
-            }
-            output.write_lines([output.json_line(line if reading.error is None else {**line, "error": reading.error})])
+            output.write_lines([record_line(reading)])
 
     run_on_log(LogOptions.of(context, app, log, personal=True), shown)
 
