@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from eventlib.admin_api import create_admin
-from eventlib.cli._common.http import Listening, serve_insecurely
 from eventlib.cli._common.late import LateApp
 from eventlib.cli._common.options import AppOption, InsecureOption, LogOption, LogOptions, refuse_missing
 from eventlib.cli._common.project import load_choreography
 from eventlib.cli._common.stopping import Stopped, starting_up, stop_signal, unless_stopped
 from eventlib.config.settings import eventlib_settings, runtime_config
 from eventlib.errors import WiringError
+from eventlib.http.serving import Listening, serve_insecurely
 from eventlib.identity.identity import identity_of
 from eventlib.opening import open_log
 from eventlib.personal.opening import personal_options
