@@ -60,16 +60,33 @@ class Postgres:
 
     def kill(self) -> None:
         """Kill it with all its processes."""
-        process = int((self.data / "postmaster.pid").read_text(encoding="ascii").split()[0])
-        os.kill(process, signal.SIGSTOP)  # so that it starts no others meanwhile
-        children = [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-        for each in (process, *children):
+        processes = self._stopped()
+        for each in processes:
             os.kill(each, signal.SIGKILL)
         until = time.monotonic() + _ENDS_S
-        while any(Path(f"/proc/{each}/stat").exists() and not _is_dead(each) for each in (process, *children)):
+        while any(Path(f"/proc/{each}/stat").exists() and not _is_dead(each) for each in processes):
             assert time.monotonic() < until
             time.sleep(0.01)
         (self.data / "postmaster.pid").unlink()  # it may still be in the table of processes, and would seem to run
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let it stand still with all its processes: it accepts connections, and answers nothing."""
+        processes = self._stopped()
+        try:
+            yield
+        finally:
+            for each in reversed(processes):
+                os.kill(each, signal.SIGCONT)
+
+    def _stopped(self) -> list[int]:
+        """Stop its processes, the one that starts the others first, and return them."""
+        first = int((self.data / "postmaster.pid").read_text(encoding="ascii").split()[0])
+        os.kill(first, signal.SIGSTOP)
+        others = [int(each) for each in Path(f"/proc/{first}/task/{first}/children").read_text().split()]
+        for each in others:
+            os.kill(each, signal.SIGSTOP)
+        return [first, *others]
 
     def _call(self, program: str, *arguments: str | Path) -> str:
         done = subprocess.run(

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
 from eventlib.errors import LogCorrupt, LogUnavailable, WiringError
 from eventlib.log.url import without_userinfo
@@ -15,7 +17,7 @@ from eventlib.personal.store import KeyRow, KeyStore, NoKeys
 from eventlib.plaintext import warn_of_plaintext_hosts
 
 T = TypeVar("T")
-_Connection = psycopg.Connection[tuple[Any, ...]]
+_ANSWERS_S = 10.0
 
 _CONNECTS: dict[str, str | int] = {
     "connect_timeout": 5,
@@ -31,6 +33,8 @@ _BEGINS = """
 SELECT set_config('lock_timeout', '10s', false),
   set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)
 """
+_SWEEPS_S = 600.0
+"""How long a table may take to be vacuumed."""
 _NEW_TABLES = 0x65766B73
 """The advisory lock under which the tables are made: at once, `IF NOT EXISTS` fails in one of two processes."""
 # A subject is bytes, since a text cannot have NUL; it is found by its hash, since an index takes no more than 2,704 bytes.
@@ -63,6 +67,21 @@ WHERE sha256(subject) = sha256(%s) AND erased_ms IS NULL
 _PUT = "COPY eventlib_subject_keys (subject, id, wrapped, had_key, erased_ms, erasure) FROM STDIN"
 
 
+class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that is closed when an answer takes longer than `patience_s` (seconds): libpq would wait for ever."""
+
+    patience_s = _ANSWERS_S
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Do what a step of the protocol needs. Raises: psycopg.OperationalError, also when the server does not answer."""
+        try:
+            return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.close()  # its answer would come as that to another question
+            raise
+
+
 class PostgresKeyStore(KeyStore):
     """The wrapped keys in a PostgreSQL database, in tables that the connecting role makes and owns.
 
@@ -75,8 +94,8 @@ class PostgresKeyStore(KeyStore):
         self.name = without_userinfo(url)
         self._conninfo = {**_CONNECTS, **conninfo_to_dict(url)}
         self._lock = RLock()
-        self._opened: tuple[int, _Connection] | None = None
-        self._inherited = list[_Connection]()
+        self._opened: tuple[int, BoundedConnection] | None = None
+        self._inherited = list[BoundedConnection]()
         if create:
             self._ask(_make_tables)
         elif not self._ask(_has_tables):
@@ -104,7 +123,7 @@ class PostgresKeyStore(KeyStore):
     def add_all(self, rows: Sequence[KeyRow]) -> list[KeyRow]:
         """See `KeyStore.add_all`."""
 
-        def added(server: _Connection) -> list[KeyRow]:
+        def added(server: BoundedConnection) -> list[KeyRow]:
             subjects = [row.subject.encode() for row in rows]
             columns = [subjects, [row.id for row in rows], [row.wrapped for row in rows], [row.had_key for row in rows]]
             server.execute(_ADD, columns)
@@ -116,7 +135,7 @@ class PostgresKeyStore(KeyStore):
     def erase(self, row: KeyRow, at_ms: int) -> bool:
         """See `KeyStore.erase`."""
 
-        def erased(server: _Connection) -> bool:
+        def erased(server: BoundedConnection) -> bool:
             subject = row.subject.encode()
             with server.transaction():
                 known = server.execute(_OF_SUBJECT, (subject,)).fetchone()
@@ -149,7 +168,7 @@ class PostgresKeyStore(KeyStore):
     def replace_all(self, ring: bytes | None, rows: Iterable[KeyRow]) -> None:
         """See `KeyStore.replace_all`."""
 
-        def replaced(server: _Connection) -> None:
+        def replaced(server: BoundedConnection) -> None:
             with server.transaction():
                 (number,) = server.execute(_COUNT).fetchone() or (0,)
                 server.execute("TRUNCATE eventlib_key_ring, eventlib_subject_keys")
@@ -176,9 +195,14 @@ class PostgresKeyStore(KeyStore):
         return None if row is None else _row(row)
 
     def _vacuum(self) -> None:
-        self._ask(lambda server: server.execute("VACUUM eventlib_subject_keys"))
+        def swept(server: BoundedConnection) -> None:
+            server.patience_s = _SWEEPS_S
+            server.execute("VACUUM eventlib_subject_keys")
+            server.patience_s = _ANSWERS_S
 
-    def _ask(self, work: Callable[[_Connection], T]) -> T:
+        self._ask(swept)
+
+    def _ask(self, work: Callable[[BoundedConnection], T]) -> T:
         """Return what the work returns; a connection that failed is not used again. Raises: as each call of a key store."""
         with self._lock:
             try:
@@ -195,12 +219,12 @@ class PostgresKeyStore(KeyStore):
                     f"the personal keys at {self.name} are refused: {error}; the role has to own the tables eventlib_…"
                 ) from error
 
-    def _connection(self) -> _Connection:
+    def _connection(self) -> BoundedConnection:
         if self._opened is not None and self._opened[0] != os.getpid():
             self._inherited.append(self._opened[1])  # kept, since it is the parent's to close
             self._opened = None
         if self._opened is None:
-            server: _Connection = psycopg.connect(autocommit=True, prepare_threshold=None, **self._conninfo)  # type: ignore[arg-type]
+            server = BoundedConnection.connect(autocommit=True, prepare_threshold=None, **self._conninfo)  # type: ignore[arg-type]
             self._opened = os.getpid(), server
             server.execute(_BEGINS)
             if not server.pgconn.ssl_in_use and not server.info.host.startswith("/"):
@@ -209,7 +233,7 @@ class PostgresKeyStore(KeyStore):
         return self._opened[1]
 
 
-def _make_tables(server: _Connection) -> None:
+def _make_tables(server: BoundedConnection) -> None:
     if _has_tables(server):
         return
     with server.transaction():
@@ -217,7 +241,7 @@ def _make_tables(server: _Connection) -> None:
         server.execute(_TABLES)
 
 
-def _has_tables(server: _Connection) -> bool:
+def _has_tables(server: BoundedConnection) -> bool:
     return server.execute("SELECT to_regclass('eventlib_key_erasures')").fetchone() != (None,)
 
 

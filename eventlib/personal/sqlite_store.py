@@ -141,7 +141,7 @@ class SqliteKeyStore(KeyStore):
                 raise LogUnavailable(f"the personal keys at {self.name} are out of reach: {error}") from error
             except sqlite3.DatabaseError as error:
                 raise LogCorrupt(
-                    f"the personal keys at {self.name} are damaged: {error}; restore a copy of them"
+                    f"the personal keys at {self.name} are damaged: {error}; move the file away, and restore a copy"
                 ) from error
 
     def _connect(self) -> sqlite3.Connection:

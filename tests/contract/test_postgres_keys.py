@@ -14,7 +14,7 @@ import pytest
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.personal.master import FileMaster
 from eventlib.personal.opening import personal_options
-from eventlib.personal.postgres_store import PostgresKeyStore
+from eventlib.personal.postgres_store import BoundedConnection, PostgresKeyStore
 from eventlib.personal.ring import KeyRing, erase
 from eventlib.personal.secret_file import create_secret
 from eventlib.personal.store import KeyRow, new_row
@@ -128,6 +128,25 @@ def test_while_the_server_is_away_nothing_is_answered_and_then_all_goes_on(
     finally:
         postgres.start()
     assert ring.decrypt(text) == "Ada"
+
+
+def test_a_server_that_stands_still_is_not_waited_for(
+    postgres: Postgres, url: str, store: PostgresKeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedConnection, "patience_s", 0.3)
+    (row,) = store.add_all([key("p1")])
+    with postgres.paused():
+        began = time.monotonic()
+        with pytest.raises(LogUnavailable, match="timeout"):
+            store.of_subject("p1")
+        assert time.monotonic() - began < 2
+    store.erasures()  # so that it has a connection
+    with postgres.paused(), pytest.raises(LogUnavailable, match="timeout"):
+        store.erase(new_row("p1"), 1)
+    other = PostgresKeyStore(url, create=False)
+    assert other.of_id(row.id) == row
+    assert store.erase(new_row("p1"), 2)
+    other.close()
 
 
 def test_the_table_is_vacuumed_when_an_erasure_returns(postgres: Postgres, store: PostgresKeyStore) -> None:
