@@ -215,6 +215,7 @@ class PostgresKeyStore(KeyStore):
                 self.close()
                 raise LogUnavailable(f"the personal keys at {self.name} are out of reach: {error}") from error
             except psycopg.Error as error:
+                self.close()
                 raise WiringError(
                     f"the personal keys at {self.name} are refused: {error}; the role has to own the tables eventlib_…"
                 ) from error
