@@ -59,10 +59,11 @@ SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::boolean[]) AS ad
 ON CONFLICT (sha256(subject)) DO NOTHING
 """
 # The first statement of an erasure: it lets one transaction erase at a time, so that numbers become visible in their order.
-_COUNT = "UPDATE eventlib_key_erasures SET erasures = erasures + 1 RETURNING erasures"
+_ALONE = "SELECT erasures FROM eventlib_key_erasures FOR UPDATE"
+_COUNTED = "UPDATE eventlib_key_erasures SET erasures = %s"
 _DESTROY = """
 UPDATE eventlib_subject_keys SET wrapped = decode(repeat('00', length(wrapped)), 'hex'), erased_ms = %s, erasure = %s
-WHERE sha256(subject) = sha256(%s) AND erased_ms IS NULL
+WHERE sha256(subject) = sha256(%s)
 """
 _PUT = "COPY eventlib_subject_keys (subject, id, wrapped, had_key, erased_ms, erasure) FROM STDIN"
 
@@ -138,11 +139,12 @@ class PostgresKeyStore(KeyStore):
         def erased(server: BoundedConnection) -> bool:
             subject = row.subject.encode()
             with server.transaction():
+                ((last,),) = server.execute(_ALONE).fetchall()
                 known = server.execute(_OF_SUBJECT, (subject,)).fetchone()
                 if known is None or known[3] is None:
-                    (number,) = server.execute(_COUNT).fetchone() or (0,)
                     server.execute(_ADD, ([subject], [row.id], [row.wrapped], [False]))
-                    server.execute(_DESTROY, (at_ms, number, subject))
+                    server.execute(_DESTROY, (at_ms, last + 1, subject))
+                    server.execute(_COUNTED, (last + 1,))
             return known is not None
 
         known = self._ask(erased)
@@ -170,7 +172,7 @@ class PostgresKeyStore(KeyStore):
 
         def replaced(server: BoundedConnection) -> None:
             with server.transaction():
-                (number,) = server.execute(_COUNT).fetchone() or (0,)
+                ((number,),) = server.execute(_ALONE).fetchall()
                 server.execute("TRUNCATE eventlib_key_ring, eventlib_subject_keys")
                 if ring is not None:
                     server.execute("INSERT INTO eventlib_key_ring VALUES (1, %s)", (ring,))
@@ -179,7 +181,7 @@ class PostgresKeyStore(KeyStore):
                         number += row.erased_ms is not None
                         erasure = None if row.erased_ms is None else number
                         copy.write_row((row.subject.encode(), row.id, row.wrapped, row.had_key, row.erased_ms, erasure))
-                server.execute("UPDATE eventlib_key_erasures SET erasures = %s", (number,))
+                server.execute(_COUNTED, (number,))
 
         self._ask(replaced)
 
