@@ -13,10 +13,10 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from eventlib import open_log
 from eventlib.admin_api import create_admin
-from eventlib.cli._common.http import METRICS_RULES
 from eventlib.cli.app import PANELS, app
 from eventlib.config.effective import as_text, described
 from eventlib.config.settings import PARTS
+from eventlib.http.serving import METRICS_RULES
 from eventlib.identity import Identity, IdentityOptions, Role, Rule
 from eventlib.identity.gate import rules_of
 from eventlib.telemetry.catalogue import METRICS

@@ -15,7 +15,7 @@ PUBLIC = {
     "eventlib.config": 7,
     "eventlib.external": 3,
     "eventlib.http": 37,
-    "eventlib.identity": 14,
+    "eventlib.identity": 15,
     "eventlib.invariants": 8,
     "eventlib.live": 11,
     "eventlib.operations": 4,
