@@ -21,11 +21,14 @@ from analytics.reporting.sagas import percentiles, reversing
 from eventlib.model.choreography import Choreography
 
 __all__ = [
-    "PERCENTILES", "SERIES", "Column", "Part", "Report", "Row", "Section", "Tables", "Tile",
+    "PERCENTILES", "SERIES", "TABLES", "Column", "Part", "Report", "Row", "Section", "Tables", "Tile",
     "canvas", "compensations", "counted", "deadlines", "duration", "effects", "findings", "first_bars", "flow", "funnel",
     "main_currencies", "money", "outcomes", "parked", "percentiles", "reversing", "rules", "sections", "short", "short_money", "step_times", "stuck", "styled", "top_money",
     "totals", "waiting",
 ]  # fmt: skip
+
+TABLES = ("saga_steps", "sagas", "effects", "parked", "deadlines")
+"""The tables that every report reads."""
 
 PERCENTILES = (Column("p50_ms", "p50", "ms"), Column("p95_ms", "p95", "ms"), Column("p99_ms", "p99", "ms"))
 

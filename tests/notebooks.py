@@ -34,7 +34,7 @@ def _run(source: str, names: dict[str, Any]) -> list[Json]:
         outputs.append({"name": "stdout", "output_type": "stream", "text": _lines(printed.getvalue())})
     if value is not None:
         shown = {"text/plain": _lines(repr(value))}
-        if hasattr(value, "_repr_html_") and (html := value._repr_html_()):  # noqa: SLF001  what a notebook calls
+        if hasattr(value, "_repr_html_") and (html := value._repr_html_()):
             shown["text/html"] = _lines(html)
         outputs.append({"data": shown, "metadata": {}, "output_type": "display_data"})
     return outputs

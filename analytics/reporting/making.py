@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -12,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analytics import report
+from analytics.addon import declared
 from analytics.audit import audit
 from analytics.audit import rules as declared_rules
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING
-from analytics.rebuilding import rebuild, tables
+from analytics.rebuilding import How, rebuild, tables
 from analytics.rebuilding.versions import current, read_manifest
 from analytics.reporting.page import Made, MadeSection, page
 from analytics.reporting.part import Part, Report, Section, Tables, Tile, duration
@@ -54,11 +54,12 @@ def make_report(
     Raises: as `rebuild` and `audit` do.
     """
     began, whose = perf_counter(), application or Application()
-    own = own_report(whose.choreography)
+    own = own_report(whose)
+    needed = (*report.TABLES, *own.tables)
     planned = planned_sections(own, whose.choreography)
     steps = 2 + sum(len(section.parts) for section in planned) + audited
     progress("rebuilding the tables", 0, steps)
-    rebuild(spark, url, place)
+    rebuild(spark, url, place, how=How(select=_selection(place, needed)), application=whose)
     found, done = tables(spark, place), list[MadeSection]()
     numbers = count(1)
     for section in planned:
@@ -78,18 +79,12 @@ def make_report(
     return Reported(html, made, len(parts["findings"].rows) if audited else None)
 
 
-def own_report(choreography: Choreography) -> Report:
+def own_report(application: Application) -> Report:
     """Return what an application adds to the report; only a title, if it adds nothing. Raises: WiringError."""
-    if choreography.analytics is None:
-        return Report(f"The sagas of {choreography.name}")
-    found = getattr(import_module(choreography.analytics), "report", None)
-    if found is None:
-        return Report(f"The sagas of {choreography.name}")
-    if not isinstance(found, Report):
-        raise WiringError(
-            f"{choreography.analytics}.report is a {type(found).__name__}: make it an analytics.report.Report"
-        )
-    return found
+    found = [*declared(application, Report)]
+    if len(found) > 1:
+        raise WiringError(f"{application.choreography.analytics} has {len(found)} reports: make one of them")
+    return found[0] if found else Report(f"The sagas of {application.choreography.name}")
 
 
 def planned_sections(own: Report, choreography: Choreography) -> list[Section]:
@@ -111,6 +106,13 @@ def generic_tiles(parts: Mapping[str, Part]) -> list[Tile]:
         still = sum(each["still"] for each in parts["parked"].rows)
         tiles.append(Tile(f"{still:,}", "parked", "bad") if still else Tile("✓", "nothing is parked", "good"))
     return tiles
+
+
+def _selection(place: Path, needed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tables that are made: the report's, beside those that are there; none are named where all are."""
+    version = current(place)
+    there = None if version is None else read_manifest(version).select
+    return () if there == () else tuple(dict.fromkeys([*(there or ()), *needed]))
 
 
 def _audited(spark: SparkSession, url: str, whose: Application) -> list[Part]:

@@ -123,6 +123,7 @@ class Tile(NamedTuple):
 class Report:
     """What an application adds to the report: its title, the figures at the top, and sections of its own.
 
+    `tables` are those that the sections are made of, beside those that every report reads.
     A section with the name of one that every report has (`flow`, `outcomes`, `time`, `undone`, `waiting`, `effects`,
     `audit`) takes its place; others come before. `tiles` gets the parts by name.
     """
@@ -130,3 +131,4 @@ class Report:
     title: str
     sections: Sequence[Section] = ()
     tiles: Callable[[Mapping[str, Part]], Sequence[Tile]] = lambda _: ()
+    tables: Sequence[str] = ()

@@ -32,7 +32,8 @@ class Choreography:
     `accepts` are findings of `eventlib check` that are meant to be so, each with the reason.
     `settings` are the classes of the application's own settings: `eventlib run` refuses wrong ones, and `eventlib config`
     prints them.
-    `analytics` names the module with the application's own tables and parts of the report; only the analytics import it.
+    `analytics` names the package with the application's own tables and its own parts of the report (`shop.analytics`), which
+    only the analytics import.
     Raises: WiringError when two services, deciders, event types or topics contradict each other.
     """
 
@@ -105,6 +106,7 @@ class Choreography:
             accepts=[*self.accepts, *accepts],
             sagas=self.sagas,
             settings=self.settings,
+            analytics=self.analytics,
         )
 
     def service(self, name: str) -> Service:

@@ -207,6 +207,7 @@ report = Report(
         Section("shortages", "Shortages", [stock_outs, turned_away]),
     ],
     _tiles,
+    ("orders", "order_lines"),
 )
 
 
