@@ -69,21 +69,22 @@ def _members(union: Union) -> list[Node]:
 
 def values_of(record: Record) -> Convert:
     """Return the function from an instance of a record's class to Arrow's value of `struct_of`."""
-    fields = [(each.name, _value_of(each.node)) for each in record.fields]
+    fields = [(each.name, value_of(each.node)) for each in record.fields]
     return lambda made: {name: value(getattr(made, name)) for name, value in fields}
 
 
-def _value_of(node: Node) -> Convert:  # noqa: PLR0911  one for each kind
+def value_of(node: Node) -> Convert:  # noqa: PLR0911  one for each kind
+    """Return the function from a value of a schema to the value that Arrow takes for it."""
     match node:
         case Union():
             return _union_value(node)
         case Record():
             return values_of(node)
         case Array(items=items):
-            item = _value_of(items)
+            item = value_of(items)
             return lambda made: [item(each) for each in made]
         case StringMap(values=values):
-            value = _value_of(values)
+            value = value_of(values)
             return lambda made: [(key, value(each)) for key, each in made.items()]
         case Symbols(members=members):
             symbols = {member: symbol for symbol, member in members.items()}
@@ -98,10 +99,10 @@ def _value_of(node: Node) -> Convert:  # noqa: PLR0911  one for each kind
 
 def _union_value(union: Union) -> Convert:
     if union.optional is not None:
-        one = _value_of(union.optional)
+        one = value_of(union.optional)
         return lambda made: None if made is None else one(made)
     members = _members(union)
-    converts = [_value_of(each) for each in members]
+    converts = [value_of(each) for each in members]
 
     def convert(made: Any) -> object:
         if made is None:
