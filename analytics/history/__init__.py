@@ -1,6 +1,6 @@
 """What was, for any choreography: states over time, effects, parked inputs and deadlines, folded from the journals."""
 
-from analytics.history.fold import CARRIED, Fold, Positions
+from analytics.history.fold import Cut, Fold, Positions
 from analytics.history.tables import FoldTable
 
-__all__ = ["CARRIED", "Fold", "FoldTable", "Positions"]
+__all__ = ["Cut", "Fold", "FoldTable", "Positions"]

@@ -32,14 +32,6 @@ _FORMAT = 1
 _CARRIED_ROLE = 8
 """The role of what an earlier fold has carried on, beside those of records."""
 
-CARRIED = t.StructType([
-    t.StructField("task", t.IntegerType()),
-    t.StructField("kind", t.StringType()),
-    t.StructField("name", t.StringType()),
-    t.StructField("carried", t.BinaryType()),
-])  # fmt: skip
-"""What a fold carries on: the states of each task's keys and what waits, in the library's own encoding."""
-
 
 @dataclass(frozen=True)
 class Position:
@@ -89,6 +81,11 @@ class Fold:
         return [*self.routes.topics, *self.routes.journals]
 
     @cached_property
+    def schema(self) -> t.StructType:
+        """The columns of `rows` and `carried`."""
+        return staged_schema(self.application.choreography)
+
+    @cached_property
     def version(self) -> str:
         """What a fold depends on beside the log: with another one it is made anew (16 hex digits)."""
         choreography, services = self.application.choreography, self.routes.services
@@ -98,11 +95,13 @@ class Fold:
         return blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
     def positions(self, carried: DataFrame | None) -> Positions:
-        """Return where the fold of a version's `CARRIED` rows has ended, to go on from there."""
+        """Return where the fold of a version's `carried` rows has ended, to go on from there; nothing where it cannot."""
         if carried is None:
             return {}
-        rows = carried.filter(f.col("kind") == TASK_KIND).select("task", "carried").collect()
-        return {task: _position(bytes(packed)) for task, packed in rows}
+        rows = carried.filter(f.col("kind") == TASK_KIND).select("task", "name", "carried").collect()
+        if any(version != self.version for _, version, _ in rows):
+            return {}
+        return {task: _position(bytes(packed)) for task, _, packed in rows}
 
     def active(self, positions: Positions, cut: Cut) -> list[int]:
         """Return the numbers of the tasks whose journals have gone on since."""
@@ -141,14 +140,15 @@ class Fold:
             routed = routed.unionAll(_as_routed(carried))
         chosen = routed.filter(f.col("task").isin(active))
         fold = partial(_folded, application=self.application, url=url, ends=dict(cut.ends))
-        return self.routes.in_order(chosen).mapInArrow(fold, staged_schema(self.application.choreography))
+        return self.routes.in_order(chosen).mapInArrow(fold, self.schema)
 
     def carried(self, staged: DataFrame, before: DataFrame | None, positions: Positions, cut: Cut) -> DataFrame:
-        """Return the rows of `CARRIED` of all tasks, from staged rows and the version before: to be written whole."""
-        made = staged.filter(f.col("kind") != "").select(*CARRIED.names)
+        """Return what the next version goes on from, of all tasks: every open row, to be written whole."""
+        name = f.when(f.col("kind") == TASK_KIND, f.lit(self.version)).otherwise(f.col("name"))
+        made = staged.filter("open").withColumn("name", name)
         if before is None or not positions:
             return made
-        return made.unionAll(before.select(*CARRIED.names).filter(~f.col("task").isin(self.active(positions, cut))))
+        return made.unionAll(before.select(*made.columns).filter(~f.col("task").isin(self.active(positions, cut))))
 
     def _begin_of(
         self, number: int, known: Position | None, places: Iterable[TopicPartition]
@@ -196,7 +196,7 @@ def _as_routed(carried: DataFrame) -> DataFrame:
         "task": f.col("task"),
         "role": f.lit(_CARRIED_ROLE),
     }
-    return carried.select(
+    return carried.filter(f.col("carried").isNotNull()).select(
         *(of_record.get(each.name, f.lit(None)).cast(each.dataType).alias(each.name) for each in ROUTED.fields)
     )
 
@@ -218,11 +218,7 @@ def _folded(
                 elif role == _CARRIED_ROLE:
                     fold.restore(record)
                 else:
-                    item = [record, None]
-                    if role & EMITTED:
-                        fold.emit(record, item)
-                    if role & CONSUMED:
-                        fold.consume(record, item)
+                    fold.take(record, consumed=bool(role & CONSUMED), emitted=bool(role & EMITTED))
             yield from fold.finish()
         finally:
             fold.close()

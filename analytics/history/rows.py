@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
-from analytics.columns import Convert, value_of
+from analytics.columns import Convert, as_it_is, value_of
 from analytics.history.tables import deciders_of, shown_fields, snake, staged_of
 from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
@@ -133,7 +133,8 @@ def _state_builder(struct: t.StructType, shown: Sequence[tuple[Convert, Convert]
                 columns.append(pa.nulls(len(states), kind))
             else:
                 get, convert = each
-                columns.append(pa.array([convert(get(state)) for state in states], kind))
+                values = map(get, states)
+                columns.append(pa.array([*(values if convert is as_it_is else map(convert, values))], kind))
         return pa.StructArray.from_arrays(columns, struct.names)
 
     return build

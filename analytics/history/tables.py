@@ -82,9 +82,9 @@ class FoldTable:
         """Return the rows that a fold has settled: they are appended."""
         return self._rows(staged, f.lit(self.changes == "settles") & ~f.col("open"))
 
-    def open(self, staged: DataFrame) -> DataFrame:
+    def open(self, carried: DataFrame) -> DataFrame:
         """Return the rows that may still change: they replace the open ones of the version before."""
-        return self._rows(staged, f.col("open"))
+        return self._rows(carried, f.col("open"))
 
     def _rows(self, staged: DataFrame, which: Column) -> DataFrame:
         found = staged.filter((f.col("table") == self.staged) & which & f.col(self.staged).isNotNull())
