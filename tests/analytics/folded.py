@@ -1,6 +1,7 @@
 """The history tables of a log, made in steps as the engine makes them: settled rows grow, open ones are replaced."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ class Folded:
     place: Path
     _settled: dict[str, list[Row]] = field(default_factory=dict)
     _open: dict[str, list[Row]] = field(default_factory=dict)
+    _by_key: dict[str, dict[str, list[Row]]] = field(default_factory=dict)
     _step: int = 0
 
     @property
@@ -52,18 +54,27 @@ class Folded:
         staged = self.spark.read.schema(rows.schema).parquet(str(self.place / f"staged-{self._step}"))
         fold.carried(staged, before, positions, cut).write.parquet(str(self.place / f"carried-{self._step}"))
         carried = self.carried()
+        self._by_key.clear()
         for table in fold.tables:
             self._settled.setdefault(table.name, []).extend(_rows(table.settled(staged)))
             self._open[table.name] = _rows(table.open(carried))
         return self
 
     def table(self, name: str) -> list[Row]:
-        """Return a table's rows, sorted by their text."""
-        return sorted([*self._settled.get(name, []), *self._open.get(name, [])], key=repr)
+        """Return a table's rows."""
+        return [*self._settled.get(name, []), *self._open.get(name, [])]
+
+    def of_key(self, name: str, key: str) -> list[Row]:
+        """Return the rows of a key in a table."""
+        if name not in self._by_key:
+            self._by_key[name] = defaultdict(list)
+            for row in self.table(name):
+                self._by_key[name][row["key"]].append(row)
+        return self._by_key[name][key]
 
     def tables(self) -> dict[str, list[Row]]:
-        """Return all tables."""
-        return {table.name: self.table(table.name) for table in self.fold.tables}
+        """Return all tables, each sorted by the text of its rows."""
+        return {table.name: sorted(self.table(table.name), key=repr) for table in self.fold.tables}
 
     def on_log(self, question: Callable[[EventLog], Awaitable[T]]) -> T:
         """Ask the library itself about the log."""

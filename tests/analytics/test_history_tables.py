@@ -324,7 +324,6 @@ def states_in(folded: Folded) -> dict[tuple[str, str], tuple[Any, str | None, in
 
 def periods_in(folded: Folded, decider: str, key: str) -> list[Period]:
     far = 1 << 62
-    rows = [row for row in folded.table(f"state_{decider}_history") if row["key"] == key]
     found = [
         (
             columns_of(folded, decider, row),
@@ -333,7 +332,7 @@ def periods_in(folded: Folded, decider: str, key: str) -> list[Period]:
             row["changed_by"],
             row["removed"],
         )
-        for row in rows
+        for row in folded.of_key(f"state_{decider}_history", key)
     ]
     return sorted(found, key=lambda each: (each[1], far if each[2] is None else each[2], repr(each)))
 
