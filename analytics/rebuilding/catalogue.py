@@ -7,8 +7,9 @@ from types import ModuleType
 
 from analytics.addon import modules_of, of_kind
 from analytics.audit.application import Application
-from analytics.rebuilding.generic import event_tables, saga_tables
+from analytics.rebuilding.generic import PLACE, event_tables, saga_tables
 from analytics.rebuilding.layout import Fields, fields_of, is_tabular
+from analytics.rebuilding.quality import quarantine_table
 from analytics.rebuilding.sql_files import sql_tables
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Column, Events, StepFields, Table
@@ -68,7 +69,7 @@ def catalogue_of(application: Application, select: Sequence[str] = ()) -> Catalo
     own = [each for package in packages for each in _declared(package)]
     wanted = next((each.names for package in packages for each in of_kind(package, StepFields)), ())
     steps = Steps(application, _steps(application), wanted)
-    known = _by_name([*event_tables(application), _steps_table(steps), *saga_tables(steps), *own])
+    known = _by_name([*event_tables(application), _steps_table(steps), *saga_tables(steps), *own, quarantine_table()])
     unknown = [name for name in select if name not in known]
     if unknown:
         raise WiringError(f"there is no table {unknown[0]!r}; known are {', '.join(sorted(known))}")
@@ -93,6 +94,7 @@ def _steps_table(steps: Steps) -> Table:
         name=STEPS,
         make=steps.rows,
         reads={},
+        key=PLACE,
         increment="append",
         columns={name: Column(doc) for name, doc in docs.items()},
         doc="One row per event of each saga, with its cause and the time since it.",

@@ -28,6 +28,7 @@ _META = {
     "correlation_id": "The same for all events that follow from one input.",
     "causation_id": "The id of the input that led to it.",
 }
+PLACE = ("topic", "partition", "offset")
 _REASON = "reason"
 _FACTS = "saga_facts"
 
@@ -55,6 +56,7 @@ def _event_table(event: type[Event]) -> Table:
         name=event_table(event),
         make=make,
         reads={"facts": Events((event,), fields)},
+        key=PLACE,
         increment="append",
         columns={name: declared.Column(doc) for name, doc in {**_META, **docs}.items()},
         doc=(event.__doc__ or "").partition("\n")[0],
