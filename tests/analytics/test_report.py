@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics import report
 from analytics.audit import FINDING, Rule
 from analytics.cli import run
-from analytics.rebuilding import rebuild, tables
+from analytics.rebuilding import tables
 from analytics.reporting.making import span_of
 from analytics.reporting.money import money
 from analytics.reporting.page import Made, page
@@ -24,6 +24,7 @@ from eventlib import open_log
 from services import shop
 from tests.analytics.figures import Row, figures_of
 from tests.analytics.independent import read_all, tables_of
+from tests.analytics.sources import rebuild_shop as rebuild
 
 MADE = Made("sqlite:///shop.db", {("orders", 0): range(7)}, "c0de", datetime(2026, 1, 31, 12, tzinfo=UTC), 1.5)
 VOID = {"meta", "br", "hr", "img", "input", "link", "path", "use"}

@@ -1,4 +1,4 @@
-"""The aggregates kept of each order's facts, which can be merged: old ones with new ones."""
+"""What is kept of each order, so that tables of orders go on with new records."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,9 +6,8 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analytics.rebuilding.facts import EVENTS
-from eventlib.model.event import Event, contract_of
-from services import shop
+from analytics.tables import Events, is_one, table
+from eventlib import Event
 from services.dispatch import events as dispatch
 from services.order import events as order
 from services.payment import events as payment
@@ -28,20 +27,26 @@ _AGAINST = (
     *(payment.PaymentFailed, payment.ChargeUncertain, payment.PaymentVoided, payment.PaymentRefunded),
     payment.PaymentWaived,
 )
-_LINE_TOPICS = ("stock.lines", "stock.requests")
-
-ABOUT_LINES = tuple(event for event in EVENTS if contract_of(event).topic.name in _LINE_TOPICS)
-"""The events about single lines, the most frequent ones."""
-
-ABOUT_ORDERS = tuple(event for event in EVENTS if event not in ABOUT_LINES and not contract_of(event).request)
-"""The events whose fields are used."""
+_FAILED = (
+    *(stock.StockRejected, stock.LineRefused, payment.PaymentFailed, dispatch.DispatchFailed),
+    dispatch.DispatchCancelled,
+)
+_UNDONE = (
+    *(stock.StockReleased, stock.LineReleased, payment.PaymentRefunded, payment.PaymentVoided, order.OrderCancelled),
+    dispatch.DispatchFailed,
+)
+_PAID = (
+    *(payment.ChargeRequested, payment.PaymentTaken, payment.PaymentFailed, payment.ChargeUncertain),
+    *(payment.VoidRequested, payment.PaymentVoided, payment.RefundRequested, payment.PaymentRefunded),
+    payment.PaymentWaived,
+)
 
 FIELDS = ("order_id", "customer_id", "country", "amount_cents", "currency", "reason", "tracking", "placed_at")
-
-
-def is_one(*events: type[Event]) -> Column:
-    """Return whether a fact is one of these events."""
-    return f.col("type").isin(*(contract_of(event).type for event in events))
+ABOUT_ORDERS = Events(
+    (*_TYPES, order.LargeOrderSeen, payment.VoidRequested, payment.RefundRequested),
+    FIELDS,
+)
+"""The events about whole orders; those about single lines, the most frequent ones, say nothing more here."""
 
 
 def _of(field: str | Column, *events: type[Event]) -> Column:
@@ -51,7 +56,7 @@ def _of(field: str | Column, *events: type[Event]) -> Column:
 def _bit() -> Column:
     bit: Column = f.lit(0)
     for cls, value in _BITS.items():
-        bit = f.when(f.col("type") == contract_of(cls).type, value).otherwise(bit)
+        bit = f.when(is_one(cls), value).otherwise(bit)
     return bit.cast("bigint")
 
 
@@ -64,14 +69,12 @@ class Kept(NamedTuple):
 
 def _numbers() -> dict[str, Kept]:
     """Return the aggregates of all steps, those of lines too: numbers, which Spark merges without sorting."""
-    undone = [event for event in shop.events if contract_of(event).reverses]
-    failed = [event for event in shop.events if contract_of(event).failure]
     return {
         "first_at": Kept(f.col("recorded_at"), "min"),
         "last_at": Kept(f.col("recorded_at"), "max"),
         "steps": Kept(f.lit(1).cast("bigint"), "sum"),
-        "failures": Kept(is_one(*failed).cast("bigint"), "sum"),
-        "compensations": Kept(is_one(*undone).cast("bigint"), "sum"),
+        "failures": Kept(is_one(*_FAILED).cast("bigint"), "sum"),
+        "compensations": Kept(is_one(*_UNDONE).cast("bigint"), "sum"),
     }
 
 
@@ -94,7 +97,7 @@ def _texts() -> dict[str, Kept]:
         "charged_at": Kept(_of("recorded_at", payment.ChargeRequested), "min"),
         "taken_at": Kept(_of("recorded_at", payment.PaymentTaken), "min"),
         "refunded_at": Kept(_of("recorded_at", payment.PaymentRefunded, payment.PaymentVoided), "min"),
-        "unpaid_reason": Kept(f.when(f.col("topic") == "payments", f.col("reason")), "max"),
+        "unpaid_reason": Kept(_of("reason", *_PAID), "max"),
         "booked_at": Kept(_of("recorded_at", dispatch.DispatchRequested), "min"),
         "dispatched_at": Kept(_of("recorded_at", dispatch.OrderDispatched), "min"),
         "tracking": Kept(f.col("tracking"), "max"),
@@ -102,18 +105,14 @@ def _texts() -> dict[str, Kept]:
     }
 
 
-def by_order(steps: DataFrame, facts: DataFrame, before: DataFrame | None) -> DataFrame:
-    """Return each order's aggregates: of all its new steps, of the new `facts` about it, and of those `before`.
+_MERGES = {name: kept.merged for name, kept in {**_numbers(), **_texts()}.items()}
 
-    Guarantee: only the columns `order_id`, `type` and `recorded_at` of `steps` are used.
-    """
-    numbers, texts = _numbers(), _texts()
-    found = facts.filter(f.col("order_id").isNotNull())
-    both = _kept(steps, numbers).unionByName(_kept(found, texts), allowMissingColumns=True)
-    if before is not None:
-        both = before.unionByName(both)
-    merged = [getattr(f, kept.merged)(name).alias(name) for name, kept in {**numbers, **texts}.items()]
-    return both.groupBy("order_id").agg(*merged)
+
+@table(key="order_id", increment="merge", merges=_MERGES, events={"about": ABOUT_ORDERS}, hidden=True)
+def kept(saga_steps: DataFrame, about: DataFrame) -> DataFrame:
+    """Return what is kept of each order: of all its steps, and of the facts about it."""
+    found = about.filter(f.col("order_id").isNotNull())
+    return _kept(saga_steps, _numbers()).unionByName(_kept(found, _texts()), allowMissingColumns=True)
 
 
 def _kept(facts: DataFrame, values: Mapping[str, Kept]) -> DataFrame:
