@@ -52,6 +52,12 @@ _KEYS = {
     DEADLINES: ("service", "decider", "name", "key", "set_at", "due_at"),
     ERRORS: ("service", "decider", "key", "input_id", "at"),
 }
+_DOCS = {
+    EFFECTS: "One row per request to the outside world, with its answer.",
+    PARKED: "One row per input or effect that was parked, with what became of it.",
+    DEADLINES: "One row per deadline that was set, with whether it passed or was cancelled.",
+    ERRORS: "One row per event that the current code cannot apply to a state, which stays as it was.",
+}
 _OF_STATE: dict[str, t.DataType] = {
     "key": _TEXT,
     "changed_by": _TEXT,
@@ -77,6 +83,7 @@ class FoldTable:
     schema: t.StructType
     changes: Literal["whole", "settles"]
     staged: str
+    doc: str
 
     def settled(self, staged: DataFrame) -> DataFrame:
         """Return the rows that a fold has settled: they are appended."""
@@ -130,11 +137,22 @@ def tables_of(choreography: Choreography) -> Sequence[FoldTable]:
         state = [_field("key"), *fields, _field("changed_by"), _field("changed_at"), _field("partition")]
         period = [_field("key"), *fields, *map(_field, ("valid_from", "valid_to", "changed_by", "removed"))]
         found += [
-            FoldTable(name, key, t.StructType(state), "whole", name),
-            FoldTable(f"{name}_history", ("key", "valid_from", "changed_by"), t.StructType(period), "settles", name),
+            FoldTable(
+                name, key, t.StructType(state), "whole", name, f"Each key's state under the decider {decider.name}."
+            ),
+            FoldTable(
+                f"{name}_history",
+                ("key", "valid_from", "changed_by"),
+                t.StructType(period),
+                "settles",
+                name,
+                f"Every state that a key has had under the decider {decider.name}, and from when to when.",
+            ),
         ]
     found += [
-        FoldTable(name, _KEYS[name], t.StructType([t.StructField(*c) for c in columns.items()]), "settles", name)
+        FoldTable(
+            name, _KEYS[name], t.StructType([t.StructField(*c) for c in columns.items()]), "settles", name, _DOCS[name]
+        )
         for name, columns in _PLAIN.items()
     ]
     return found

@@ -9,6 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from analytics.history.building import HistoryBuild
+from analytics.history.fold import Cut
 from analytics.rebuilding.catalogue import Catalogue
 from analytics.rebuilding.facts import Facts, rows_of
 from analytics.rebuilding.layout import Fields, Layout, fields_of
@@ -119,6 +121,9 @@ class Build:
         if table.name == STEPS:
             self._new[STEPS] = self._write_steps()
             return
+        if table.name in self.catalogue.folded:
+            self._history.write(self.catalogue.folded[table.name])
+            return
         if table.name == QUARANTINE:
             self._write_quarantine()
             return
@@ -129,6 +134,12 @@ class Build:
         before = self._had(table.name) if table.increment == "append" else None
         written = self.version.write(table.name, rows, before, hidden=table.hidden)
         self._new[table.name] = written
+
+    @cached_property
+    def _history(self) -> HistoryBuild:
+        until = self._only["until"]
+        cut = Cut(self._only["end"], None if until is None else until - timedelta(milliseconds=1))
+        return HistoryBuild(self.spark, self.url, self.catalogue.fold, self.version, self.before, cut)
 
     def _input(self, table: Table, read: str | Events) -> DataFrame:
         if isinstance(read, Events):

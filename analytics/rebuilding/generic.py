@@ -9,8 +9,9 @@ from pyspark.sql import types as t
 from analytics import tables as declared
 from analytics.audit.application import Application
 from analytics.columns import struct_of
+from analytics.history.tables import snake
 from analytics.rebuilding.layout import column_of, is_tabular
-from analytics.rebuilding.naming import event_table, snake
+from analytics.rebuilding.naming import event_table
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Events, Table
 from eventlib.codec.avro.derive import record_of

@@ -92,8 +92,8 @@ def rebuild(  # noqa: PLR0913  named, all but three
         if how.enforce and select:
             select = tuple(dict.fromkeys((*select, QUARANTINE)))
         catalogue = catalogue_of(whose, select)
-        log_id, there = ask(url, partial(_places, topics=catalogue.topics))
-        ends = _ends(there, as_of)
+        log_id, there = ask(url, partial(_places, topics=(*catalogue.topics, *catalogue.journals)))
+        ends = _ends(there, as_of, catalogue.journals)
         before = (
             None
             if how.full or version is None
@@ -123,7 +123,8 @@ def rebuild(  # noqa: PLR0913  named, all but three
         )
         build.version.commit(manifest, how.keep)
     took = perf_counter() - began
-    return Rebuilt(manifest, before is None, new, records, undecodable, took, catalogue.left_out, build.broken)
+    read = {place: span for place, span in new.items() if place[0] not in catalogue.journals}
+    return Rebuilt(manifest, before is None, read, records, undecodable, took, catalogue.left_out, build.broken)
 
 
 def selection(version: Path | None, how: How) -> tuple[str, ...]:
@@ -135,14 +136,17 @@ async def _places(log: Log, topics: Sequence[str]) -> tuple[str, Mapping[TopicPa
     return log.log_id.removeprefix("archive-"), await spans_of(log, topics)
 
 
-def _ends(there: Mapping[TopicPartition, range], as_of: AsOf | None) -> dict[TopicPartition, int]:
+def _ends(
+    there: Mapping[TopicPartition, range], as_of: AsOf | None, journals: Sequence[str]
+) -> dict[TopicPartition, int]:
+    """Return where each partition is read to; journals that `as_of` does not name, as far as their inputs are."""
     if as_of is None or isinstance(as_of, datetime):
         return {p: span.stop for p, span in there.items()}
     beyond = [p for p, end in as_of.items() if p in there and end > there[p].stop]
     if beyond:
         (topic, partition), end = beyond[0], there[beyond[0]].stop
         raise WiringError(f"--as-of names offset {as_of[beyond[0]]} of {topic}/{partition}, which ends at {end}")
-    return {p: as_of.get(p, 0) for p in there}
+    return {p: as_of.get(p, span.stop if p[0] in journals else 0) for p, span in there.items()}
 
 
 def _going_on(
