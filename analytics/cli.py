@@ -136,6 +136,10 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
             show_default=False,
         ),
     ] = None,
+    enforce: Annotated[
+        bool,
+        typer.Option("--enforce", metavar="", help="Publish nothing when new rows break what their columns declare."),
+    ] = False,
     incomplete: Annotated[
         bool,
         typer.Option("--incomplete", metavar="", help="Accept that the log has dropped records; exit code 1 then."),
@@ -153,13 +157,27 @@ def rebuild_tables(  # noqa: PLR0913, PLR0917  one argument for each option
             "tables as of a time or offsets are not kept current: leave out --as-of or --follow", param_hint="--as-of"
         )
     selected = tuple(name.strip() for name in select.split(",")) if select else ()
-    url, whose, how = log_url(log), Application(app_named(choreography)), How(full, incomplete, keep, selected)
+    url, whose, how = log_url(log), Application(app_named(choreography)), How(full, incomplete, keep, selected, enforce)
     if follow:
         lacking = follow_command(url, whose, out, every=every, how=how, as_json=as_json)
     else:
         with job_span("analytics rebuild", {"eventlib.log": url}):
             lacking = rebuild_command(url, whose, out, as_of=as_of, how=how, as_json=as_json)
     if lacking:
+        raise typer.Exit(1)
+
+
+@app.command("test", cls=Command)
+def run_tests(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", file_okay=False, help="The tables' directory.")],
+    choreography: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Test the rebuilt tables: keys, values and relationships that they declare; exit code 1 if one does not hold."""
+    from analytics.audit.application import Application
+    from analytics.commands.test import test_command
+
+    if test_command(out, Application(app_named(choreography)), as_json=as_json):
         raise typer.Exit(1)
 
 

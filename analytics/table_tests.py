@@ -10,7 +10,7 @@ Value = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class Test:
+class ColumnTest:
     """One thing that has to hold of a column.
 
     `kind` is dbt's name of it. `values` are those accepted; `text` is the other end of a relationship (`table.column`), or
@@ -40,20 +40,20 @@ class Test:
                 return None
 
 
-not_null = Test("not_null")
-unique = Test("unique")
+not_null = ColumnTest("not_null")
+unique = ColumnTest("unique")
 
 
-def accepted_values(*values: Value) -> Test:
+def accepted_values(*values: Value) -> ColumnTest:
     """Return the test that a column has only these values."""
-    return Test("accepted_values", values=values)
+    return ColumnTest("accepted_values", values=values)
 
 
-def relationships(to: str) -> Test:
+def relationships(to: str) -> ColumnTest:
     """Return the test that each value is in another table's column, named as `table.column`."""
-    return Test("relationships", text=to)
+    return ColumnTest("relationships", text=to)
 
 
-def holds(condition: str) -> Test:
+def holds(condition: str) -> ColumnTest:
     """Return the test that an SQL condition on the row is true or NULL, such as `quantity > 0`."""
-    return Test("holds", text=condition)
+    return ColumnTest("holds", text=condition)

@@ -19,7 +19,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from analytics.table_tests import Test, accepted_values, holds, not_null, relationships, unique
+from analytics.table_tests import ColumnTest, accepted_values, holds, not_null, relationships, unique
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
 
@@ -47,9 +47,9 @@ class Column:
     """A column's meaning, and what has to hold in it."""
 
     doc: str
-    tests: tuple[Test, ...]
+    tests: tuple[ColumnTest, ...]
 
-    def __init__(self, doc: str, *tests: Test) -> None:
+    def __init__(self, doc: str, *tests: ColumnTest) -> None:
         object.__setattr__(self, "doc", doc)
         object.__setattr__(self, "tests", tests)
 
@@ -127,7 +127,7 @@ class Table:
         """The events that it reads."""
         return [each for each in self.reads.values() if isinstance(each, Events)]
 
-    def tests(self) -> list[tuple[str, Test]]:
+    def tests(self) -> list[tuple[str, ColumnTest]]:
         """Return what has to hold, with the column that it is about; a key is unique and not NULL."""
         declared = [(name, test) for name, column in self.columns.items() for test in column.tests]
         keyed = [(", ".join(self.key), unique), *((name, not_null) for name in self.key)] if self.key else []

@@ -83,6 +83,7 @@ def rebuilt_json(done: Rebuilt) -> dict[str, object]:
         "full": done.full,
         "records": done.records,
         "undecodable": done.undecodable,
+        "broken": [each._asdict() for each in done.broken],
         "left_out": list(done.left_out),
         "dropped": [each.model_dump() for each in done.manifest.dropped],
         "rows": dict(done.manifest.rows),
@@ -110,3 +111,12 @@ def _print(url: str, out: Path, done: Rebuilt) -> None:
         command_line.warn(
             f"{command_line.counted(done.undecodable, 'record')} cannot be decoded and is in no table: see `eventlib parked`"
         )
+    if done.left_out:
+        command_line.warn(
+            f"{', '.join(done.left_out)}: in no table, since only Avro and external events that do not contain themselves "
+            "have columns"
+        )
+    for each in done.broken:
+        older = ", written by an older version of the contract" if each.is_older else ""
+        counted = command_line.counted(each.rows, "row")
+        command_line.warn(f"{counted} of {each.table} break {each.rule}{older}: see the table quarantine")

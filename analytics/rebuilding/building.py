@@ -9,9 +9,19 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from analytics.history.building import HistoryBuild
+from analytics.history.fold import Cut
 from analytics.rebuilding.catalogue import Catalogue
 from analytics.rebuilding.facts import Facts, rows_of
 from analytics.rebuilding.layout import Fields, Layout, fields_of
+from analytics.rebuilding.quality import (
+    QUARANTINE,
+    Broken,
+    broken_events,
+    broken_rows,
+    nothing_broken,
+    refuse_broken,
+)
 from analytics.rebuilding.steps import CAUSES, STEPS, lacks_cause
 from analytics.rebuilding.versions import Version
 from analytics.selection import Only
@@ -33,7 +43,7 @@ _FEW = 100_000
 
 @dataclass
 class Build:
-    """Builds one version, from `before` if there is one."""
+    """Builds one version, from `before` if there is one; `enforced` refuses new rows that break a rule."""
 
     spark: SparkSession
     url: str
@@ -41,6 +51,8 @@ class Build:
     version: Version
     before: Path | None
     progress: Progress
+    enforced: bool = False
+    broken: tuple[Broken, ...] = ()
     _new: dict[str, DataFrame] = field(default_factory=dict)
     _facts: list[tuple[Layout, DataFrame]] = field(default_factory=list)
     _only: Only = field(default_factory=Only)
@@ -109,6 +121,12 @@ class Build:
         if table.name == STEPS:
             self._new[STEPS] = self._write_steps()
             return
+        if table.name in self.catalogue.folded:
+            self._history.write(self.catalogue.folded[table.name])
+            return
+        if table.name == QUARANTINE:
+            self._write_quarantine()
+            return
         inputs = {name: self._input(table, read) for name, read in table.reads.items()}
         rows = table.make(**inputs)
         if table.increment == "merge":
@@ -116,6 +134,12 @@ class Build:
         before = self._had(table.name) if table.increment == "append" else None
         written = self.version.write(table.name, rows, before, hidden=table.hidden)
         self._new[table.name] = written
+
+    @cached_property
+    def _history(self) -> HistoryBuild:
+        until = self._only["until"]
+        cut = Cut(self._only["end"], None if until is None else until - timedelta(milliseconds=1))
+        return HistoryBuild(self.spark, self.url, self.catalogue.fold, self.version, self.before, cut)
 
     def _input(self, table: Table, read: str | Events) -> DataFrame:
         if isinstance(read, Events):
@@ -175,6 +199,24 @@ class Build:
 
     def _was_kept(self, name: str) -> bool:
         return self.before is not None and (self.before / name).exists()
+
+    # --- data quality
+
+    def _write_quarantine(self) -> None:
+        """Note new rows that break a rule, and all that do of tables that are rewritten."""
+        tables = [table for table in self.catalogue.tables if table.name in self._new and not table.hidden]
+        found = broken_events(self._facts, [table.name for table in tables], self._log.texts)
+        found += [rows for table in tables if (rows := broken_rows(table, self._new[table.name])) is not None]
+        broken = self.version.stage("broken", reduce(DataFrame.unionAll, [nothing_broken(self.spark), *found]))
+        counted = broken.groupBy("table", "rule", "is_older").count().orderBy("table", "rule", "is_older").collect()
+        self.broken = tuple(Broken(*row) for row in counted)
+        if self.enforced:
+            refuse_broken(self.broken)
+        earlier = self._earlier(QUARANTINE)
+        if earlier is not None:
+            grown = [table.name for table in tables if table.increment == "append"]
+            broken = broken.unionAll(earlier.filter(f.col("table").isin(*grown)).select(*broken.columns))
+        self.version.write(QUARANTINE, self._in_few_files(broken))
 
     # --- what was read
 

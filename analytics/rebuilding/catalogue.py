@@ -3,12 +3,17 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import ModuleType
 
 from analytics.addon import modules_of, of_kind
 from analytics.audit.application import Application
-from analytics.rebuilding.generic import event_tables, saga_tables
+from analytics.history.building import by_name
+from analytics.history.fold import Fold
+from analytics.history.tables import FoldTable
+from analytics.rebuilding.generic import PLACE, event_tables, saga_tables
 from analytics.rebuilding.layout import Fields, fields_of, is_tabular
+from analytics.rebuilding.quality import quarantine_table
 from analytics.rebuilding.sql_files import sql_tables
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Column, Events, StepFields, Table
@@ -40,6 +45,21 @@ class Catalogue:
         return tuple(sorted({contract_of(event).topic.name for event in self.events}))
 
     @property
+    def journals(self) -> tuple[str, ...]:
+        """The topics of the journals, where a history is made of them."""
+        return tuple(self.fold.routes.journals) if self.folded else ()
+
+    @cached_property
+    def fold(self) -> Fold:
+        """The fold of the application's journals."""
+        return Fold(self.application)
+
+    @cached_property
+    def folded(self) -> Mapping[str, FoldTable]:
+        """The tables that are made of the journals, by name."""
+        return {name: table for name, table in by_name(self.fold).items() if self.has(name)}
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """The events that have no columns, so that they are in no table."""
         return tuple(contract_of(e).type for e in self.application.choreography.events if not is_tabular(e))
@@ -68,12 +88,26 @@ def catalogue_of(application: Application, select: Sequence[str] = ()) -> Catalo
     own = [each for package in packages for each in _declared(package)]
     wanted = next((each.names for package in packages for each in of_kind(package, StepFields)), ())
     steps = Steps(application, _steps(application), wanted)
-    known = _by_name([*event_tables(application), _steps_table(steps), *saga_tables(steps), *own])
+    fold = Fold(application)
+    generic = [*event_tables(application), _steps_table(steps), *saga_tables(steps), *map(_fold_table, fold.tables)]
+    known = _by_name([*generic, *own, quarantine_table()])
     unknown = [name for name in select if name not in known]
     if unknown:
         raise WiringError(f"there is no table {unknown[0]!r}; known are {', '.join(sorted(known))}")
     tables = tuple(_ordered(known, select or list(known)))
-    return Catalogue(application, steps, tables, _definition(tables, [each.__name__ for each in packages]))
+    is_folded = any(table.name in by_name(fold) for table in tables)
+    parts = [fold.version] if is_folded else []
+    return Catalogue(application, steps, tables, _definition(tables, [each.__name__ for each in packages], parts))
+
+
+def _fold_table(table: FoldTable) -> Table:
+    return Table(
+        name=table.name,
+        make=lambda: None,  # type: ignore[arg-type,return-value]  # the engine makes it of the journals
+        reads={},
+        key=table.key,
+        doc=table.doc,
+    )
 
 
 def _steps(application: Application) -> tuple[type[Event], ...]:
@@ -93,6 +127,7 @@ def _steps_table(steps: Steps) -> Table:
         name=STEPS,
         make=steps.rows,
         reads={},
+        key=PLACE,
         increment="append",
         columns={name: Column(doc) for name, doc in docs.items()},
         doc="One row per event of each saga, with its cause and the time since it.",
@@ -150,7 +185,7 @@ def _refuse_rewritten(reader: Table, read: Table) -> None:
         )
 
 
-def _definition(tables: Iterable[Table], modules: Iterable[str]) -> str:
+def _definition(tables: Iterable[Table], modules: Iterable[str], others: Iterable[str]) -> str:
     """Return a fingerprint of what the tables are made of: other code makes other tables."""
     digest = hashlib.blake2b(str(_DEFINITION).encode(), digest_size=8)
     for table in tables:
@@ -158,6 +193,8 @@ def _definition(tables: Iterable[Table], modules: Iterable[str]) -> str:
         parts = (table.name, table.key, table.increment, table.source, sorted(table.merges.items()), reads)
         digest.update(repr(parts).encode())
     digest.update(modules_version(modules).encode())
+    for each in others:
+        digest.update(each.encode())
     return digest.hexdigest()
 
 

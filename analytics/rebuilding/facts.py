@@ -89,14 +89,15 @@ class Facts:
         return reduce(DataFrame.unionAll, frames)
 
     @cached_property
-    def _texts(self) -> Mapping[int, str]:
+    def texts(self) -> Mapping[int, str]:
+        """The schemas on the log, by number."""
         return schemas(self.url)
 
     def _for_jvm(self, event: type[Event]) -> Writers | None:
         """Return the schemas that have written an event; None when the JVM would not resolve them as the codec does."""
         if not has_avro(self.spark):
             return None
-        writers = writers_of(record_of(event), self._texts)
+        writers = writers_of(record_of(event), self.texts)
         alike = all(resolves_equally(record_of(event), json.loads(text)) for text in writers.values())
         return writers if alike else None
 

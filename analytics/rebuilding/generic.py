@@ -9,8 +9,9 @@ from pyspark.sql import types as t
 from analytics import tables as declared
 from analytics.audit.application import Application
 from analytics.columns import struct_of
+from analytics.history.tables import snake
 from analytics.rebuilding.layout import column_of, is_tabular
-from analytics.rebuilding.naming import event_table, snake
+from analytics.rebuilding.naming import event_table
 from analytics.rebuilding.steps import STEPS, Steps
 from analytics.tables import Events, Table
 from eventlib.codec.avro.derive import record_of
@@ -28,6 +29,7 @@ _META = {
     "correlation_id": "The same for all events that follow from one input.",
     "causation_id": "The id of the input that led to it.",
 }
+PLACE = ("topic", "partition", "offset")
 _REASON = "reason"
 _FACTS = "saga_facts"
 
@@ -55,6 +57,7 @@ def _event_table(event: type[Event]) -> Table:
         name=event_table(event),
         make=make,
         reads={"facts": Events((event,), fields)},
+        key=PLACE,
         increment="append",
         columns={name: declared.Column(doc) for name, doc in {**_META, **docs}.items()},
         doc=(event.__doc__ or "").partition("\n")[0],

@@ -15,6 +15,7 @@ from analytics.audit.application import Application
 from analytics.rebuilding.building import Build, Progress
 from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.dropped import dropped_of, incomplete
+from analytics.rebuilding.quality import QUARANTINE, Broken
 from analytics.rebuilding.versions import Manifest, Version, current, read_manifest
 from eventlib.durable import alone
 from eventlib.errors import LogUnavailable, WiringError
@@ -34,12 +35,14 @@ class How:
 
     `keep` is how many of the newest versions stay, for current readers. `select` names the tables that are made, with those
     that they are made of; without it, those that are there already, or all.
+    `enforce` publishes nothing when new rows break what their columns declare.
     """
 
     full: bool = False
     incomplete: bool = False
     keep: int = 2
     select: tuple[str, ...] = ()
+    enforce: bool = False
 
 
 NEW = How()
@@ -49,7 +52,7 @@ NEW = How()
 class Rebuilt:
     """The result of one run: the offsets that it read, the rows of its tables, and the undecodable records.
 
-    `left_out` are the events that have no columns.
+    `left_out` are the events that have no columns, `broken` how many new rows break which rule.
     """
 
     manifest: Manifest
@@ -59,6 +62,7 @@ class Rebuilt:
     undecodable: int
     seconds: float
     left_out: tuple[str, ...] = ()
+    broken: tuple[Broken, ...] = ()
 
 
 def rebuild(  # noqa: PLR0913  named, all but three
@@ -78,16 +82,18 @@ def rebuild(  # noqa: PLR0913  named, all but three
     or defined otherwise. Guarantee: the tables are those of a full rebuild at the same offsets, they all change
     atomically, and a run that finds nothing new changes nothing.
     Raises: LogUnavailable when there is no log, it has dropped needed records and `incomplete` is not set, or while another
-    process rebuilds there; WiringError when the tables are another log's, the log has less than they, or a table's
+    process rebuilds there; RowsRefused, with `how.enforce`; WiringError when the tables are another log's, the log has less than they, or a table's
     declaration is wrong.
     """
     began, whose = perf_counter(), application or Application()
     with alone(place, "rebuilds in"):
         version = current(place)
         select = how.select or selection(version, how)
+        if how.enforce and select:
+            select = tuple(dict.fromkeys((*select, QUARANTINE)))
         catalogue = catalogue_of(whose, select)
-        log_id, there = ask(url, partial(_places, topics=catalogue.topics))
-        ends = _ends(there, as_of)
+        log_id, there = ask(url, partial(_places, topics=(*catalogue.topics, *catalogue.journals)))
+        ends = _ends(there, as_of, catalogue.journals)
         before = (
             None
             if how.full or version is None
@@ -101,7 +107,7 @@ def rebuild(  # noqa: PLR0913  named, all but three
         if before is not None and not new:
             return Rebuilt(before, False, {}, 0, 0, perf_counter() - began)
         number = 1 + (0 if version is None else int(version.name))
-        build = Build(spark, url, catalogue, Version(place, number), version if before else None, progress)
+        build = Build(spark, url, catalogue, Version(place, number), version if before else None, progress, how.enforce)
         with build.version, _settings(spark, sum(map(len, new.values()))):
             records, undecodable = build.make(begin, ends, as_of if isinstance(as_of, datetime) else None)
         manifest = Manifest(
@@ -116,7 +122,9 @@ def rebuild(  # noqa: PLR0913  named, all but three
             dropped=(*(before.dropped if before else ()), *dropped),
         )
         build.version.commit(manifest, how.keep)
-    return Rebuilt(manifest, before is None, new, records, undecodable, perf_counter() - began, catalogue.left_out)
+    took = perf_counter() - began
+    read = {place: span for place, span in new.items() if place[0] not in catalogue.journals}
+    return Rebuilt(manifest, before is None, read, records, undecodable, took, catalogue.left_out, build.broken)
 
 
 def selection(version: Path | None, how: How) -> tuple[str, ...]:
@@ -128,14 +136,17 @@ async def _places(log: Log, topics: Sequence[str]) -> tuple[str, Mapping[TopicPa
     return log.log_id.removeprefix("archive-"), await spans_of(log, topics)
 
 
-def _ends(there: Mapping[TopicPartition, range], as_of: AsOf | None) -> dict[TopicPartition, int]:
+def _ends(
+    there: Mapping[TopicPartition, range], as_of: AsOf | None, journals: Sequence[str]
+) -> dict[TopicPartition, int]:
+    """Return where each partition is read to; journals that `as_of` does not name, as far as their inputs are."""
     if as_of is None or isinstance(as_of, datetime):
         return {p: span.stop for p, span in there.items()}
     beyond = [p for p, end in as_of.items() if p in there and end > there[p].stop]
     if beyond:
         (topic, partition), end = beyond[0], there[beyond[0]].stop
         raise WiringError(f"--as-of names offset {as_of[beyond[0]]} of {topic}/{partition}, which ends at {end}")
-    return {p: as_of.get(p, 0) for p in there}
+    return {p: as_of.get(p, span.stop if p[0] in journals else 0) for p, span in there.items()}
 
 
 def _going_on(

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.table_tests import Test
+from analytics.table_tests import ColumnTest
 from analytics.tables import Column, Table
 from eventlib.errors import WiringError
 
@@ -94,16 +94,16 @@ def _column(told: object, where: str) -> Column:
     return Column(doc, *(_test(each, where) for each in tests))
 
 
-def _test(told: object, where: str) -> Test:
+def _test(told: object, where: str) -> ColumnTest:
     match told:
         case "not_null" | "unique":
-            return Test(told)
+            return ColumnTest(told)
         case {"accepted_values": [*values]}:
-            return Test("accepted_values", values=tuple(values))
+            return ColumnTest("accepted_values", values=tuple(values))
         case {"relationships": str(to)}:
-            return Test("relationships", text=to)
+            return ColumnTest("relationships", text=to)
         case {"holds": str(condition)}:
-            return Test("holds", text=condition)
+            return ColumnTest("holds", text=condition)
         case _:
             raise WiringError(
                 f"{where} has the test {told!r}; known are 'not_null', 'unique', {{'accepted_values': […]}}, "

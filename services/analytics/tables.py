@@ -187,6 +187,7 @@ def order_lines(placed: DataFrame) -> DataFrame:
 
 
 @table(
+    key=("topic", "partition", "offset"),
     increment="append",
     events={"received": Events((stock.StockReceived,), ("sku", "quantity"))},
     columns={
