@@ -119,10 +119,19 @@ def stuck(tables: Tables) -> DataFrame:
 
 
 def _open(tables: Tables) -> DataFrame:
+    """Return the open sagas with what they wait for: a person first, then an answer, then a deadline, or an event."""
+    parked = tables["parked"].filter(f.col("released_at").isNull())
+    pending = tables["deadlines"].filter(f.col("passed_at").isNull() & f.col("cancelled_at").isNull())
+    of_person = parked.groupBy("saga").agg(f.min(f.concat(f.lit("parked:"), "decider")).alias("person"))
+    name = f.concat(f.lit("deadline:"), "decider", f.lit("."), "name")
+    of_deadline = pending.groupBy("saga").agg(f.min_by(name, "due_at").alias("deadline"))
     ends = tables["saga_steps"].agg(f.max("recorded_at").alias("ends_at"))
-    found = tables["sagas"].filter(f.col("outcome") == OPEN).crossJoin(f.broadcast(ends))
+    found = tables["sagas"].filter(f.col("outcome") == OPEN).crossJoin(ends)
+    answer = f.when(f.col("waits_for") != "event", f.col("waits_for"))
+    waits_for = f.coalesce("person", answer, "deadline", "waits_for")
     waiting_ms = f.unix_millis("ends_at") - f.unix_millis("last_at")
-    return found.withColumns({"waits_for": f.coalesce("waits_for", f.lit("unknown")), "waiting_ms": waiting_ms})
+    joined = found.join(of_person, "saga", "left").join(of_deadline, "saga", "left")
+    return joined.withColumns({"waits_for": waits_for, "waiting_ms": waiting_ms})
 
 
 def effects(tables: Tables) -> DataFrame:
