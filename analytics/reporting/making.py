@@ -14,13 +14,16 @@ from analytics.audit import audit
 from analytics.audit import rules as declared_rules
 from analytics.audit.application import Application
 from analytics.audit.finding import FINDING
-from analytics.rebuilding import rebuild, tables
+from analytics.rebuilding import How, rebuild, tables
 from analytics.rebuilding.versions import current, read_manifest
 from analytics.reporting.page import Made, page
 from analytics.reporting.part import Part
 from analytics.reporting.sales import Tables
 from eventlib.log.base import TopicPartition
 from eventlib.runtime.records import code_version
+
+_READ = ("orders", "order_lines", "payments", "dispatches", "saga_steps", "saga_outcomes")
+"""The tables that the parts of the report read: the only ones that are made where there are none yet."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -53,7 +56,8 @@ def make_report(
     began, whose = perf_counter(), application or Application()
     steps = 2 + len(report.OF_TABLES) + audited
     progress("rebuilding the tables", 0, steps)
-    rebuild(spark, url, place)
+    how = How() if current(place) else How(select=_READ)
+    rebuild(spark, url, place, how=how, application=whose)
     found = tables(spark, place)
     parts = dict[str, Part]()
     for number, make in enumerate(report.OF_TABLES, 1):
