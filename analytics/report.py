@@ -138,7 +138,7 @@ def stuck(tables: Tables) -> Part:
     return Part(
         "stuck",
         "Sagas without an event for longest",
-        "`eventlib saga ID` shows each; what it waits for is what has to come.",
+        "The command eventlib saga ID shows each of them.",
         (
             *(Column("saga", "saga"), Column("waits_for", "waits for"), Column("waiting_ms", "for", "ms")),
             *(Column("steps", "events", "count"), Column("started_at", "began"), Column("last_at", "last event")),
@@ -153,7 +153,7 @@ def parked(tables: Tables) -> Part:
     return Part(
         "parked",
         "What was parked",
-        "Inputs that could not be handled, and how many of them still wait for a person: `eventlib parked list`.",
+        "Inputs that could not be handled, and how many of them still wait for a person (eventlib parked list).",
         (
             *(Column("service", "service"), Column("decider", "decider"), Column("reason", "reason")),
             *(Column("parked", "parked", "count"), Column("still", "still parked", "count")),

@@ -34,8 +34,8 @@ from eventlib.codec.wire_format import HEADER_BYTES
 from eventlib.errors import WiringError
 from eventlib.model.event import Event, contract_of
 
-Writers = Mapping[int, str]
-"""The schemas that have written to a topic, by number."""
+Writers = Mapping[int, tuple[type[Event], str]]
+"""The schemas that have written to a topic, by number, each with its event."""
 
 _ROW = (*META, "key", "schema_id")
 
@@ -99,11 +99,11 @@ class Facts:
             return None
         writers = writers_of(record_of(event), self.texts)
         alike = all(resolves_equally(record_of(event), json.loads(text)) for text in writers.values())
-        return writers if alike else None
+        return {number: (event, text) for number, text in writers.items()} if alike else None
 
     def _in_jvm(self, events: Sequence[type[Event]], writers: Mapping[str, Writers], layout: Layout) -> DataFrame:
         names = list(layout.avro)
-        struct = _decoded(writers, layout.reader(names))
+        struct = _decoded(writers, layout)
         # In an array, it is decoded only once.
         found = self.records(events).select(*_ROW, f.inline(f.array(struct)))
         found = found.toDF(*_ROW, *map(_inner, names))
@@ -166,24 +166,30 @@ def _row(
     return found.select(*meta, *fields)
 
 
-def _decoded(writers: Mapping[str, Writers], reader: str) -> Column:
+def _decoded(writers: Mapping[str, Writers], layout: Layout) -> Column:
     """Return a struct of fields, of any event, decoded by its topic's writer schemas."""
-    options = {"avroSchema": reader, "mode": "PERMISSIVE"}
     rest = f.substring(f.col("value"), HEADER_BYTES + 1, 0x7FFFFFFF - HEADER_BYTES)
-    event: Column = f.when(f.lit(False), from_avro(rest, reader, options))
+    reader = layout.reader()
+    event: Column = f.when(f.lit(False), from_avro(rest, reader, _options(reader)))
     for topic, of_topic in writers.items():
-        event = event.when(f.col("topic") == topic, _written_by(of_topic, rest, options))
+        event = event.when(f.col("topic") == topic, _written_by(of_topic, rest, layout))
     return event
 
 
-def _written_by(writers: Writers, rest: Column, options: dict[str, str]) -> Column:
+def _options(reader: str) -> dict[str, str]:
+    return {"avroSchema": reader, "mode": "PERMISSIVE"}
+
+
+def _written_by(writers: Writers, rest: Column, layout: Layout) -> Column:
     """Return the decoded bytes after a header; schemas with equal encoding share one decoder."""
-    alike = dict[str, list[int]]()
-    for number, text in writers.items():
+    alike, reader = dict[tuple[str, str], list[int]](), layout.reader()
+    for number, (event, text) in writers.items():
         plain = [{"name": each["name"], "type": each["type"]} for each in json.loads(text)["fields"]]
-        alike.setdefault(json.dumps(fact_schema(plain)), []).append(number)
-    event: Column = f.when(f.lit(False), from_avro(rest, options["avroSchema"], options))
-    for text, numbers in alike.items():
+        lacks = {name for name in event.model_fields if name in layout.avro} - {each["name"] for each in plain}
+        key = (json.dumps(fact_schema(plain)), layout.reader(event) if lacks else reader)
+        alike.setdefault(key, []).append(number)
+    found: Column = f.when(f.lit(False), from_avro(rest, reader, _options(reader)))
+    for (text, read), numbers in alike.items():
         ours = f.substring("value", 1, HEADER_BYTES).isin(*(f.lit(header_of(number)) for number in numbers))
-        event = event.when(ours, from_avro(rest, text, options))
-    return event
+        found = found.when(ours, from_avro(rest, text, _options(read)))
+    return found

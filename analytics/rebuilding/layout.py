@@ -84,14 +84,27 @@ class Layout:
             self.types.setdefault(name, struct_of(single[name]).fields[0].dataType)
         return True
 
-    def reader(self, names: Iterable[str]) -> str:
-        """Return the Avro schema that reads these fields of any of the events; what an event lacks is NULL."""
-        defined = set[str]()
-        fields = [
-            {"name": name, "type": _once(_or_null(self.avro[name]), self._named, defined), "default": None}
-            for name in names
-        ]
+    def reader(self, event: type[Event] | None = None) -> str:
+        """Return the Avro schema that reads the fields of any of the events; what an event lacks is NULL.
+
+        With an event, what a writer of an older version lacks is what the event's field has by default.
+        """
+        defined, fields = set[str](), list[dict[str, Json]]()
+        defaults = {} if event is None else _defaults(event)
+        for name, kind in self.avro.items():
+            if name in defaults:
+                default, first = defaults[name], kind if isinstance(kind, list) else [kind]
+                whole = [*first, *([] if "null" in first else ["null"])]
+            else:
+                default, whole = None, _or_null(kind)
+            fields.append({"name": name, "type": _once(whole, self._named, defined), "default": default})
         return json.dumps(fact_schema(fields))
+
+
+def _defaults(event: type[Event]) -> dict[str, Json]:
+    """Return what fields of an event are by default, if that is not NULL."""
+    schema: Any = schema_json(record_of(event))
+    return {each["name"]: each["default"] for each in schema["fields"] if each.get("default") is not None}
 
 
 def fact_schema(fields: list[dict[str, Json]]) -> Json:
