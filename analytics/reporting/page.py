@@ -35,7 +35,9 @@ class Section(NamedTuple):
     parts: Sequence[Part]
 
 
-class _Tile(NamedTuple):
+class Tile(NamedTuple):
+    """A figure at the top of a page; `mood` is `good`, `bad` or empty."""
+
     value: str
     label: str
     mood: str = ""
@@ -46,9 +48,11 @@ class _Picture(NamedTuple):
     narrow: Markup
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
+    """The top of a page, and how it was made: facts, and the offsets read, by topic."""
+
     sentence: str
-    tiles: Sequence[_Tile]
+    tiles: Sequence[Tile]
     facts: Sequence[tuple[str, str]]
     read: Sequence[tuple[str, int, str]]
 
@@ -61,12 +65,13 @@ def page(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, made
     sections = [
         Section(name, title, [parts[each] for each in names if each in parts]) for name, title, names in _SECTIONS
     ]
-    return _template().render(
-        title=TITLE,
-        head=_head(parts, span, made),
-        sections=[section for section in sections if section.parts],
-        pictures={name: _picture(part) for name, part in parts.items()},
-    )
+    return rendered(TITLE, _head(parts, span, made), [section for section in sections if section.parts])
+
+
+def rendered(title: str, head: Head, sections: Sequence[Section]) -> str:
+    """Return a page of sections as HTML. Guarantee: the same input gives the same text; external text is escaped."""
+    pictures = {part.name: _picture(part) for section in sections for part in section.parts}
+    return _template().render(title=title, head=head, sections=sections, pictures=pictures)
 
 
 _SECTIONS = (
@@ -99,7 +104,7 @@ def _picture(part: Part) -> _Picture | None:
     return _Picture(Markup(svg(wide, part.name, *words)), Markup(svg(narrow, f"{part.name}-n", *words)))  # noqa: S704  as said
 
 
-def _head(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, made: Made) -> _Head:
+def _head(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, made: Made) -> Head:
     events = sum(map(len, made.read.values()))
     if span is None:
         sentence = "No order has been placed on this log yet."
@@ -111,7 +116,7 @@ def _head(parts: Mapping[str, Part], span: tuple[datetime, datetime] | None, mad
         ("Code", made.code_version),
         ("Made", f"{made.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC, in {made.seconds:.1f} s"),
     ]
-    return _Head(sentence, _tiles(parts), facts, _read(made.read))
+    return Head(sentence, _tiles(parts), facts, offsets_read(made.read))
 
 
 def _span(first: datetime, last: datetime) -> str:
@@ -121,28 +126,29 @@ def _span(first: datetime, last: datetime) -> str:
     return f"from {first:{day}}, {first:%H:%M}, to {last:{day}}, {last:%H:%M}"
 
 
-def _tiles(parts: Mapping[str, Part]) -> list[_Tile]:
+def _tiles(parts: Mapping[str, Part]) -> list[Tile]:
     totals = parts["totals"].rows
     orders = sum(row["orders"] for row in totals)
-    tiles = [_Tile(f"{orders:,}", "orders placed")]
+    tiles = [Tile(f"{orders:,}", "orders placed")]
     if orders:
         completed, is_open = (sum(row[name] for row in totals) for name in ("completed", "open"))
-        tiles.append(_Tile(f"{completed / orders:.1%}", f"completed; {is_open:,} still open"))
-        tiles += [_Tile(money(row["revenue_cents"], row["currency"]), "revenue") for row in totals[:3]]
+        tiles.append(Tile(f"{completed / orders:.1%}", f"completed; {is_open:,} still open"))
+        tiles += [Tile(money(row["revenue_cents"], row["currency"]), "revenue") for row in totals[:3]]
         slowest = max(parts["waits"].rows, key=lambda row: row["total_ms"], default=None)
         if slowest is not None:
-            tiles.append(_Tile(duration(slowest["p50_ms"]), f"median wait, {slowest['part']}"))
+            tiles.append(Tile(duration(slowest["p50_ms"]), f"median wait, {slowest['part']}"))
     if "findings" in parts:
         found = len(parts["findings"].rows)
         tiles.append(
-            _Tile(f"{found:,}", "findings of the audit", "bad")
+            Tile(f"{found:,}", "findings of the audit", "bad")
             if found
-            else _Tile("✓", "the audit found nothing", "good")
+            else Tile("✓", "the audit found nothing", "good")
         )
     return tiles
 
 
-def _read(read: Mapping[TopicPartition, range]) -> list[tuple[str, int, str]]:
+def offsets_read(read: Mapping[TopicPartition, range]) -> list[tuple[str, int, str]]:
+    """Return the offsets that were read, by topic: how many, and which of each partition."""
     found = list[tuple[str, int, str]]()
     for topic, places in groupby(sorted(read), key=lambda place: place[0]):
         spans = [(partition, read[topic, partition]) for _, partition in places]

@@ -1,0 +1,74 @@
+"""Other rules for the shop, for tests of what would have been."""
+
+from collections.abc import Iterable, Mapping
+
+from analytics.whatif import rewritten
+from eventlib import Event, Meta
+from eventlib.simulation import Choices
+from services import shop
+from services.dispatch.ports import Booked
+from services.order.decider import orders
+from services.order.decider import place as place_today
+from services.order.events import OrderCancelled, OrderCancelRequested, OrderPlaced, OrderSubmitted
+from services.order.state import Order
+from services.payment.ports import Charged, Declined
+from services.stock.events import DeliverySubmitted
+
+LARGE_CENTS = 2_000
+"""An order of more than this is refused tomorrow."""
+
+TOO_LARGE = "too_large"
+
+
+def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced | OrderCancelRequested | OrderCancelled]:
+    """Refuse large orders at once."""
+    if sum(line.quantity * line.unit_price_cents for line in asked.lines) > LARGE_CENTS:
+        return [OrderCancelled(order_id=asked.order_id, reason=TOO_LARGE, refunded_cents=0, currency=asked.currency)]
+    return [*place_today(order, asked, meta)]
+
+
+cautious = rewritten(shop, orders, place)
+
+
+def plenty(event: Event) -> Iterable[Event]:
+    """Return deliveries of a thousand times as much."""
+    if not isinstance(event, DeliverySubmitted):
+        return [event]
+    lines = tuple(line.model_copy(update={"quantity": line.quantity * 1_000}) for line in event.lines)
+    return [event.model_copy(update={"lines": lines})]
+
+
+class Gateway:
+    """A gateway that declines by the order's number."""
+
+    async def charge(self, _key: str, order_id: str, _amount_cents: int, _currency: str) -> Charged | Declined:
+        return Declined("declined") if declines(order_id) else Charged()
+
+
+class Carrier:
+    """A carrier that takes every parcel."""
+
+    async def book(self, key: str, _order_id: str, _country: str) -> Booked:
+        return Booked(f"P-{key[:8]}")
+
+
+class Generous(Gateway):
+    """A gateway that declines nothing."""
+
+    async def charge(self, _key: str, _order_id: str, _amount_cents: int, _currency: str) -> Charged | Declined:
+        return Charged()
+
+
+def declines(order_id: str) -> bool:
+    """Return whether the gateway declines an order that it was never asked about."""
+    return sum(order_id.encode()) % 3 == 0
+
+
+def model(_choose: Choices) -> Mapping[str, object]:
+    """Answer what was never asked, and decline some of it."""
+    return {"gateway": Gateway(), "carrier": Carrier()}
+
+
+def generous(_choose: Choices) -> Mapping[str, object]:
+    """Answer what was never asked, and decline nothing."""
+    return {"gateway": Generous(), "carrier": Carrier()}
