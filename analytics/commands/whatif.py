@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def _first_of(row: dict[str, Any]) -> tuple[object, object]:
 
 
 def _isoed(difference: dict[str, Any]) -> dict[str, object]:
-    return {**difference, "at": command_line.iso(difference["at"])}
+    return {**difference, "at": command_line.iso(difference["at"].astimezone(UTC))}
 
 
 def _print(answer: Answer, out: Path, report: Path | None) -> None:

@@ -28,7 +28,7 @@ class ModelledAnswers:
     def answer(self, effect: Effect, request: Record, event: Event) -> Answer | None:
         """Return what an effect comes back with; None without a model, or when it never comes back.
 
-        Raises: WiringError when the model lacks the port that the effect calls.
+        Raises: WiringError when the model lacks the port, or the method, that the effect calls.
         """
         if self._model is None:
             return None
@@ -42,7 +42,11 @@ class ModelledAnswers:
         for _ in range(_MOST_ATTEMPTS):
             try:
                 return attempts.answered(driven(attempts.asking.call(*attempts.arguments(ports))))
-            except Exception as error:  # noqa: BLE001  the attempts know what follows from which error
+            except Exception as error:
+                if isinstance(error, AttributeError) and port is not None and error.obj is ports[port]:
+                    raise WiringError(
+                        f"the model's port {port!r} has no {error.name!r}, which answers {request.type}: add it there"
+                    ) from error
                 follows = attempts.failed(error)
                 if isinstance(follows, Answer):
                     return follows

@@ -24,11 +24,13 @@ Change = Callable[[Event], Iterable[Event]]
 
 @dataclass(frozen=True)
 class Orders:
-    """Which requests are taken: of these keys only (None: all), and with these contents instead of their own.
+    """Which requests that begin sagas are taken: of these keys only (None: all), and with these contents.
 
-    `contents` has the fields of a request by its type and key, as JSON.
+    `key_field` is the key of what ends a saga: requests of other keys, such as deliveries, come as they did. `contents`
+    has the fields of a request by its type and key.
     """
 
+    key_field: str = ""
     keys: frozenset[str] | None = None
     contents: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
 
@@ -52,7 +54,8 @@ class Orders:
                     f"{path}:{number}: {contract.type} is no request: only what comes from outside is changed"
                 )
             contents[contract.type, key_of(event) or ""] = fields
-        return cls(frozenset(keys | {key for _, key in contents}) if keys else None, contents)
+        taken = frozenset(keys | {key for _, key in contents}) if keys else None
+        return cls(application.story_field, taken, contents)
 
     def change(self, event: Event) -> Iterable[Event]:
         """Return what stands in place of an external event."""
@@ -62,7 +65,8 @@ class Orders:
         fields = self.contents.get((contract.type, key))
         if fields is not None:
             return [type(event).model_validate(fields)]
-        return [event] if self.keys is None or key in self.keys else []
+        is_taken = self.keys is None or contract.key != self.key_field or key in self.keys
+        return [event] if is_taken else []
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from analytics.audit.routing import Routes
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
+from eventlib.model.choreography import Choreography
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
@@ -18,6 +20,9 @@ from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Answer
 from eventlib.runtime.transaction_builder import TransactionBuilder
 from eventlib.state.memory import MemoryStores
+
+TaskName = tuple[str, int]
+"""A service and a partition."""
 
 
 class Emitted(NamedTuple):
@@ -171,3 +176,13 @@ def handler_names(service: Service) -> dict[tuple[str, str], str]:
         for request, effect in decider.effects.items():
             found[source, f"effect {contract_of(request).type}"] = f"{source}.{name_of(effect.ask.call)}"
     return found
+
+
+def followed(choreography: Choreography) -> list[Service]:
+    """Return the services that are played: those whose past is kept, since they read no compacted topic."""
+    return [*Routes(choreography).services]
+
+
+def task_names(choreography: Choreography) -> Iterator[TaskName]:
+    """Yield the tasks of the services that are played."""
+    return ((service.name, n) for service in followed(choreography) for n in range(service.partitions))

@@ -1,5 +1,6 @@
 """Plays an alternative past with Spark's workers, and makes its tables."""
 
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.audit.application import Run
@@ -22,10 +24,14 @@ from analytics.whatif.past import ANNOUNCED, JOURNALLED, last_ms, past
 from analytics.whatif.played import Due
 from analytics.whatif.rows import row_schema
 from analytics.whatif.sagas import sagas_of
+from eventlib.errors import WiringError
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record
 from eventlib.runtime.records import JournalEntry
 from eventlib.runtime.runtime import collect_garbage_seldom
+
+_REFUSED = re.compile(r"^eventlib\.errors\.WiringError: (.+)$", re.MULTILINE)
+"""What a worker has refused, in the text that Spark makes of it."""
 
 _PART, _TIME = itemgetter(4), itemgetter(1)  # of a row, its part and its time
 _OBJECTS = 500_000
@@ -40,8 +46,12 @@ class Outcome:
     parts: int
 
 
-def what_if(spark: SparkSession, url: str, hypothesis: Hypothesis, place: Path) -> Outcome:
+def what_if(
+    spark: SparkSession, url: str, hypothesis: Hypothesis, place: Path, *, most_parts: int | None = None
+) -> Outcome:
     """Decide a whole log again by other rules, and write `whatif_events` and `whatif_sagas` in a directory.
+
+    At most `most_parts` workers play independent parts beside each other; by default as many as there are cores.
 
     Guarantee: the log is only read; the same log, rules and seed give the same tables, however many workers there are;
     the code that wrote the log, with nothing changed, gives no difference.
@@ -49,7 +59,7 @@ def what_if(spark: SparkSession, url: str, hypothesis: Hypothesis, place: Path) 
     """
     hypothesis.load()
     horizon_ms = last_ms(spark, url, hypothesis.today)
-    rows, parts = past(spark, url, hypothesis.today, spark.sparkContext.defaultParallelism)
+    rows, parts = past(spark, url, hypothesis.today, most_parts or spark.sparkContext.defaultParallelism)
     schema = row_schema(hypothesis.figures)
     played = rows.mapInArrow(partial(_played, hypothesis=hypothesis, url=url, horizon_ms=horizon_ms), schema)
     events = _written(played, place / "whatif_events")
@@ -58,10 +68,16 @@ def what_if(spark: SparkSession, url: str, hypothesis: Hypothesis, place: Path) 
 
 
 def _written(rows: DataFrame, path: Path) -> DataFrame:
-    """Write a table in place of the one before, and return it as it was written."""
+    """Write a table in place of the one before, and return it as it was written. Raises: WiringError as a worker does."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    rows.write.parquet(str(unfinished))
+    try:
+        rows.write.parquet(str(unfinished))
+    except PySparkException as error:
+        refused = _REFUSED.findall(str(error))
+        if not refused:
+            raise
+        raise WiringError(refused[-1]) from error
     shutil.rmtree(path, ignore_errors=True)
     unfinished.rename(path)
     return rows.sparkSession.read.schema(rows.schema).parquet(str(path))

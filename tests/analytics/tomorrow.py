@@ -72,3 +72,23 @@ def model(_choose: Choices) -> Mapping[str, object]:
 def generous(_choose: Choices) -> Mapping[str, object]:
     """Answer what was never asked, and decline nothing."""
     return {"gateway": Generous(), "carrier": Carrier()}
+
+
+class Fickle(Gateway):
+    """A gateway that declines by chance."""
+
+    def __init__(self, choose: Choices) -> None:
+        self._choose = choose
+
+    async def charge(self, _key: str, _order_id: str, _amount_cents: int, _currency: str) -> Charged | Declined:
+        return Declined("declined") if self._choose.whether("the card is declined", 40) else Charged()
+
+
+def by_chance(choose: Choices) -> Mapping[str, object]:
+    """Answer what was never asked, by chance."""
+    return {"gateway": Fickle(choose), "carrier": Carrier()}
+
+
+def nobody(_choose: Choices) -> Mapping[str, object]:
+    """Leave out the gateway."""
+    return {"carrier": Carrier()}
