@@ -107,7 +107,7 @@ def _amount(amount: int, currency: object) -> str:
 
 
 def _outcomes(sagas: DataFrame) -> Part:
-    says = "How sagas ended then, and how they end now; those in one row have both in common."
+    says = "How sagas ended then, and how they end now: each row is one pair."
     counted = sagas.groupBy("outcome_then", "outcome_now").agg(f.count("*").alias("sagas"))
     columns = (Column("outcome_then", "then"), Column("outcome_now", "now"), Column("sagas", "sagas", "count"))
     return Part(

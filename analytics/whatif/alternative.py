@@ -59,6 +59,7 @@ class Alternative(Timeline):
             self._do(names[number], item, at_ms)
         self._advance(at_ms + 1)
         for twin in self._twins.values():
+            self._touch(twin)
             self.rows.append(
                 self._make.differing(Side(twin, self._make.event(twin)), None, "recorded", twin.source or "")
             )
@@ -97,6 +98,7 @@ class Alternative(Timeline):
         instead = self._hypothesis.inputs(event)
         if not instead:
             self.rows.append(self._make.differing(Side(record, event), None, "recorded", record.source or ""))
+            self._touch(record)
         for ordinal, each in enumerate(instead):
             self._suppose(record, event, each, ordinal)
 
@@ -114,6 +116,7 @@ class Alternative(Timeline):
             now = record.replace(value=self._played.codec.encode(event))
             self._place(now, event, (record.topic, record.partition, record.offset))
             then = Side(record, recorded)
+            self._touch(now)
             self.rows.append(self._make.differing(then, Side(now, event), "modelled", record.source or ""))
             return
         contract, key = contract_of(type(event)), (key_of(event) or "").encode()
@@ -122,6 +125,7 @@ class Alternative(Timeline):
         value = self._played.codec.encode(event)
         now = Record(*place, record.timestamp_ms, key, value, new_id, contract.type, "whatif", correlation_id=new_id)
         self.rows.append(self._make.differing(None, Side(now, event), "modelled", "whatif"))
+        self._touch(now)
         self._deliver(record.timestamp_ms, now, event)
 
     # --- what a task did then, done again

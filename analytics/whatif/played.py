@@ -1,12 +1,13 @@
 """One task of the alternative past: the runtime's own processor on states that are in memory."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from analytics.audit.routing import Routes
 from eventlib.eventlog import EventLog
 from eventlib.log.record import Record, key_text
 from eventlib.model.choreography import Choreography
+from eventlib.model.decider import Decider
 from eventlib.model.effect import Effect
 from eventlib.model.event import Event, contract_of
 from eventlib.model.service import Service
@@ -20,6 +21,7 @@ from eventlib.runtime.state import TaskState
 from eventlib.runtime.transaction import Answer
 from eventlib.runtime.transaction_builder import TransactionBuilder
 from eventlib.state.memory import MemoryStores
+from eventlib.values import to_ms
 
 TaskName = tuple[str, int]
 """A service and a partition."""
@@ -132,6 +134,12 @@ class PlayedTask:
             if decider.has_deadlines:
                 for name, at_ms in self._state.entry(decider, key).due.items():
                     yield Due(at_ms, decider.name, key, name)
+
+    def was_due(self, due: Due, then: Decider[Any]) -> bool:
+        """Return whether a key's state has this deadline by the functions of another decider, too."""
+        state = self._state.entry(self.deciders[due.decider], due.key).state
+        at = then.due(state).get(due.name) if isinstance(state, then.state) else None
+        return at is not None and to_ms(at) == due.at_ms
 
     @property
     def known_keys(self) -> list[str]:

@@ -96,6 +96,8 @@ class Timeline:
         self._asked = dict[str, Asked]()
         self._announced = set[tuple[TaskName, Due]]()
         self._scheduled = set[tuple[TaskName, Due]]()
+        self._touched = set[tuple[TaskName, str]]()
+        self._deciders_then = {decider.name: decider for decider in hypothesis.today.choreography.deciders}
         self._novel = list[Novel]()
         self._numbers = count()
         self._twins = dict[str, Record]()
@@ -162,6 +164,8 @@ class Timeline:
             else:
                 then = None if twin is None else Side(twin, self._make.event(twin))
                 self.rows.append(self._make.differing(then, now, origin, handler, answer=answer))
+                self._touch(record)
+                self._touched.add((name, record.subject or ""))
             if twin is not None and (twin.topic, twin.partition) == (record.topic, record.partition):
                 self._place(record.placed(twin.offset), event, (twin.topic, twin.partition, twin.offset))
             else:
@@ -196,6 +200,11 @@ class Timeline:
             self._placed[place] = Placed(record, event, left)
             for name in left:
                 self._waiting[name, key_text(record)] += 1
+
+    def _touch(self, record: Record) -> None:
+        """Take note that the keys which consume a record have a past that differs."""
+        for name in self._consumers.get((record.topic, record.partition), ()):
+            self._touched.add((name, key_text(record)))
 
     def _deliver(self, at_ms: int, record: Record, event: Event | None) -> None:
         names = self._consumers_of(record)
@@ -236,5 +245,9 @@ class Timeline:
             self._push(to_ms, DeadlineDue(name, due))  # it waits for inputs that were there when it fell due
             return
         self._scheduled.discard((name, due))
-        if (name, due) not in self._announced:
-            self._pass_deadline(name, due, at_ms)
+        if (name, due) in self._announced:
+            return
+        then = self._deciders_then.get(due.decider)
+        if (name, due.key) not in self._touched and then is not None and self._tasks[name].was_due(due, then):
+            return  # nothing of its key differs, so it was due then, too: inputs that came in time kept it from passing
+        self._pass_deadline(name, due, at_ms)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,7 @@ from services.payment.events import ChargeRequested
 from services.stock.events import LineReleaseRequested, LineRequested, LineShipped, StockReceived
 from tests.analytics.tomorrow import LARGE_CENTS, TOO_LARGE, declines
 from tests.commands import ended, said
-from tests.saga.shop_runs import REAL_ORDERS, ShopLog
+from tests.saga.shop_runs import EVENTLIB, REAL_ORDERS, ROOT, ShopLog, order_file
 
 FIGURES = (
     Figure.parsed("money=OrderCompleted.amount_cents:currency"),
@@ -228,6 +230,37 @@ def test_other_rules_decide_from_a_time_on(spark: SparkSession, shop_log: str, t
     refused = {saga for saga, ended in by_saga(outcome).items() if ended.reason == TOO_LARGE}
     assert refused == {order for order, (at_ms, cents) in placed.items() if at_ms >= since and cents > LARGE_CENTS}
     assert any(cents > LARGE_CENTS for at_ms, cents in placed.values() if at_ms < since)
+
+
+@pytest.fixture(scope="module")
+def hasty_log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a log of orders that become overdue after a moment: its deadlines have passed, or just not."""
+    directory = tmp_path_factory.mktemp("hasty")
+    log, hasty = ShopLog(directory), "tests.analytics.tomorrow:hasty"
+    command = [EVENTLIB, "run", "--app", hasty, "--log", log.url]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as services:
+        log.run_import(order_file(directory, 40), "--place-only")
+        until = time.monotonic() + 60
+        while len(then_by_order(recorded(log.url))) < len({o.order_id for o in recorded(log.url).of(OrderPlaced)}):
+            assert time.monotonic() < until, "the orders have not ended"
+            time.sleep(0.5)
+        time.sleep(1)
+        services.terminate()
+    return log.url
+
+
+def test_deadlines_that_passed_pass_again_and_others_by_their_rules(
+    spark: SparkSession, hasty_log: str, tmp_path: Path
+) -> None:
+    hasty = "tests.analytics.tomorrow:hasty"
+    then = then_by_order(recorded(hasty_log))
+    assert "overdue" in {ended.reason for ended in then.values()}
+    same = what_if(spark, hasty_log, Hypothesis(Application(hasty), Application(hasty)), tmp_path / "same")
+    assert same.events.where("difference != 'unchanged'").collect() == []
+    model = "tests.analytics.tomorrow:generous"
+    patient = Hypothesis(Application(hasty), Application(), figures=FIGURES, model=model)
+    now = by_saga(what_if(spark, hasty_log, patient, tmp_path / "patient"))
+    assert {now[order].outcome for order, ended in then.items() if ended.reason == "overdue"} == {COMPLETED}
 
 
 def test_the_command_writes_tables_and_a_page(spark: SparkSession, single_lines: str, tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """Other rules for the shop, for tests of what would have been."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 from analytics.whatif import rewritten
 from eventlib import Event, Meta
 from eventlib.simulation import Choices
 from services import shop
 from services.dispatch.ports import Booked
-from services.order.decider import orders
+from services.order.decider import LONGEST, give_up, orders
+from services.order.decider import overdue_at as overdue_today
 from services.order.decider import place as place_today
 from services.order.events import OrderCancelled, OrderCancelRequested, OrderPlaced, OrderSubmitted
 from services.order.state import Order
@@ -28,6 +30,24 @@ def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced |
 
 
 cautious = rewritten(shop, orders, place)
+
+
+SOON = timedelta(milliseconds=150)
+"""How long an order may stay open in a hurry."""
+
+hasty = rewritten(shop, orders)
+_hasty_orders = hasty.decider("order")
+_hasty_orders.deadlines = {}
+
+
+@_hasty_orders.deadline
+def overdue_at(order: Order) -> datetime | None:
+    """Return when an order becomes overdue, much sooner than today."""
+    at = overdue_today.due_at(order)
+    return None if at is None else at - LONGEST + SOON
+
+
+overdue_at.passed(give_up)
 
 
 def plenty(event: Event) -> Iterable[Event]:
