@@ -170,15 +170,11 @@ class Timeline:
                 self._place(record.placed(twin.offset), event, (twin.topic, twin.partition, twin.offset))
             else:
                 self._deliver(at_ms, record, event)
-            if asks:
-                was_asked = twin is not None and twin.type == record.type
-                self._ask(name, Asked(record, event, same), at_ms, was_asked=was_asked)
-
-    def _ask(self, name: TaskName, asked: Asked, at_ms: int, *, was_asked: bool) -> None:
-        if was_asked:
-            self._asked[asked.record.event_id] = asked
-        elif (answer := self._modelled(name, asked)) is not None:
-            self._push(at_ms, AnswerDue(name, asked.record.type or "", answer))
+            asked = Asked(record, event, same)
+            if asks and twin is not None and twin.type == record.type:
+                self._asked[record.event_id] = asked
+            elif asks and (modelled := self._modelled(name, asked)) is not None:
+                self._push(at_ms, AnswerDue(name, record.type or "", modelled))
 
     def _is_same(self, record: Record, event: Event, twin: Record) -> bool:
         if (record.type, record.topic, record.key) != (twin.type, twin.topic, twin.key):

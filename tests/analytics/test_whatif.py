@@ -257,6 +257,9 @@ def test_deadlines_that_passed_pass_again_and_others_by_their_rules(
     assert "overdue" in {ended.reason for ended in then.values()}
     same = what_if(spark, hasty_log, Hypothesis(Application(hasty), Application(hasty)), tmp_path / "same")
     assert same.events.where("difference != 'unchanged'").collect() == []
+    elsewhere = Hypothesis(Application(hasty), Application(hasty), change="tests.analytics.tomorrow:elsewhere")
+    moved = what_if(spark, hasty_log, elsewhere, tmp_path / "moved").events.where("type_then = 'OrderCancelRequested'")
+    assert {row["difference"] for row in moved.collect()} == {"unchanged"}
     model = "tests.analytics.tomorrow:generous"
     patient = Hypothesis(Application(hasty), Application(), figures=FIGURES, model=model)
     now = by_saga(what_if(spark, hasty_log, patient, tmp_path / "patient"))

@@ -58,6 +58,11 @@ def plenty(event: Event) -> Iterable[Event]:
     return [event.model_copy(update={"lines": lines})]
 
 
+def elsewhere(event: Event) -> Iterable[Event]:
+    """Return orders from another country."""
+    return [event.model_copy(update={"country": "Spain"}) if isinstance(event, OrderSubmitted) else event]
+
+
 class Gateway:
     """A gateway that declines by the order's number."""
 
