@@ -60,15 +60,15 @@ def make_report(
     steps = 2 + sum(len(section.parts) for section in planned) + audited
     progress("rebuilding the tables", 0, steps)
     rebuild(spark, url, place, how=How(select=_selection(place, needed)), application=whose)
-    found, done = tables(spark, place), list[MadeSection]()
-    numbers = count(1)
-    for section in planned:
-        done.append(MadeSection(section.name, section.title, []))
-        for make in section.parts:
-            part = make(found)
-            progress(part.title.lower(), next(numbers), steps)
-            part.rows  # noqa: B018  computed now, so that progress is told
-            done[-1].parts.append(part)
+    found, numbers = tables(spark, place), count(1)
+
+    def made_of(make: Callable[[Tables], Part]) -> Part:
+        part = make(found)
+        progress(part.title.lower(), next(numbers), steps)
+        part.rows  # noqa: B018  computed now, so that progress is told
+        return part
+
+    done = [MadeSection(each.name, each.title, [*map(made_of, each.parts)]) for each in planned]
     if audited:
         progress("auditing the log", steps - 2, steps)
         done.append(MadeSection("audit", "Audit", _audited(spark, url, whose)))

@@ -29,7 +29,7 @@ class MadeSection(NamedTuple):
 
     name: str
     title: str
-    parts: list[Part]
+    parts: Sequence[Part]
 
 
 class _Picture(NamedTuple):
@@ -37,7 +37,9 @@ class _Picture(NamedTuple):
     narrow: Markup | None
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
+    """The top of a page, and how it was made: facts, and the offsets read, by topic."""
+
     sentence: str
     tiles: Sequence[Tile]
     facts: Sequence[tuple[str, str]]
@@ -55,13 +57,13 @@ def page(
 
     Guarantee: the same input gives the same text; external text is escaped.
     """
-    parts = {part.name: part for section in sections for part in section.parts}
-    return _template().render(
-        title=title,
-        head=_head(parts, tiles, span, made),
-        sections=[section for section in sections if section.parts],
-        pictures={name: _picture(part) for name, part in parts.items()},
-    )
+    return rendered(title, _head(tiles, span, made, sections), [section for section in sections if section.parts])
+
+
+def rendered(title: str, head: Head, sections: Sequence[MadeSection]) -> str:
+    """Return a page of sections as HTML. Guarantee: the same input gives the same text; external text is escaped."""
+    pictures = {part.name: _picture(part) for section in sections for part in section.parts}
+    return _template().render(title=title, head=head, sections=sections, pictures=pictures)
 
 
 @cache
@@ -85,8 +87,8 @@ def _picture(part: Part) -> _Picture | None:
 
 
 def _head(
-    parts: Mapping[str, Part], tiles: Sequence[Tile], span: tuple[datetime, datetime] | None, made: Made
-) -> _Head:
+    tiles: Sequence[Tile], span: tuple[datetime, datetime] | None, made: Made, sections: Sequence[MadeSection]
+) -> Head:
     events = sum(map(len, made.read.values()))
     if span is None:
         sentence = "No saga has begun on this log yet."
@@ -98,7 +100,7 @@ def _head(
         ("Code", made.code_version),
         ("Made", f"{made.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC, in {made.seconds:.1f} s"),
     ]
-    return _Head(sentence, [*tiles, *_findings_tile(parts)], facts, _read(made.read))
+    return Head(sentence, [*tiles, *_findings_tile(sections)], facts, offsets_read(made.read))
 
 
 def _span(first: datetime, last: datetime) -> str:
@@ -108,16 +110,16 @@ def _span(first: datetime, last: datetime) -> str:
     return f"from {first:{day}}, {first:%H:%M}, to {last:{day}}, {last:%H:%M}"
 
 
-def _findings_tile(parts: Mapping[str, Part]) -> list[Tile]:
-    if "findings" not in parts:
-        return []
-    found = len(parts["findings"].rows)
-    return [
-        Tile(f"{found:,}", "findings of the audit", "bad") if found else Tile("✓", "the audit found nothing", "good")
-    ]
+def _findings_tile(sections: Sequence[MadeSection]) -> list[Tile]:
+    for part in (part for section in sections for part in section.parts if part.name == "findings"):
+        found = len(part.rows)
+        bad, good = Tile(f"{found:,}", "findings of the audit", "bad"), Tile("✓", "the audit found nothing", "good")
+        return [bad if found else good]
+    return []
 
 
-def _read(read: Mapping[TopicPartition, range]) -> list[tuple[str, int, str]]:
+def offsets_read(read: Mapping[TopicPartition, range]) -> list[tuple[str, int, str]]:
+    """Return the offsets that were read, by topic: how many, and which of each partition."""
     found = list[tuple[str, int, str]]()
     for topic, places in groupby(sorted(read), key=lambda place: place[0]):
         spans = [(partition, read[topic, partition]) for _, partition in places]
