@@ -1,6 +1,6 @@
 """What is kept of each order, so that tables of orders go on with new records."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -61,63 +61,63 @@ def _bit() -> Column:
 
 
 class Kept(NamedTuple):
-    """An aggregate per key: a fact's contribution, and the function that merges two values."""
+    """An aggregate per key: a fact's contribution, and the function that merges two values.
 
-    of_fact: Column
+    The contribution is made when it is used: without a Spark session there are no columns.
+    """
+
+    of_fact: Callable[[], Column]
     merged: str
 
 
-def _numbers() -> dict[str, Kept]:
-    """Return the aggregates of all steps, those of lines too: numbers, which Spark merges without sorting."""
-    return {
-        "first_at": Kept(f.col("recorded_at"), "min"),
-        "last_at": Kept(f.col("recorded_at"), "max"),
-        "steps": Kept(f.lit(1).cast("bigint"), "sum"),
-        "failures": Kept(is_one(*_FAILED).cast("bigint"), "sum"),
-        "compensations": Kept(is_one(*_UNDONE).cast("bigint"), "sum"),
-    }
+_NUMBERS: Mapping[str, Kept] = {
+    "first_at": Kept(lambda: f.col("recorded_at"), "min"),
+    "last_at": Kept(lambda: f.col("recorded_at"), "max"),
+    "steps": Kept(lambda: f.lit(1).cast("bigint"), "sum"),
+    "failures": Kept(lambda: is_one(*_FAILED).cast("bigint"), "sum"),
+    "compensations": Kept(lambda: is_one(*_UNDONE).cast("bigint"), "sum"),
+}
+"""The aggregates of all steps, those of lines too: numbers, which Spark merges without sorting."""
 
+_ENDED = order.OrderCompleted, order.OrderCancelled
+_PLACE = ("recorded_at", "topic", "partition", "offset", "reason")
 
-def _texts() -> dict[str, Kept]:
-    """Return the aggregates of facts about whole orders."""
-    placed, ended = order.OrderPlaced, (order.OrderCompleted, order.OrderCancelled)
-    place = ("recorded_at", "topic", "partition", "offset", "reason")
-    return {
-        "seen": Kept(_bit(), "bit_or"),
-        "customer_id": Kept(_of("customer_id", placed), "max"),
-        "country": Kept(_of("country", placed), "max"),
-        "total_cents": Kept(_of("amount_cents", placed), "max"),
-        "currency": Kept(f.col("currency"), "max"),
-        "placed_at": Kept(_of("placed_at", placed), "max"),
-        "ended_at": Kept(_of("recorded_at", *ended), "min"),
-        "end_reason": Kept(_of("reason", order.OrderCancelled), "max"),
-        "against": Kept(_of(f.struct(*place), *_AGAINST), "min"),
-        "taken_cents": Kept(_of("amount_cents", payment.PaymentTaken, payment.PaymentVoided), "sum"),
-        "refunded_cents": Kept(_of("amount_cents", payment.PaymentRefunded, payment.PaymentVoided), "sum"),
-        "charged_at": Kept(_of("recorded_at", payment.ChargeRequested), "min"),
-        "taken_at": Kept(_of("recorded_at", payment.PaymentTaken), "min"),
-        "refunded_at": Kept(_of("recorded_at", payment.PaymentRefunded, payment.PaymentVoided), "min"),
-        "unpaid_reason": Kept(_of("reason", *_PAID), "max"),
-        "booked_at": Kept(_of("recorded_at", dispatch.DispatchRequested), "min"),
-        "dispatched_at": Kept(_of("recorded_at", dispatch.OrderDispatched), "min"),
-        "tracking": Kept(f.col("tracking"), "max"),
-        "undelivered_reason": Kept(_of("reason", dispatch.DispatchFailed, dispatch.DispatchCancelled), "max"),
-    }
+_TEXTS: Mapping[str, Kept] = {
+    "seen": Kept(_bit, "bit_or"),
+    "customer_id": Kept(lambda: _of("customer_id", order.OrderPlaced), "max"),
+    "country": Kept(lambda: _of("country", order.OrderPlaced), "max"),
+    "total_cents": Kept(lambda: _of("amount_cents", order.OrderPlaced), "max"),
+    "currency": Kept(lambda: f.col("currency"), "max"),
+    "placed_at": Kept(lambda: _of("placed_at", order.OrderPlaced), "max"),
+    "ended_at": Kept(lambda: _of("recorded_at", *_ENDED), "min"),
+    "end_reason": Kept(lambda: _of("reason", order.OrderCancelled), "max"),
+    "against": Kept(lambda: _of(f.struct(*_PLACE), *_AGAINST), "min"),
+    "taken_cents": Kept(lambda: _of("amount_cents", payment.PaymentTaken, payment.PaymentVoided), "sum"),
+    "refunded_cents": Kept(lambda: _of("amount_cents", payment.PaymentRefunded, payment.PaymentVoided), "sum"),
+    "charged_at": Kept(lambda: _of("recorded_at", payment.ChargeRequested), "min"),
+    "taken_at": Kept(lambda: _of("recorded_at", payment.PaymentTaken), "min"),
+    "refunded_at": Kept(lambda: _of("recorded_at", payment.PaymentRefunded, payment.PaymentVoided), "min"),
+    "unpaid_reason": Kept(lambda: _of("reason", *_PAID), "max"),
+    "booked_at": Kept(lambda: _of("recorded_at", dispatch.DispatchRequested), "min"),
+    "dispatched_at": Kept(lambda: _of("recorded_at", dispatch.OrderDispatched), "min"),
+    "tracking": Kept(lambda: f.col("tracking"), "max"),
+    "undelivered_reason": Kept(lambda: _of("reason", dispatch.DispatchFailed, dispatch.DispatchCancelled), "max"),
+}
+"""The aggregates of facts about whole orders."""
 
-
-_MERGES = {name: kept.merged for name, kept in {**_numbers(), **_texts()}.items()}
+_MERGES = {name: kept.merged for name, kept in {**_NUMBERS, **_TEXTS}.items()}
 
 
 @table(key="order_id", increment="merge", merges=_MERGES, events={"about": ABOUT_ORDERS}, hidden=True)
 def kept(saga_steps: DataFrame, about: DataFrame) -> DataFrame:
     """Return what is kept of each order: of all its steps, and of the facts about it."""
     found = about.filter(f.col("order_id").isNotNull())
-    return _kept(saga_steps, _numbers()).unionByName(_kept(found, _texts()), allowMissingColumns=True)
+    return _kept(saga_steps, _NUMBERS).unionByName(_kept(found, _TEXTS), allowMissingColumns=True)
 
 
 def _kept(facts: DataFrame, values: Mapping[str, Kept]) -> DataFrame:
     return facts.groupBy("order_id").agg(
-        *(getattr(f, kept.merged)(kept.of_fact).alias(name) for name, kept in values.items())
+        *(getattr(f, kept.merged)(kept.of_fact()).alias(name) for name, kept in values.items())
     )
 
 
