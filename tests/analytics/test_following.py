@@ -14,14 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.commands.following import line_of, seconds_of
-from analytics.rebuilding import TABLES, Following, Increment, follow, rebuild
+from analytics.rebuilding import Following, Increment, follow
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogVersionMismatch, WiringError
 from eventlib.log.base import TopicPartition
+from services.analytics import TABLES
 from tests.analytics.growing import GrowingLog, ends_of, traded
 from tests.analytics.independent import Story, read_all
 from tests.analytics.processes import first_line, running, wait_until
+from tests.analytics.sources import rebuild_shop as rebuild
 from tests.analytics.test_rebuild import assert_same, written
 from tests.saga.shop_runs import ShopLog, order_file
 
