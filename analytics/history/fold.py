@@ -11,13 +11,13 @@ import pyarrow as pa
 from pydantic_core import from_json
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql import types as t
 
 from analytics.audit.application import Application
 from analytics.audit.routing import JOURNAL, ROUTED, Routes
 from analytics.audit.rows import RECORD, record_columns
 from analytics.audit.shares import shares
-from analytics.history.packing import carried_in
-from analytics.history.rows import STAGED
+from analytics.history.rows import staged_schema
 from analytics.history.tables import FoldTable, tables_of
 from analytics.history.task import TASK_KIND, TaskFold
 from analytics.log import log
@@ -81,6 +81,11 @@ class Fold:
         return [*self.routes.topics, *self.routes.journals]
 
     @cached_property
+    def schema(self) -> t.StructType:
+        """The columns of `rows` and `carried`."""
+        return staged_schema(self.application.choreography)
+
+    @cached_property
     def version(self) -> str:
         """What a fold depends on beside the log: with another one it is made anew (16 hex digits)."""
         choreography, services = self.application.choreography, self.routes.services
@@ -93,7 +98,7 @@ class Fold:
         """Return where the fold of a version's `carried` rows has ended, to go on from there; nothing where it cannot."""
         if carried is None:
             return {}
-        rows = carried.filter(f.col("kind") == TASK_KIND).select("task", "name", "packed").collect()
+        rows = carried.filter(f.col("kind") == TASK_KIND).select("task", "name", "carried").collect()
         if any(version != self.version for _, version, _ in rows):
             return {}
         return {task: _position(bytes(packed)) for task, _, packed in rows}
@@ -135,7 +140,7 @@ class Fold:
             routed = routed.unionAll(_as_routed(carried))
         chosen = routed.filter(f.col("task").isin(active))
         fold = partial(_folded, application=self.application, url=url, ends=dict(cut.ends))
-        return self.routes.in_order(chosen).mapInArrow(fold, STAGED)
+        return self.routes.in_order(chosen).mapInArrow(fold, self.schema)
 
     def carried(self, staged: DataFrame, before: DataFrame | None, positions: Positions, cut: Cut) -> DataFrame:
         """Return what the next version goes on from, of all tasks: every open row, to be written whole."""
@@ -176,7 +181,7 @@ class Fold:
 
 
 def _position(packed: bytes) -> Position:
-    next_entry, _, inputs, outputs = from_json(next(carried_in(packed)))
+    next_entry, _, inputs, outputs = from_json(packed)
     return Position(next_entry, inputs, outputs)
 
 
@@ -185,13 +190,13 @@ def _as_routed(carried: DataFrame) -> DataFrame:
     of_record = {
         "offset": f.when(f.col("kind") == TASK_KIND, 0).otherwise(1).cast("long"),
         "at_ms": f.lit(0).cast("long"),
-        "value": f.col("packed"),
+        "value": f.col("carried"),
         "type": f.col("kind"),
         "source": f.col("name"),
         "task": f.col("task"),
         "role": f.lit(_CARRIED_ROLE),
     }
-    return carried.filter(f.col("kind") != "").select(
+    return carried.filter(f.col("carried").isNotNull()).select(
         *(of_record.get(each.name, f.lit(None)).cast(each.dataType).alias(each.name) for each in ROUTED.fields)
     )
 

@@ -1,41 +1,45 @@
-"""The rows of a fold, on their way from Python to Spark: packed by the thousand, so that a table's are read alone."""
+"""The rows of a fold, on their way from Python to Spark: one column for each table, of which each batch fills one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from analytics.columns import Convert, as_it_is, value_of
-from analytics.history.packing import CARRIED
 from analytics.history.tables import deciders_of, shown_fields, snake, staged_of
 from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
 
 _AT_ONCE = 4_096
 
-STAGED = t.StructType([
-    t.StructField("table", t.StringType()),
-    t.StructField("open", t.BooleanType()),
-    t.StructField("task", t.IntegerType()),
-    t.StructField("kind", t.StringType()),
-    t.StructField("name", t.StringType()),
-    t.StructField("packed", t.BinaryType()),
-])  # fmt: skip
-"""Rows of one table, packed as an Arrow stream: whose they are, and whether they may still change."""
+_HEAD: dict[str, t.DataType] = {
+    "table": t.StringType(),
+    "open": t.BooleanType(),
+    "task": t.IntegerType(),
+    "kind": t.StringType(),
+    "name": t.StringType(),
+    "carried": t.BinaryType(),
+}
 
-_ARROW = to_arrow_schema(STAGED)
+
+def staged_schema(choreography: Choreography) -> t.StructType:
+    """Return the columns of a fold's rows: whose they are, what is carried on, and one of each table."""
+    head = [t.StructField(*each) for each in _HEAD.items()]
+    return t.StructType([*head, *(t.StructField(*each) for each in staged_of(choreography).items())])
 
 
 class StagedRows:
-    """Collects rows by table, and gives them back as batches of `STAGED`.
+    """Collects rows by table, and gives them back as batches of `staged_schema`.
 
     A row of a state's table is (key, changed_by, changed_at, partition, valid_from, valid_to, set_by, removed, state).
     """
 
     def __init__(self, choreography: Choreography) -> None:
+        self._schema = to_arrow_schema(staged_schema(choreography))
         self._builders: dict[str, _Build] = {
             name: _plain_builder(struct) for name, struct in staged_of(choreography).items()
         }
@@ -94,16 +98,15 @@ class StagedRows:
     def _batch(
         self, table: str, rows: Sequence[Any], of: tuple[int, str, str, Sequence[bytes | None]] | None = None
     ) -> pa.RecordBatch:
+        count = len(rows)
         task, kind, name, carried = of or (None, None, None, None)
-        columns, names = list[pa.Array](), list[str]()
-        if table:
-            made = self._builders[table](rows)
-            columns, names = [*made.flatten()], [each.name for each in made.type]
-        if carried is not None:
-            columns, names = [*columns, pa.array(carried, pa.binary())], [*names, CARRIED]
-        packed = _packed(pa.RecordBatch.from_arrays(columns, names=names))
-        row = {"table": table, "open": of is not None, "task": task, "kind": kind, "name": name, "packed": packed}
-        return pa.RecordBatch.from_pylist([row], schema=_ARROW)
+        head = (table, of is not None, task, kind, name)
+        columns = [_repeated(value, self._schema.field(i).type, count) for i, value in enumerate(head)]
+        columns.append(_nulls(pa.binary(), count) if carried is None else pa.array(carried, pa.binary()))
+        for field in [*self._schema][len(_HEAD) :]:
+            own = field.name == table
+            columns.append(self._builders[table](rows) if own else _nulls(field.type, count))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 _Build = Callable[[Sequence[Any]], pa.Array]
@@ -137,8 +140,14 @@ def _state_builder(struct: t.StructType, shown: Sequence[tuple[Convert, Convert]
     return build
 
 
-def _packed(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return cast("bytes", sink.getvalue().to_pybytes())
+def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    return _nulls(kind, count) if value is None else pa.repeat(pa.scalar(value, kind), count)
+
+
+def _nulls(kind: pa.DataType, count: int) -> pa.Array:
+    return _kept_nulls(kind, count) if count == _AT_ONCE else pa.nulls(count, kind)
+
+
+@cache
+def _kept_nulls(kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind)

@@ -11,7 +11,6 @@ from pyspark.sql import types as t
 
 from analytics.audit.routing import Routes
 from analytics.columns import struct_of
-from analytics.history.packing import unpacked
 from eventlib.codec.avro.derive import record_of
 from eventlib.model.choreography import Choreography
 from eventlib.model.decider import Decider
@@ -75,7 +74,7 @@ RESERVED = frozenset({*_OF_STATE, *_OF_PERIOD})
 class FoldTable:
     """A table of a fold: its columns in order, its key, and how it changes from one version to the next.
 
-    `staged` and `layout` are the name and the columns of its rows in a fold. `changes` is `whole` for a table that each version rewrites, and `settles` for one whose rows are open, to be written
+    `changes` is `whole` for a table that each version rewrites, and `settles` for one whose rows are open, to be written
     anew with each version, until they are settled, and then stay as they are.
     """
 
@@ -84,7 +83,6 @@ class FoldTable:
     schema: t.StructType
     changes: Literal["whole", "settles"]
     staged: str
-    layout: t.StructType
     doc: str
 
     def settled(self, staged: DataFrame) -> DataFrame:
@@ -96,9 +94,9 @@ class FoldTable:
         return self._rows(carried, f.col("open"))
 
     def _rows(self, staged: DataFrame, which: Column) -> DataFrame:
-        found = unpacked(staged.filter((f.col("table") == self.staged) & which), self.layout)
+        found = staged.filter((f.col("table") == self.staged) & which & f.col(self.staged).isNotNull())
         renamed = {"changed_by": "set_by"} if "valid_from" in self.schema.names else {}
-        columns = [f.col(renamed.get(each.name, each.name)) for each in self.schema.fields]
+        columns = [f.col(self.staged)[renamed.get(each.name, each.name)] for each in self.schema.fields]
         made = [
             f.timestamp_millis(column) if each.dataType == _TIME and each.name not in self._of_fields else column
             for column, each in zip(columns, self.schema.fields, strict=True)
@@ -132,7 +130,7 @@ def deciders_of(choreography: Choreography) -> Sequence[Decider[Any]]:
 
 def tables_of(choreography: Choreography) -> Sequence[FoldTable]:
     """Return the tables of a choreography. Raises: WiringError for a state that contains itself."""
-    found, staged = list[FoldTable](), staged_of(choreography)
+    found = list[FoldTable]()
     for decider in deciders_of(choreography):
         name, fields = f"state_{snake(decider.name)}", state_fields(decider).fields
         key = ("key",) if decider.key is not None else ("key", "partition")
@@ -140,13 +138,7 @@ def tables_of(choreography: Choreography) -> Sequence[FoldTable]:
         period = [_field("key"), *fields, *map(_field, ("valid_from", "valid_to", "changed_by", "removed"))]
         found += [
             FoldTable(
-                name,
-                key,
-                t.StructType(state),
-                "whole",
-                name,
-                staged[name],
-                f"Each key's state under the decider {decider.name}.",
+                name, key, t.StructType(state), "whole", name, f"Each key's state under the decider {decider.name}."
             ),
             FoldTable(
                 f"{name}_history",
@@ -154,19 +146,12 @@ def tables_of(choreography: Choreography) -> Sequence[FoldTable]:
                 t.StructType(period),
                 "settles",
                 name,
-                staged[name],
                 f"Every state that a key has had under the decider {decider.name}, and from when to when.",
             ),
         ]
     found += [
         FoldTable(
-            name,
-            _KEYS[name],
-            t.StructType([t.StructField(*c) for c in columns.items()]),
-            "settles",
-            name,
-            staged[name],
-            _DOCS[name],
+            name, _KEYS[name], t.StructType([t.StructField(*c) for c in columns.items()]), "settles", name, _DOCS[name]
         )
         for name, columns in _PLAIN.items()
     ]

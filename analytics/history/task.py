@@ -9,7 +9,6 @@ from pydantic_core import from_json, to_json
 from analytics.audit.application import Run
 from analytics.history.changing import KeyChanges, Plan, plans_of
 from analytics.history.entries import Entries, SpillFile
-from analytics.history.packing import carried_in
 from analytics.history.records import Item, TaskRecords
 from analytics.history.rows import StagedRows
 from analytics.history.tables import DEADLINES, EFFECTS, ERRORS, PARKED
@@ -75,18 +74,18 @@ class TaskFold:
 
     def restore(self, record: Record) -> None:
         """Take up what an earlier fold has carried on."""
-        for packed in carried_in(record.value or b""):
-            match record.type:
-                case "task":
-                    self._next_entry, at_ms, positions, _ = from_json(packed)
-                    self._records.restore(at_ms, positions)
-                case "state":
-                    entries = self._entries[record.source or ""]
-                    entries.put(*entries.coder.unpack(packed))
-                case "effect":
-                    self._effects.restore(packed)
-                case _:
-                    self._parked.restore(packed)
+        packed = record.value or b""
+        match record.type:
+            case "task":
+                self._next_entry, at_ms, positions, _ = from_json(packed)
+                self._records.restore(at_ms, positions)
+            case "state":
+                entries = self._entries[record.source or ""]
+                entries.put(*entries.coder.unpack(packed))
+            case "effect":
+                self._effects.restore(packed)
+            case _:
+                self._parked.restore(packed)
 
     def replay(self, record: Record) -> None:
         """Fold a journal entry, unless it, or one before it, has an input beyond the ends."""

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.asking import ask, spans_of
 from analytics.audit.application import Application
 from analytics.history import Cut, Fold
-from analytics.history.rows import STAGED
 from eventlib import EventLog, open_log
 from eventlib.log.base import TopicPartition
 from tests.analytics.sources import ROOT
@@ -91,7 +90,7 @@ class Folded:
         return self._carried(self._step)
 
     def _carried(self, step: int) -> DataFrame:
-        return self.spark.read.schema(STAGED).parquet(str(self.place / f"carried-{step}"))
+        return self.spark.read.schema(self.fold.schema).parquet(str(self.place / f"carried-{step}"))
 
 
 def _rows(found: DataFrame) -> list[Row]:
