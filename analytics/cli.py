@@ -267,7 +267,7 @@ def report_log(  # noqa: PLR0913, PLR0917  one argument for each option
     choreography: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Report on a log: sales, outcomes, times, shortages and the audit, as one HTML page that needs no network."""
+    """Report on a log: flow, outcomes, times, what waits and the audit, and the application's own parts, as one HTML page."""
     from analytics.audit.application import Application
     from analytics.commands.report import report_command
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -133,7 +134,7 @@ def fresh(part: Part) -> Part:
 
 
 def with_rows(part: Part, rows: Any) -> Part:
-    made = Part(part.name, part.title, part.says, part.columns, part.frame, part.draw, part.describe, part.most)
+    made = replace(part)
     made.__dict__["rows"] = rows
     return made
 
