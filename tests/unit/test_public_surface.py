@@ -11,7 +11,7 @@ import eventlib
 ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "eventlib": 28,
-    "eventlib.command_line": 17,
+    "eventlib.command_line": 18,
     "eventlib.config": 7,
     "eventlib.external": 3,
     "eventlib.http": 37,
