@@ -115,7 +115,7 @@ def waiting(tables: Tables) -> DataFrame:
 def stuck(tables: Tables) -> DataFrame:
     """Return the open sagas without an event for longest, with what they wait for."""
     columns = ("saga", "waits_for", "waiting_ms", "steps", "started_at", "last_at")
-    return _open(tables).select(*columns).orderBy(f.desc("waiting_ms"), "saga").limit(100)
+    return _open(tables).select(*columns).orderBy(f.desc("waiting_ms"), "saga").limit(20)
 
 
 def _open(tables: Tables) -> DataFrame:
