@@ -14,7 +14,10 @@ from analytics.cli import run
 from analytics.rebuilding import How, rebuild
 from analytics.rebuilding.quality import RowsRefused
 from analytics.rebuilding.versions import Version
+from eventlib import Runtime, open_log
+from examples import loyalty
 from services.analytics import TABLES
+from tests.analytics.damages import copied
 from tests.analytics.independent import Row
 from tests.analytics.repairs import worked
 from tests.analytics.sources import archived
@@ -133,6 +136,31 @@ def test_rows_that_break_their_contract_are_noted_and_can_refuse_the_run(
         )
     assert not (tmp_path / "other/current").exists()
     assert not (tmp_path / "other/event_repair_asked").exists()
+
+
+async def with_points(url: str) -> None:
+    async with open_log(url, loyalty.app) as log, Runtime(log, services=["loyalty"]) as runtime:
+        await asyncio.wait_for(runtime.idle(), 120)
+
+
+def test_a_service_that_came_later_has_its_tables_beside_the_shops(
+    spark: SparkSession, shop_log: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{copied(shop_log, tmp_path)}"
+    asyncio.run(with_points(url))
+    how = How(select=("event_points_earned", "orders", "sagas"))
+    rebuild(spark, url, tmp_path / "out", application=Application("examples.loyalty:app"), how=how)
+    orders = {row["order_id"]: row for row in rows_in(tmp_path / "out/orders")}
+    earned = {
+        row["order_id"]: (row["customer_id"], row["points"]) for row in rows_in(tmp_path / "out/event_points_earned")
+    }
+    assert earned == {
+        name: (order["customer_id"], order["total_cents"] // 100)
+        for name, order in orders.items()
+        if order["status"] == "completed" and order["customer_id"] is not None
+    }
+    sagas = {row["saga"]: row["outcome"] for row in rows_in(tmp_path / "out/sagas")}
+    assert sagas == {name: f"order_{order['status']}" for name, order in orders.items()}
 
 
 @pytest.mark.parametrize("select", [pytest.param((), marks=pytest.mark.slow), TABLES])
