@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from analytics.asking import from_anywhere
 from analytics.audit.application import Application
 from analytics.audit.routing import JOURNAL, ROUTED, Routes
 from analytics.audit.rows import RECORD, record_columns
@@ -139,7 +140,7 @@ class Fold:
         if carried is not None and positions:
             routed = routed.unionAll(_as_routed(carried))
         chosen = routed.filter(f.col("task").isin(active))
-        fold = partial(_folded, application=self.application, url=url, ends=dict(cut.ends))
+        fold = partial(_folded, application=self.application, url=from_anywhere(url), ends=dict(cut.ends))
         return self.routes.in_order(chosen).mapInArrow(fold, self.schema)
 
     def carried(self, staged: DataFrame, before: DataFrame | None, positions: Positions, cut: Cut) -> DataFrame:
@@ -188,6 +189,8 @@ def _position(packed: bytes) -> Position:
 def _as_routed(carried: DataFrame) -> DataFrame:
     """Return carried rows as rows of `ROUTED`: before all others, a task's position first."""
     of_record = {
+        "topic": f.lit(""),
+        "partition": f.lit(0),
         "offset": f.when(f.col("kind") == TASK_KIND, 0).otherwise(1).cast("long"),
         "at_ms": f.lit(0).cast("long"),
         "value": f.col("carried"),

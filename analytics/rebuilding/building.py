@@ -112,6 +112,15 @@ class Build:
         types = f.col("type").isin(*(contract_of(event).type for event in events))
         return reduce(DataFrame.unionAll, [rows.filter(types).select(*CAUSES) for _, rows in self._facts])
 
+    def _has(self, selection: Events) -> bool:
+        return not self._new_types.isdisjoint(contract_of(event).type for event in selection.types)
+
+    @cached_property
+    def _new_types(self) -> frozenset[str]:
+        """The types of the new records."""
+        types = reduce(DataFrame.unionAll, [rows.select("type") for _, rows in self._facts])
+        return frozenset(row.type for row in types.distinct().collect())
+
     def _in_few_files(self, rows: DataFrame) -> DataFrame:
         return rows.coalesce(int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1))
 
@@ -129,6 +138,8 @@ class Build:
             return
         inputs = {name: self._input(table, read) for name, read in table.reads.items()}
         rows = table.make(**inputs)
+        if table.selections and not table.needs and not any(map(self._has, table.selections)):
+            rows = rows.limit(0)  # planned as nothing at all: most events are not in a small increment
         if table.increment == "merge":
             rows = self._merged(table, rows)
         before = self._had(table.name) if table.increment == "append" else None

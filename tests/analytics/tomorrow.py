@@ -32,7 +32,7 @@ def place(order: Order, asked: OrderSubmitted, meta: Meta) -> list[OrderPlaced |
 cautious = rewritten(shop, orders, place)
 
 
-SOON = timedelta(milliseconds=150)
+SOON = timedelta(milliseconds=40)
 """How long an order may stay open in a hurry."""
 
 hasty = rewritten(shop, orders)

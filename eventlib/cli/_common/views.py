@@ -28,5 +28,5 @@ def faust_or_remedy() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise WiringError(
-            f"live views need the package {error.name}: install eventlib-sagas[http,live,kafka]"
+            f"live views need the package {error.name}: install eventlib-sagas[live,http,kafka]"
         ) from error
