@@ -53,7 +53,11 @@ def assert_each_offset_was_read_once(increments: Sequence[Increment], begin: Map
         for place, span in increment.done.read.items():
             assert span.start == ends.get(place, 0)
             ends[place] = span.stop
-    assert ends == {place: end for place, end in increments[-1].done.manifest.ends.items() if end}
+    made = increments[-1].done.manifest.ends
+    events = {
+        place for place in made if not place[0].endswith(".journal")
+    }  # what an increment tells of journals is less
+    assert {place: ends.get(place, 0) for place in events} == {place: made[place] for place in events}
 
 
 def as_of(story: Story, ends: Mapping[TopicPartition, int]) -> Story:
