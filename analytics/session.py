@@ -233,3 +233,16 @@ def java_home_in(home: Path) -> Path:
     wrapper.write_text(_WRAPPER.format(java=find_java("Spark").executable.resolve()))
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return home
+
+
+@contextmanager
+def configured(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Set options of a session, and set them back."""
+    before = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, text in before.items():
+            spark.conf.set(name, text or "")

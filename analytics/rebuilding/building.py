@@ -25,6 +25,7 @@ from analytics.rebuilding.quality import (
 from analytics.rebuilding.steps import CAUSES, STEPS, lacks_cause
 from analytics.rebuilding.versions import Version
 from analytics.selection import Only
+from analytics.session import configured
 from analytics.tables import Events, Table
 from eventlib.errors import WiringError
 from eventlib.log.archive.files import SCHEME
@@ -36,6 +37,8 @@ Progress = Callable[[str, int, int], None]
 
 _OTHERS = "other_events"
 """The ids of events that are no steps, but may be causes of some: kept for the next version, and not for readers."""
+
+_MANY_CONDITIONS = {"spark.sql.codegen.wholeStage": "false"}  # one method of all of them would not be compiled well
 
 _FEW = 100_000
 """So many ids are sent to every task, rather than all events shuffled by their ids."""
@@ -216,16 +219,18 @@ class Build:
     def _write_quarantine(self) -> None:
         """Note new rows that break a rule, and all that do of tables that are rewritten."""
         tables = [table for table in self.catalogue.tables if table.name in self._new and not table.hidden]
-        found = broken_events(self._facts, [table.name for table in tables], self._log.texts)
-        found += [rows for table in tables if (rows := broken_rows(table, self._new[table.name])) is not None]
-        broken = self.version.stage("broken", reduce(DataFrame.unionAll, [nothing_broken(self.spark), *found]))
+        news = [table.name for table in tables if any(map(self._has, table.selections))]
+        found = broken_events(self._facts, news, self._log.texts)
+        own = [broken_rows(table, self._new[table.name]) for table in tables if table.place]
+        found += [rows for rows in own if rows is not None]
+        with configured(self.spark, _MANY_CONDITIONS):
+            broken = self.version.stage("broken", reduce(DataFrame.unionAll, [nothing_broken(self.spark), *found]))
         counted = broken.groupBy("table", "rule", "is_older").count().orderBy("table", "rule", "is_older").collect()
         self.broken = tuple(Broken(*row) for row in counted)
         if self.enforced:
             refuse_broken(self.broken)
-        earlier = self._earlier(QUARANTINE)
-        if earlier is not None:
-            grown = [table.name for table in tables if table.increment == "append"]
+        grown = [table.name for table in tables if table.increment == "append"]
+        if (earlier := self._earlier(QUARANTINE)) is not None:
             broken = broken.unionAll(earlier.filter(f.col("table").isin(*grown)).select(*broken.columns))
         self.version.write(QUARANTINE, self._in_few_files(broken))
 
@@ -234,8 +239,7 @@ class Build:
     def _counts(self) -> tuple[int, int]:
         """Return how many records there were, and how many of them were not decoded; counted on files."""
         read = self._records(self.catalogue.events).count()
-        types = [contract_of(event).type for event in self._step_fields]
-        other = f.col("decoded") | f.col("type").isin(*types)
+        other = f.col("decoded") | f.col("type").isin(*(contract_of(event).type for event in self._step_fields))
         undecoded = sum(rows.filter(~other).count() for _, rows in self._facts)
         if self._step_fields:
             undecoded += self._records(list(self._step_fields)).count() - self._new[STEPS].count()

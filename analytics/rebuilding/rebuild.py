@@ -17,6 +17,7 @@ from analytics.rebuilding.catalogue import catalogue_of
 from analytics.rebuilding.dropped import dropped_of, incomplete
 from analytics.rebuilding.quality import QUARANTINE, Broken
 from analytics.rebuilding.versions import Manifest, Version, current, read_manifest
+from analytics.session import configured
 from eventlib.durable import alone
 from eventlib.errors import LogUnavailable, WiringError
 from eventlib.log.base import Log, TopicPartition
@@ -186,11 +187,5 @@ def _settings(spark: SparkSession, records: int) -> Iterator[None]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.maxConcurrentOutputFileWriters": "64",  # else rows are sorted to be written by type
     }
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
+    with configured(spark, wanted):
         yield
-    finally:
-        for key, text in before.items():
-            spark.conf.set(key, text or "")

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.commands.following import line_of, seconds_of
-from analytics.rebuilding import Following, Increment, follow
+from analytics.rebuilding import Following, How, Increment, follow
 from analytics.rebuilding.versions import current, read_manifest
 from eventlib.devtools.kafka import Cluster
 from eventlib.errors import LogVersionMismatch, WiringError
@@ -27,6 +27,9 @@ from tests.analytics.sources import rebuild_shop as rebuild
 from tests.analytics.test_rebuild import assert_same, written
 from tests.saga.shop_runs import ShopLog, order_file
 
+FOLLOWED = (*TABLES, "state_order", "state_order_history")
+"""Tables of every kind: of events, of sagas, the shop's own, and of journals."""
+
 
 @contextmanager
 def kept_current(
@@ -36,7 +39,7 @@ def kept_current(
     ended = Event()
     with ThreadPoolExecutor(1) as pool:
         following = Following(every_s, told.append, print, ended)
-        follower = pool.submit(follow, spark, url, out, following)
+        follower = pool.submit(follow, spark, url, out, following, How(select=FOLLOWED))
 
         def is_current() -> bool:
             return follower.done() or bool(told and not told[-1].done.manifest.ends.items() - ends_of(url).items())
@@ -67,6 +70,7 @@ async def test_killed_while_it_rebuilds_it_has_whole_tables_and_goes_on_from_the
     log, out, story = GrowingLog(shop_log, tmp_path), tmp_path / "out", await read_all(shop_log)
     log.show(0.3)
     arguments = ["--log", log.url, "--out", str(out), "--follow", "--every", "200ms", "--json"]
+    arguments += ["--select", ",".join(FOLLOWED)]
     with running(tmp_path / "temporary", "rebuild", *arguments) as follower:
         first_line(follower)
         log.show(0.6)
