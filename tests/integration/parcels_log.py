@@ -1,12 +1,13 @@
 """A log of parcels: delivered, lost, waiting for their carrier, and parked."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
 
 from eventlib import EventLog, Runtime
+from eventlib.operations import parkings
 from tests.integration.parcels_app import ParcelSubmitted, Speed
 
 COUNTRIES = ("France", "Germany", "Österreich", "it's", "日本")
@@ -47,21 +48,32 @@ def wanted(
 
 
 async def send(log: EventLog, count: int, seed: int = 1) -> list[ParcelSubmitted]:
-    """Publish requests, and let the depot handle them until nothing but absent carriers is waited for."""
+    """Publish requests, first those that end; return when nothing but absent carriers and parked keys is waited for."""
     requests = wanted(count, seed)
+    ending = [each for each in requests if each.note not in {"away", "bug"}]
+    others = [each for each in requests if each.note in {"away", "bug"}]
     async with Runtime(log, ports={"carrier": Carriers()}) as runtime, asyncio.timeout(120):
-        for each in requests:
-            await log.publish(each, idempotency_key=each.parcel_id)
-        ends = {each.parcel_id for each in requests if each.note not in {"away", "bug"}}
-        while await _ended(log) < len(ends):
-            await asyncio.sleep(0.02)
-        del runtime
+        await runtime.idle()  # a new service does not act on what was there before it
+        for some, of_type, expected in (
+            (ending, {"ParcelDelivered", "ParcelLost"}, len(ending)),
+            (others, {"CarryRequested"}, sum(each.note != "bug" for each in requests)),
+        ):
+            for each in some:
+                await log.publish(each, idempotency_key=each.parcel_id)
+            while await _count(log, of_type) < expected or len(await parkings(log)) < _parked(some):
+                await asyncio.sleep(0.02)
     return requests
 
 
-async def _ended(log: EventLog) -> int:
+def _parked(requests: Sequence[ParcelSubmitted]) -> int:
+    return sum(each.note == "bug" for each in requests)
+
+
+async def _count(log: EventLog, types: Collection[str]) -> int:
     count = 0
     for partition in range(2):
-        records = await log.port.read("parcels", partition, 0, 10_000)
-        count += sum(record.type in {"ParcelDelivered", "ParcelLost"} for record in records)
+        offset = 0
+        while records := await log.port.read("parcels", partition, offset, 1_000):
+            offset = records[-1].offset + 1
+            count += sum(record.type in types for record in records)
     return count
